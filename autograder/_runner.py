@@ -1,0 +1,99 @@
+"""Run a notebook's cells in one kernel: a time limit for each, a plain line for a kernel that dies."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from queue import Empty
+
+from jupyter_core.utils import run_sync
+from nbclient import NotebookClient
+from nbclient.exceptions import CellTimeoutError, DeadKernelError
+from nbformat import NotebookNode
+from nbformat.v4 import new_output
+
+CELL_SECONDS = 60
+
+
+class Runner:
+    """A kernel for one notebook; `with Runner(notebook, folder) as runner: runner.run(index)`.
+
+    Cells are executed in place. An error never stops the run: it is an output of its cell, as in JupyterLab.
+
+    Arguments:
+      notebook: read by `read_notebook`; its code cells receive their outputs.
+      folder: the kernel's working folder.
+      seconds: time limit of each cell.
+    """
+
+    def __init__(self, notebook: NotebookNode, folder: Path, seconds: float = CELL_SECONDS):
+        self.notebook, self.seconds = notebook, seconds
+        self._client = NotebookClient(
+            notebook,
+            timeout=seconds,
+            allow_errors=True,
+            kernel_name="python3",  # a submission may name a kernel that is not here
+            extra_arguments=["--IPKernelApp.log_level=ERROR"],  # it warns of its transport on every start
+            resources={"metadata": {"path": str(folder)}},
+        )
+        self._stack = ExitStack()
+        self._started = False
+        self._dead = ""
+
+    def __enter__(self) -> "Runner":
+        return self
+
+    def __exit__(self, *exception) -> None:
+        self._stack.close()
+
+    def run(self, index: int) -> NotebookNode:
+        """Execute the code cell at `index` and return it, its outputs filled in."""
+        cell = self.notebook.cells[index]
+        cell.outputs = []
+        if self._dead:
+            _end_in(cell, "KernelDied", self._dead)
+            return cell
+        if not self._started:
+            self._stack.enter_context(self._client.setup_kernel())
+            self._started = True
+        try:
+            self._client.execute_cell(cell, index)
+        except CellTimeoutError:
+            self._interrupt(cell)
+        except DeadKernelError:
+            self._died(cell, "the kernel died while this cell ran: killed, crashed, or left by os._exit")
+        return cell
+
+    def run_all(self) -> None:
+        """Execute every code cell, in order."""
+        for index, cell in enumerate(self.notebook.cells):
+            if cell.cell_type == "code":
+                self.run(index)
+
+    def _interrupt(self, cell: NotebookNode) -> None:
+        line = f"this cell ran longer than its {self.seconds:g} s and was stopped; does a loop never end?"
+        if not run_sync(self._listens_again)():
+            self._died(cell, line)
+            return
+        cell.outputs = [o for o in cell.outputs if o.output_type != "error"]  # the KeyboardInterrupt
+        _end_in(cell, "TimeLimit", line)
+
+    async def _listens_again(self) -> bool:
+        """Interrupt the kernel, and end it if that does not help: compiled code does not see an interrupt."""
+        await self._client.km.interrupt_kernel()
+        self._client.kc.execute("", silent=True)
+        try:
+            while True:  # replies to the interrupted cell come first
+                reply = await self._client.kc.get_shell_msg(timeout=5)
+                if reply["content"]["status"] == "ok":
+                    return True
+        except Empty:
+            await self._client.km.shutdown_kernel(now=True)
+            return False
+
+    def _died(self, cell: NotebookNode, line: str) -> None:
+        name = cell.metadata.get("nbgrader", {}).get("grade_id") or cell.source.strip().split("\n")[0][:40]
+        self._dead = f"not run, because the kernel had died in an earlier cell ({name})"
+        _end_in(cell, "KernelDied", line)
+
+
+def _end_in(cell: NotebookNode, name: str, line: str) -> None:
+    cell.outputs.append(new_output("error", ename=name, evalue=line, traceback=[f"{name}: {line}"]))

@@ -1,0 +1,50 @@
+"""What the tests share: where the course is, and how to make a notebook."""
+
+from pathlib import Path
+
+import nbformat
+import pytest
+
+COURSE = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def course() -> Path:
+    """The folder of the course."""
+    return COURSE
+
+
+@pytest.fixture
+def make_notebook():
+    """A function that makes a notebook of code cells; a pair (source, metadata) gives a cell its nbgrader entry."""
+
+    def make(*cells):
+        notebook = nbformat.v4.new_notebook()
+        for number, cell in enumerate(cells):
+            source, metadata = (cell, None) if isinstance(cell, str) else cell
+            new = nbformat.v4.new_code_cell(source, id=f"cell-{number}")
+            if metadata:
+                new.metadata["nbgrader"] = metadata
+            notebook.cells.append(new)
+        return notebook
+
+    return make
+
+
+def graded(grade_id: str, points: float) -> dict:
+    """The nbgrader entry of a check cell."""
+    return _entry(grade_id, grade=True, locked=True, solution=False) | {"points": points}
+
+
+def solution(grade_id: str) -> dict:
+    """The nbgrader entry of a cell that the student fills in."""
+    return _entry(grade_id, grade=False, locked=False, solution=True)
+
+
+def locked(grade_id: str) -> dict:
+    """The nbgrader entry of a cell that the student reads."""
+    return _entry(grade_id, grade=False, locked=True, solution=False)
+
+
+def _entry(grade_id, **flags):
+    return {"grade_id": grade_id, "schema_version": 3, "task": False, **flags}

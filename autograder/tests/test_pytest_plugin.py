@@ -1,0 +1,104 @@
+"""The pytest door, from outside: what it collects, what it says, what the table adds up to."""
+
+import nbformat
+import pytest
+from conftest import graded, solution
+
+CHECK = """from autograder._failure import fail, passed
+if f(2) != 4:
+    fail("f(2) is not 4", why="f must double", attempt="2 * x")
+passed("f doubles")"""
+
+
+@pytest.fixture
+def write(pytester, make_notebook):
+    def write(path, *cells):
+        file = pytester.path / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        nbformat.write(make_notebook(*cells), file)
+
+    return write
+
+
+def run(pytester, *args):
+    result = pytester.runpytest_subprocess("--continue-on-collection-errors", *args)
+    return result, result.stdout.str()
+
+
+def test_graded_cells_are_items_and_the_table_adds_up(pytester, write):
+    answers = {"a": "def f(x): return 2 * x", "b": "def f(x): return x"}
+    for student, answer in answers.items():
+        write(
+            f"submitted/{student}/unit/unit.ipynb",
+            (answer, solution("f")),
+            (CHECK, graded("f-check", 3)),
+            ("1.5", graded("f-tiers", 2)),
+        )
+    result, out = run(pytester, "-v", "submitted")
+    result.assert_outcomes(passed=1, failed=3)
+    result.stdout.fnmatch_lines(
+        [
+            "submitted/a/unit/unit.ipynb::f-check PASSED*",
+            "submitted/a/unit/unit.ipynb::f-tiers FAILED*",
+            "✗ f(2) is not 4",
+            "  Why this usually happens: f must double",
+            "  Try: 2 [*] x",
+            "unit *cells passed *points",
+            "submitted/a/unit *1 of 2 *4.5 of 5",
+            "submitted/b/unit *0 of 2 *1.5 of 5",
+            "total *1 of 4 *6 of 10",
+        ]
+    )
+    assert "1.5 of 2 points" in out
+    assert "_pytest_plugin.py" not in out  # no frames of ours
+
+
+def test_one_cell_can_be_asked_for(pytester, write):
+    write(
+        "unit/unit.ipynb",
+        ("def f(x): return 2 * x", solution("f")),
+        ("import os; os._exit(1)", graded("kills", 1)),
+        (CHECK, graded("f-check", 3)),
+    )
+    result, _ = run(pytester, "unit/unit.ipynb::f-check")
+    result.assert_outcomes(passed=1)
+
+
+def test_a_dead_kernel_and_a_broken_file_do_not_stop_the_next_notebook(pytester, write):
+    write("a/a.ipynb", ("import os; os._exit(1)", graded("dies", 1)), ("1", graded("after", 1)))
+    (pytester.path / "b").mkdir()
+    (pytester.path / "b/b.ipynb").write_text("{no json")
+    write("c/c.ipynb", ("pass", graded("fine", 1)))
+    result, out = run(pytester)
+    result.assert_outcomes(passed=1, failed=2, errors=1)
+    assert "KernelDied: the kernel died while this cell ran" in out
+    assert "KernelDied: not run, because the kernel had died in an earlier cell (dies)" in out
+    assert "b.ipynb: this is no notebook, because it is no JSON" in out
+    assert "Traceback" not in out
+
+
+def test_a_lesson_runs_and_writes_nothing_to_standard_error(pytester, write):
+    write("good.ipynb", "print('fine')")
+    write("noisy.ipynb", "import warnings; warnings.warn('old')")
+    write("broken.ipynb", "1 / 0")
+    result, out = run(pytester)
+    result.assert_outcomes(passed=1, failed=2)
+    assert "cell 0 wrote to standard error:" in out
+    assert "ZeroDivisionError: division by zero" in out
+    assert "cells passed" not in out
+
+
+def test_the_time_limit_is_an_option(pytester, write):
+    write("slow/slow.ipynb", ("while True: pass", graded("endless", 1)))
+    _, out = run(pytester, "--cell-seconds=2")
+    assert "TimeLimit: this cell ran longer than its 2 s and was stopped; does a loop never end?" in out
+
+
+def test_a_students_copy_is_brought_back_in_line_with_the_release(pytester, write):
+    wrong = ("def f(x): return x", solution("f"))
+    write("exercises/unit/unit.ipynb", ("def f(x): ...", solution("f")), (CHECK, graded("f-check", 3)))
+    write("submitted/edited/unit/unit.ipynb", wrong, ("pass", graded("f-check", 3)))
+    write("submitted/deleted/unit/unit.ipynb", wrong)
+    result, out = run(pytester, "submitted")
+    result.assert_outcomes(failed=2)
+    assert "0 of 6" in out

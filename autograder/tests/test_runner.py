@@ -1,0 +1,48 @@
+"""Running a notebook: errors, endless loops and dead kernels each stay in their cell."""
+
+from autograder._notebook import failure_text
+from autograder._runner import Runner
+
+STUCK = "from jax import jit, lax; jit(lambda i: lax.while_loop(lambda i: i >= 0, lambda i: i * 0, i))(0) + 0"
+
+
+def run(notebook, folder, seconds=60):
+    with Runner(notebook, folder, seconds) as runner:
+        runner.run_all()
+    return [failure_text(cell) for cell in notebook.cells]
+
+
+def text(cell):
+    return "".join(output.text for output in cell.outputs if output.output_type == "stream")
+
+
+def test_an_error_does_not_stop_the_run(tmp_path, make_notebook):
+    notebook = make_notebook("1 / 0", "import os; print(os.getcwd())")
+    failures = run(notebook, tmp_path)
+    assert failures[0].endswith("ZeroDivisionError: division by zero")
+    assert text(notebook.cells[1]).strip() == str(tmp_path)
+
+
+def test_an_endless_python_loop_costs_its_own_cell(tmp_path, make_notebook):
+    notebook = make_notebook("import time", "while True: time.sleep(0.01)", "print('on')")
+    failures = run(notebook, tmp_path, seconds=3)
+    assert failures == ["", "TimeLimit: this cell ran longer than its 3 s and was stopped; does a loop never end?", ""]
+    assert text(notebook.cells[2]) == "on\n"
+
+
+def test_compiled_code_that_never_ends_costs_the_kernel(tmp_path, make_notebook):
+    failures = run(make_notebook("print(1)", STUCK, "print(2)"), tmp_path, seconds=8)
+    assert failures == [
+        "",
+        "KernelDied: this cell ran longer than its 8 s and was stopped; does a loop never end?",
+        f"KernelDied: not run, because the kernel had died in an earlier cell ({STUCK[:40]})",
+    ]
+
+
+def test_a_dead_kernel_fails_its_cells_with_one_line_each(tmp_path, make_notebook):
+    failures = run(make_notebook("print(1)", "import os; os._exit(1)", "print(2)"), tmp_path)
+    assert failures == [
+        "",
+        "KernelDied: the kernel died while this cell ran: killed, crashed, or left by os._exit",
+        "KernelDied: not run, because the kernel had died in an earlier cell (import os; os._exit(1))",
+    ]

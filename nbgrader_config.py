@@ -1,0 +1,60 @@
+"""nbgrader's settings for this course. An instructor edits nothing here: run nbgrader in this folder."""
+
+import os
+import sys
+import warnings
+
+from nbconvert.preprocessors import ClearMetadataPreprocessor, CSSHTMLHeaderPreprocessor
+from nbgrader.preprocessors import (
+    AssignLatePenalties,
+    CheckCellMetadata,
+    ClearOutput,
+    GetGrades,
+    IgnorePattern,
+    LimitOutput,
+    OverwriteCells,
+    OverwriteKernelspec,
+    SaveAutoGrades,
+)
+from sqlalchemy.exc import SAWarning
+
+from autograder._nbgrader import HideHiddenTests, RestoreRelease, RunNotebook, SubmissionExporter
+
+# nbgrader starts `alembic` from the PATH, where it is not when the environment has not been activated.
+os.environ["PATH"] = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]
+
+warnings.simplefilter("ignore", SAWarning)  # three of nbgrader's own queries, harmless, one warning a student
+
+c = get_config()  # noqa: F821 (nbgrader puts it there)
+
+c.CourseDirectory.course_id = "just-in-time"
+c.CourseDirectory.source_directory = "solutions"
+c.CourseDirectory.release_directory = "exercises"
+# Whatever lies beside a solution is copied to the students: its text form holds the answers.
+c.CourseDirectory.ignore = [".ipynb_checkpoints", "__pycache__", "*.py", "*.pyc"]
+
+c.ClearSolutions.code_stub = {"python": "raise NotImplementedError  # your code here"}
+
+c.Autograde.exporter_class = SubmissionExporter
+c.Autograde.sanitize_preprocessors = [
+    ClearOutput,
+    RestoreRelease,
+    OverwriteKernelspec,
+    OverwriteCells,
+    CheckCellMetadata,
+]
+c.Autograde.autograde_preprocessors = [
+    RunNotebook,
+    IgnorePattern,
+    ClearMetadataPreprocessor,
+    LimitOutput,
+    SaveAutoGrades,
+    AssignLatePenalties,
+    CheckCellMetadata,
+]
+# nbgrader gives no points to a cell that writes to standard error, and XLA logs there.
+c.IgnorePattern.enabled = True
+c.IgnorePattern.pattern = r"[\s\S]"
+
+c.GenerateFeedback.preprocessors = [GetGrades, HideHiddenTests, CSSHTMLHeaderPreprocessor]
+c.HTMLExporter.sanitize_html = True  # a student's output may hold a script
