@@ -19,6 +19,10 @@ from nbgrader.preprocessors import (
 from sqlalchemy.exc import SAWarning
 
 from autograder._nbgrader import HideHiddenTests, RestoreRelease, RunNotebook, SubmissionExporter
+from autograder._versions import unsupported
+
+if line := unsupported():
+    sys.exit(f"nbgrader_config.py: {line}")
 
 # nbgrader starts `alembic` from the PATH, where it is not when the environment has not been activated.
 os.environ["PATH"] = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]

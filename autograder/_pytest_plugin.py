@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from ._versions import unsupported
+
 POINTS = "autograder_points"
 
 
@@ -20,6 +22,11 @@ def pytest_addoption(parser):
         default=60.0,
         help="time limit of each notebook cell in seconds (default: 60)",
     )
+
+
+def pytest_configure(config):
+    if line := unsupported():
+        raise pytest.UsageError(line)
 
 
 def pytest_collect_file(file_path: Path, parent):

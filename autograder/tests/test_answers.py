@@ -1,0 +1,55 @@
+"""Both sides of every check: an untouched exercise earns nothing, a named wrong answer fails for its own reason.
+
+That the solutions earn every point is what `pytest solutions` proves.
+"""
+
+import jupytext
+import nbformat
+import pytest
+from conftest import COURSE
+
+from autograder._notebook import is_graded, nbgrader_metadata, read_notebook, score
+from autograder._runner import Runner
+
+UNITS = sorted(folder.name for folder in (COURSE / "solutions").iterdir() if folder.is_dir())
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_the_untouched_exercise_earns_nothing(unit):
+    notebook = read_notebook(COURSE / "exercises" / unit / f"{unit[3:]}.ipynb")
+    with Runner(notebook, COURSE / "exercises" / unit) as runner:
+        runner.run_all()
+    scores = {c.metadata.nbgrader["grade_id"]: score(c) for c in notebook.cells if is_graded(c)}
+    assert {name: result.earned for name, result in scores.items()} == dict.fromkeys(scores, 0.0)
+    unmeant = {name: s.message for name, s in scores.items() if "NotImplementedError" not in s.message}
+    assert not unmeant, "each should fail because the stub is not yet written"
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_each_named_wrong_answer_fails_with_the_message_meant_for_it(unit):
+    notebook = read_notebook(COURSE / "solutions" / unit / f"{unit[3:]}.ipynb")
+    cells = {nbgrader_metadata(cell).get("grade_id"): cell for cell in notebook.cells}
+    tasks = {name for name, cell in cells.items() if nbgrader_metadata(cell).get("solution")}
+    wrong_answers = jupytext.read(COURSE / "autograder/tests/wrong_answers" / f"{unit}.py").cells
+    wrong_answers = [cell for cell in wrong_answers if cell.cell_type == "code" and "task" in cell.metadata]
+    assert {cell.metadata["task"] for cell in wrong_answers} == tasks, "each task has a wrong answer"
+
+    unmeant = []
+    with Runner(notebook, COURSE / "solutions" / unit) as runner:
+
+        def run(source, metadata=None):
+            cell = nbformat.v4.new_code_cell(source, metadata=metadata or {})
+            notebook.cells.append(cell)
+            return runner.run(len(notebook.cells) - 1)
+
+        for index, cell in enumerate(list(notebook.cells)):
+            if cell.cell_type == "code" and not is_graded(cell):
+                runner.run(index)
+        for wrong in wrong_answers:
+            run(wrong.source)
+            for name in wrong.metadata["fails"]:
+                result = score(run(cells[name].source, cells[name].metadata))
+                if result.earned or wrong.metadata["message"] not in result.message:
+                    unmeant.append(f"{wrong.metadata['name']!r} in {name}: {result.earned:g} points\n{result.message}")
+            run(cells[wrong.metadata["task"]].source)
+    assert not unmeant, "\n\n".join(unmeant)

@@ -1,0 +1,139 @@
+"""Every unit keeps the course's contract, read off its text: names, points, hints, what a graded cell may touch."""
+
+import ast
+import builtins
+import re
+
+import jupytext
+import pytest
+from conftest import COURSE
+
+from autograder._notebook import is_graded, nbgrader_metadata
+
+UNITS = sorted(folder.name for folder in (COURSE / "solutions").iterdir() if folder.is_dir())
+NUMBERED = re.compile(r"\d\d_[a-z_]+")
+
+
+@pytest.fixture(params=UNITS)
+def unit(request):
+    return request.param
+
+
+@pytest.fixture
+def solution(unit):
+    return jupytext.read(COURSE / "solutions" / unit / f"{unit[3:]}.py")
+
+
+def code_cells(notebook):
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def is_solution(cell):
+    return bool(nbgrader_metadata(cell).get("solution"))
+
+
+def test_the_folders_mirror_each_other():
+    lessons = {path.stem for path in (COURSE / "lessons").glob("*.py")}
+    exercises = {path.name for path in (COURSE / "exercises").iterdir() if path.is_dir()}
+    wrong = {path.stem for path in (COURSE / "autograder/tests/wrong_answers").glob("*.py")}
+    assert lessons == exercises == wrong == set(UNITS)
+    assert all(NUMBERED.fullmatch(name) for name in UNITS)
+
+
+def test_the_readme_lists_every_unit(unit):
+    readme = (COURSE / "README.md").read_text()
+    assert f"(lessons/{unit}.ipynb)" in readme
+    assert f"(exercises/{unit}/{unit[3:]}.ipynb)" in readme
+
+
+def test_a_unit_is_worth_twenty_points(solution):
+    assert sum(cell.metadata.nbgrader["points"] for cell in code_cells(solution) if is_graded(cell)) == 20
+
+
+def test_each_graded_cell_says_what_it_checks_and_for_how_many_points(solution):
+    for cell in filter(is_graded, code_cells(solution)):
+        points = cell.metadata.nbgrader["points"]
+        said = ast.get_docstring(ast.parse(cell.source)) or ""
+        plural = "" if points == 1 else "s"
+        assert re.match(rf"{points} point{plural}\. \w", said), (cell.metadata.nbgrader["grade_id"], said)
+
+
+def test_each_graded_cell_is_locked_and_ends_in_a_check_or_partial_credit(solution):
+    for cell in filter(is_graded, code_cells(solution)):
+        assert cell.metadata.nbgrader["locked"]
+        last = ast.parse(cell.source).body[-1]
+        if isinstance(last, ast.Expr):
+            assert isinstance(last.value, ast.Call), cell.source
+            called = ast.unparse(last.value.func)
+            assert called == "partial_credit" or called.startswith("assert_"), called
+        assert not any(isinstance(node, ast.Assert) for node in ast.walk(ast.parse(cell.source))), (
+            "a bare assert has no message for the student"
+        )
+
+
+def test_code_fits_the_width_of_a_notebook(unit, solution):
+    lesson = jupytext.read(COURSE / "lessons" / f"{unit}.py")
+    long = [line for nb in (lesson, solution) for c in code_cells(nb) for line in c.source.split("\n") if len(line) > 110]
+    assert not long
+
+
+def test_each_unit_has_hidden_tests(solution):
+    assert any("### BEGIN HIDDEN TESTS" in cell.source for cell in filter(is_graded, code_cells(solution)))
+
+
+def test_each_task_is_a_stub_with_a_docstring_and_a_check(solution):
+    ids = [nbgrader_metadata(cell).get("grade_id", "") for cell in code_cells(solution)]
+    assert len(set(filter(None, ids))) == len(list(filter(None, ids)))
+    tasks = [cell for cell in code_cells(solution) if is_solution(cell)]
+    assert 4 <= len(tasks) <= 8
+    for cell in tasks:
+        task = cell.metadata.nbgrader["grade_id"]
+        assert "### BEGIN SOLUTION" in cell.source and "### END SOLUTION" in cell.source, task
+        assert any(name.startswith(f"{task}-") for name in ids if name != f"{task}-spec"), task
+        functions = [node for node in ast.parse(cell.source).body if isinstance(node, ast.FunctionDef)]
+        assert functions and all(ast.get_docstring(function) for function in functions), task
+
+
+def test_each_task_has_three_hints(solution):
+    hints = sum(cell.source.count("<summary>Hint") for cell in solution.cells if cell.cell_type == "markdown")
+    assert hints >= 3 * sum(is_solution(cell) for cell in code_cells(solution))
+
+
+def bound_names(tree):
+    """Names that a cell binds, at any depth: assignments, imports, definitions, arguments."""
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, ast.arg):
+            names.add(node.arg)
+        elif isinstance(node, ast.alias):
+            names.add((node.asname or node.name).split(".")[0])
+    return names
+
+
+def test_a_graded_cell_could_run_in_another_process(solution):
+    """It uses locked cells, itself, and the functions of solution cells: never what else the notebook holds."""
+    given, asked = set(dir(builtins)), set()
+    for cell in code_cells(solution):
+        tree = ast.parse(cell.source)
+        if is_solution(cell):
+            asked |= {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+        elif nbgrader_metadata(cell).get("locked") and not is_graded(cell):
+            given |= bound_names(tree)
+    for cell in filter(is_graded, code_cells(solution)):
+        tree = ast.parse(cell.source)
+        used = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+        foreign = used - given - asked - bound_names(tree)
+        assert not foreign, (cell.metadata.nbgrader["grade_id"], foreign)
+
+
+def test_the_lesson_opens_with_its_question_and_ends_with_its_exercise(unit):
+    cells = jupytext.read(COURSE / "lessons" / f"{unit}.py").cells
+    assert cells[0].source.startswith(f"# {unit[:2]} · ")
+    assert re.search(r"\*\*.+\?\*\*", cells[0].source, re.DOTALL), "the question in bold"
+    assert any("guess = None" in cell.source for cell in cells), "a prediction that the learner types"
+    assert any("Keypoints" in cell.source for cell in cells)
+    assert f"../exercises/{unit}/{unit[3:]}.ipynb" in cells[-1].source
