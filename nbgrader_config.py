@@ -37,7 +37,7 @@ c.CourseDirectory.release_directory = "exercises"
 # Whatever lies beside a solution is copied to the students: its text form holds the answers.
 c.CourseDirectory.ignore = [".ipynb_checkpoints", "__pycache__", "*.py", "*.pyc"]
 
-c.ClearSolutions.code_stub = {"python": "raise NotImplementedError  # your code here"}
+c.ClearSolutions.code_stub = {"python": 'raise NotImplementedError("your code goes here; then run the check below")'}
 
 c.Autograde.exporter_class = SubmissionExporter
 c.Autograde.sanitize_preprocessors = [
