@@ -4,6 +4,8 @@ The public names are listed in `__init__.pyi` and are imported when first used, 
 load parts of this package in every run, start without JAX.
 """
 
+from importlib import import_module
+
 import lazy_loader
 
 from ._versions import require_supported
@@ -13,4 +15,5 @@ _import, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 def __getattr__(name: str):
     require_supported()
+    import_module(f"{__name__}._fresh")  # before the learner's first function is compiled; see there
     return _import(name)

@@ -24,8 +24,8 @@ def unsupported(python: tuple[int, int] | None = None, jax: str | None = None) -
             return "The course needs JAX, which is not installed here. Try: pip install -c requirements.lock -e ."
     if not PYTHON[0] <= python <= PYTHON[1]:
         return (
-            f"The course needs Python {_dotted(PYTHON[0])} to {_dotted(PYTHON[1])}, and this is Python {_dotted(python)}. "
-            "Try: make the environment again with one of those."
+            f"The course needs Python {_dotted(PYTHON[0])} to {_dotted(PYTHON[1])}, "
+            f"and this is Python {_dotted(python)}. Try: make the environment again with one of those."
         )
     if not JAX[0] <= tuple(int(part) for part in jax.split(".")[:2]) <= JAX[1]:
         return (

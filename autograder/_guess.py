@@ -1,0 +1,64 @@
+"""A learner's guess beside the measurement."""
+
+import html
+import math
+import numbers
+from typing import Any
+
+
+class Guess:
+    """One line that sets a guess against a measurement. Display it as a cell's last expression."""
+
+    def __init__(self, guess: Any, measured: Any, unit: str = ""):
+        self.guess, self.measured, self.unit = guess, measured, unit
+
+    def __str__(self) -> str:
+        if self.guess is None:
+            return f"measured {self._value(self.measured)}. Type your guess above, and run the cell again."
+        verdict = _verdict(self.guess, self.measured)
+        return f"you said {self._value(self.guess)}, measured {self._value(self.measured)}: {verdict}"
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return f"<p><strong>{html.escape(str(self))}</strong></p>"
+
+    def _value(self, value: Any) -> str:
+        # A unit that is a word stands apart (3 traces), a sign does not (4.8x, 12%).
+        text = f"{value:,.3g}" if _is_real(value) and abs(value) < 1000 else _plain(value)
+        return text + (f" {self.unit}" if len(self.unit) > 1 else self.unit)
+
+
+def show_guess(guess: Any, measured: Any, unit: str = "") -> Guess:
+    """The learner's `guess` against the `measured` value, as one line: how close, or how far off.
+
+    `guess` is a number, a string, or None while nothing has been typed. `unit` follows both values:
+    "x", "ms", "traces".
+    """
+    return Guess(guess, measured, unit)
+
+
+def _verdict(guess: Any, measured: Any) -> str:
+    if guess == measured:
+        return "exactly."
+    if not (_is_real(guess) and _is_real(measured)):
+        return "not the same."
+    if guess * measured <= 0:
+        return "the sign is other than you thought." if guess * measured < 0 else "not the same."
+    factor = max(abs(guess / measured), abs(measured / guess))
+    side = "high" if abs(guess) > abs(measured) else "low"
+    if factor < 1.1:
+        return "close, within 10 %."
+    if factor < 2:
+        return f"a little {side}."
+    return f"too {side} by a factor of {_plain(float(f'{factor:.2g}'))}."
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _plain(value: Any) -> str:
+    if _is_real(value):
+        return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.3g}"
+    return str(value)

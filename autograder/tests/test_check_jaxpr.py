@@ -1,0 +1,204 @@
+"""assert_primitives: what it lets through, and what it says otherwise."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from autograder import assert_primitives
+from autograder._failure import CheckFailed
+
+X = jnp.linspace(0.1, 0.9, 5)
+
+
+def python_logistic_map(x, steps):
+    for _ in range(steps):
+        x = 3.7 * x * (1 - x)
+    return x
+
+
+@jax.jit
+def logistic_map(x, steps):
+    return lax.fori_loop(0, steps, lambda i, x: 3.7 * x * (1 - x), x)
+
+
+unrolled = jax.jit(python_logistic_map, static_argnums=1)
+static_logistic_map = jax.jit(logistic_map.__wrapped__, static_argnums=1)
+
+
+def failure(fn, *args, **kwargs):
+    with pytest.raises(CheckFailed) as caught:
+        assert_primitives(fn, *args, **kwargs)
+    return caught.value
+
+
+def line(fn, offset):
+    return f"test_check_jaxpr.py line {fn.__code__.co_firstlineno + offset}, in {fn.__qualname__}"
+
+
+def test_passes_with_one_line_of_evidence(capfd):
+    assert_primitives(logistic_map, X, 10, includes={"while"}, excludes={"sort"}, counts={"mul": 2}, max_equations=6)
+    assert_primitives(static_logistic_map, X, 10, includes="scan", max_flops=200, max_intermediate=5)
+    assert capfd.readouterr() == (
+        "✓ logistic_map: 6 equations, while found, no sort, mul 2\n"
+        "✓ logistic_map: 5 equations, scan found, 160 of 200 FLOPs, largest intermediate float32[5]\n",
+        "",
+    )
+
+
+def test_either_of_two_loops():
+    assert_primitives(logistic_map, X, 10, includes={"scan|while"})
+    assert_primitives(static_logistic_map, X, 10, includes={"scan|while"})
+    assert "no scan or while" in str(failure(unrolled, X, 10, includes={"scan|while"}))
+
+
+def test_an_unrolled_loop():
+    error = failure(unrolled, X, 200, includes={"scan"})
+    assert error.happened == "`python_logistic_map` is unrolled: 600 equations, no scan"
+    assert error.evidence == "its primitives: mul 400, sub 200"
+    assert "copy of the body for every round" in error.why
+    assert "`jax.lax.fori_loop`" in error.attempt
+
+
+def test_no_loop_at_all():
+    error = failure(lambda x: x + 1, X, includes={"while"})
+    assert error.happened == "`<lambda>` has no loop: expected a while"
+
+
+def test_the_other_loop():
+    error = failure(static_logistic_map, X, 10, includes={"while"})
+    assert error.happened == "`logistic_map` has a scan: expected a while"
+    assert "bounds are known while JAX traces" in error.why
+    assert "ordinary argument" in error.attempt
+
+
+def test_a_missing_primitive():
+    error = failure(lambda x: (x * x).sum(), X, includes={"dot_general"})
+    assert error.happened == "`<lambda>` has no dot_general: expected at least one"
+    assert error.evidence == "its primitives: mul 1, reduce_sum 1"
+    assert "show_jaxpr" in error.attempt
+
+
+def test_an_unwanted_loop_inside_another_function():
+    def batched(x):
+        return jax.jit(lambda x: lax.map(jnp.sin, x))(x)
+
+    error = failure(batched, X, excludes={"scan", "while"})
+    assert error.happened == "`batched` uses scan (1 equation), which this task leaves out"
+    assert error.evidence.startswith("scan: float32[5] -> float32[5]   test_check_jaxpr.py line ")
+    assert "`jax.vmap`" in error.attempt
+
+
+def test_an_unwanted_callback():
+    error = failure(lambda x: jax.pure_callback(np.sin, x, x), X, excludes={"pure_callback"})
+    assert "uses pure_callback" in error.happened
+    assert "Python on the host" in error.why
+
+
+def test_an_unwanted_primitive_and_where_it_is():
+    def fn(x):
+        return jnp.sort(x) + jnp.sort(-x)
+
+    error = failure(fn, X, excludes={"sort"})
+    assert error.happened == "`fn` uses sort (2 equations), which this task leaves out"
+    assert "sort: float32[5] -> float32[5]" in error.evidence
+    assert "find what brings in sort" in error.attempt
+
+
+def test_too_many_of_a_primitive():
+    def attention(q, k):
+        return jnp.exp(q @ k.T) / jnp.exp(q @ k.T).sum()
+
+    a = jnp.ones((3, 4))
+    error = failure(attention, a, a, counts={"dot_general": 1})
+    assert error.happened == "`attention` has dot_general 2 times: expected 1"
+    expected = f"dot_general: float32[3,4], float32[4,3] -> float32[3,3]   {line(attention, 1)} (2 times)"
+    assert error.evidence == expected
+    assert "reuse the result" in error.attempt
+
+
+def test_too_few_of_a_primitive():
+    error = failure(lambda x: x * 2, X, counts={"exp": 1})
+    assert error.happened == "`<lambda>` has exp 0 times: expected 1"
+    assert error.evidence == "its primitives: mul 1"
+
+
+def test_a_count_of_none():
+    assert_primitives(lambda x: x * 2, X, counts={"exp": 0})
+
+
+def test_too_many_equations():
+    error = failure(unrolled, X, 10, max_equations=15)
+    assert error.happened == "`python_logistic_map` has 30 equations: expected at most 15"
+    assert "for two sizes of the input" in error.attempt
+
+
+def test_too_many_flops_name_the_dearest_equations():
+    def slow(a, b, v):
+        return (a @ b) @ v
+
+    a, v = jnp.ones((64, 64)), jnp.ones(64)
+    error = failure(slow, a, a, v, max_flops=4 * 64 * 64)
+    assert error.happened == "`slow` needs 532,480 FLOPs: expected at most 16,384"
+    first, second = error.evidence.splitlines()[1:]
+    assert re.fullmatch(rf" +524,288  dot_general: .* -> float32\[64,64\]   {re.escape(line(slow, 1))}", first)
+    assert second.strip().startswith("8,192  dot_general")
+    assert_primitives(lambda a, b, v: a @ (b @ v), a, a, v, max_flops=4 * 64 * 64)
+
+
+def test_flops_in_a_loop_count_as_often_as_it_runs():
+    error = failure(static_logistic_map, X, 100, max_flops=1000)
+    assert error.happened == "`logistic_map` needs 1,600 FLOPs: expected at most 1,000"
+    assert "500  mul" in error.evidence
+
+
+def test_flops_that_cannot_be_counted_do_not_pass():
+    error = failure(logistic_map, X, 10, max_flops=1000)
+    assert error.happened == "the FLOPs of `logistic_map` cannot be counted: expected at most 1,000"
+    assert error.evidence.startswith("while: ")
+    assert "fixed number of rounds" in error.attempt
+    assert "at least" in failure(logistic_map, X, 10, max_flops=10).happened
+
+
+def test_an_intermediate_that_is_too_large():
+    def distances(x):
+        return ((x[:, None] - x) ** 2).sum(1)
+
+    error = failure(distances, X, max_intermediate=5)
+    assert error.happened == "`distances` makes an intermediate float32[5,5], 25 elements: expected at most 5"
+    assert "sub: float32[5,1], float32[1,5] -> float32[5,5]" in error.evidence
+    assert "running result" in error.attempt
+
+
+@pytest.mark.parametrize("kwargs", [{"excludes": {"jit"}}, {"includes": {"pjit"}}, {"counts": {"jit": 1}}])
+def test_a_wrapper_is_never_counted_so_asking_is_a_mistake(kwargs):
+    with pytest.raises(ValueError, match="only wraps other equations"):
+        assert_primitives(lambda x: x, X, **kwargs)
+
+
+def test_the_error_of_a_stub_and_of_a_python_branch_pass_through():
+    def stub(x):
+        raise NotImplementedError("write me")
+
+    with pytest.raises(NotImplementedError, match="write me"):
+        assert_primitives(stub, X)
+    with pytest.raises(jax.errors.TracerBoolConversionError):
+        assert_primitives(lambda x: x if x > 0 else -x, 1.0)
+
+
+def test_a_later_count_of_traces_sees_nothing():
+    runs = []
+
+    @jax.jit
+    def fn(x):
+        runs.append(x)
+        return x + 1
+
+    assert_primitives(fn, X, includes={"add"})
+    runs.clear()
+    fn(X)
+    fn(X)
+    assert len(runs) == 1

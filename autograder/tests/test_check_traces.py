@@ -1,0 +1,245 @@
+"""assert_max_traces: what it allows, what it refuses, and in which words."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from autograder import assert_max_traces
+from autograder._failure import CheckFailed
+
+
+@jax.jit
+def scale(x, factor=2.0):
+    return factor * x
+
+
+@functools.partial(jax.jit, static_argnames="steps")
+def power(x, steps):
+    return x**steps
+
+
+def plain(x):
+    return x + 1
+
+
+def trap(xs):
+    return [jax.jit(lambda x: x + 1)(x) for x in xs]
+
+
+def through_a_helper(xs):
+    return [scale(x) for x in xs]
+
+
+def message(fn, n, block):
+    with pytest.raises(CheckFailed) as caught, assert_max_traces(fn, n):
+        block()
+    return str(caught.value)
+
+
+def test_one_trace_for_many_calls_passes_with_the_evidence(capfd):
+    with assert_max_traces(scale, 1):
+        for value in (1.0, 2.0, 3.0):
+            scale(value)
+    out, err = capfd.readouterr()
+    assert out == "✓ scale: 1 trace in this block, at most 1 allowed\n"
+    assert err == ""
+
+
+def test_more_traces_than_allowed_fail_with_the_reason_for_each(capfd):
+    def block():
+        for steps in (1, 10, 100):
+            power(2.0, steps)
+
+    assert message(power, 1, block) == (
+        "✗ power was traced 3 times, at most 1 allowed.\n"
+        "  trace 1: first call\n"
+        "  trace 2: steps: static 1 -> static 10\n"
+        "  trace 3: steps: static 10 -> static 100\n"
+        "  Why this usually happens: a static argument is part of the program, so each new value is traced and "
+        "compiled.\n"
+        "  Try: make it an ordinary argument, unless it decides a shape or a Python branch."
+    )
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("block", "line", "why", "attempt"),
+    [
+        (
+            lambda: [scale(jnp.ones(n)) for n in (2, 3)],
+            "x: float32[2] -> float32[3]",
+            "the shape belongs to the cache key",
+            "bring the inputs to one shape",
+        ),
+        (
+            lambda: [scale(1), scale(1.0)],
+            "x: weak int32[] -> weak float32[]",
+            "the dtype belongs to the cache key",
+            "convert the argument to one dtype",
+        ),
+        (
+            lambda: [scale(1.0), scale(jnp.float32(1))],
+            "x: weak float32[] -> float32[]",
+            "a Python number is a weakly typed array",
+            "always a Python number, or always an array",
+        ),
+        (
+            lambda: [scale(1.0, 2.0), scale(1.0, factor=2.0)],
+            "factor: now passed by keyword",
+            "how arguments are passed belongs to the cache key",
+            "write every call in the same way",
+        ),
+        (
+            lambda: [scale(1.0), scale.clear_cache(), scale(1.0)],
+            "same arguments, same function: its cache was cleared",
+            "the cache was emptied in between",
+            "leave clear_cache and jax.clear_caches out of the loop",
+        ),
+    ],
+)
+def test_the_remedy_fits_the_reason(block, line, why, attempt):
+    text = message(scale, 1, block)
+    assert "✗ scale was traced twice, at most 1 allowed.\n" in text
+    assert f"  trace 2: {line}" in text
+    assert f"  Why this usually happens: {why}" in text
+    assert attempt in text.splitlines()[-1]
+
+
+def test_containers_have_their_own_remedy():
+    @jax.jit
+    def total(xs):
+        return sum(xs)
+
+    text = message(total, 1, lambda: [total([1.0, 2.0]), total((1.0, 2.0))])
+    assert "containers belong to the cache key: a list is not a tuple" in text
+
+
+def test_a_body_run_by_another_trace_points_to_the_caller():
+    outer = jax.jit(lambda x: plain(x) + plain(x))
+    text = message(plain, 1, lambda: outer(1.0))
+    assert "  trace 2: same arguments: called again while <lambda> was traced" in text
+    assert text.endswith("Try: follow the function that calls it: trace_log(outer) says why that one is traced.")
+
+
+def test_grad_outside_jit_is_told_to_go_inside():
+    text = message(plain, 1, lambda: [jax.grad(plain)(1.0), jax.grad(plain)(1.0)])
+    assert "  trace 2: same function: outside jit, grad and vmap trace in every call" in text
+    assert text.endswith("Try: put jax.jit around the outside: jax.jit(jax.grad(f)), made once.")
+
+
+def test_many_traces_are_shortened():
+    text = message(power, 1, lambda: [power(2.0, steps) for steps in range(12)])
+    assert "✗ power was traced 12 times, at most 1 allowed.\n" in text
+    assert (
+        "  trace 5: steps: static 3 -> static 4\n  ... 6 more ...\n  trace 12: steps: static 10 -> static 11\n" in text
+    )
+
+
+def test_the_lambda_trap_is_found_inside_a_plain_function():
+    assert message(trap, 1, lambda: trap([1.0, 2.0])) == (
+        "✗ trap uses functions that were traced twice, at most 1 allowed.\n"
+        "  trace 1: <lambda>: first call\n"
+        "  trace 2: <lambda>: same arguments, but a new function object\n"
+        "  Why this usually happens: the cache belongs to the function object. A lambda, a partial, a bound method "
+        "or a def inside the loop makes a new one each time.\n"
+        "  Try: make the function and its jax.jit once, outside the loop or at the top of the notebook."
+    )
+
+
+def test_a_plain_function_may_use_a_jitted_one(capfd):
+    with assert_max_traces(through_a_helper, 1):
+        through_a_helper([1.0, 2.0, 3.0])
+    assert capfd.readouterr().out == "✓ through_a_helper: 1 trace in this block, at most 1 allowed\n"
+
+
+def test_a_traced_function_counts_once_with_all_that_it_defines_inside():
+    def loop(x):
+        return jax.lax.fori_loop(0, 3, lambda i, y: plain(y), x)
+
+    with assert_max_traces(loop, 1) as log:
+        jax.jit(loop)(1.0)
+    assert log.traces == 1
+
+
+def test_the_block_starts_with_an_empty_cache_so_a_second_run_finds_the_same():
+    def block():
+        power(3.0, 2)
+        power(3.0, 3)
+
+    assert message(power, 1, block) == message(power, 1, block)
+
+
+def test_every_layer_of_the_function_starts_with_an_empty_cache():
+    inner = jax.jit(plain)
+    for outer in (jax.jit(inner), jax.jit(jax.vmap(inner)), jax.jit(functools.partial(inner))):
+        outer(jnp.ones(2))
+        with assert_max_traces(outer, 1) as log:
+            outer(jnp.ones(2))
+        assert log.traces == 1
+
+    jax.jit(plain)(2.0)
+    with assert_max_traces(plain, 1) as log:
+        jax.jit(plain)(2.0)
+    assert log.traces == 1
+
+
+def test_none_allowed_keeps_the_cache(capfd):
+    scale(5.0)
+    with assert_max_traces(scale, 0):
+        scale(6.0)
+    assert capfd.readouterr().out == "✓ scale: no trace in this block, none allowed\n"
+
+    text = message(scale, 0, lambda: scale(jnp.ones(77)))
+    assert "✗ scale was traced once, none allowed.\n  trace 1: first call\n" in text
+    assert text.endswith("Try: call the function once before the block, with such arguments.")
+
+
+def test_a_function_without_jit_is_told_so():
+    assert message(plain, 1, lambda: [plain(1.0), plain(2.0), plain(3.0)]) == (
+        "✗ plain is not jitted: its Python body ran 3 times with real arrays, expected a trace.\n"
+        "  Why this usually happens: the @jax.jit line is missing, or the jitted function got another name.\n"
+        "  Try: put @jax.jit on the line above def plain."
+    )
+    assert message(plain, 0, lambda: plain(1.0)).startswith("✗ plain is not jitted: its Python body ran once")
+
+
+def test_jit_switched_off_is_not_blamed_on_the_student():
+    with jax.disable_jit():
+        text = message(scale, 1, lambda: scale(1.0))
+    assert "Why this usually happens: jax_disable_jit is on, which turns jit off." in text
+
+
+def test_a_function_that_is_not_called_is_told_so():
+    assert message(scale, 1, lambda: plain(1.0)) == (
+        "✗ scale was not called: expected calls inside the block.\n"
+        "  Why this usually happens: another function was called in its place, or the loop around the call ran "
+        "zero times.\n"
+        "  Try: call scale itself in the block."
+    )
+
+
+def test_something_that_cannot_be_traced_is_refused():
+    text = message(scale.lower(1.0).compile(), 1, lambda: None)
+    assert text.startswith("✗ Compiled is no Python function: expected one that can be traced.\n")
+
+
+def test_an_exception_of_the_student_passes_through(capfd):
+    @jax.jit
+    def stub(x):
+        raise NotImplementedError("yours to write")
+
+    error = KeyError("the student's own")
+    with pytest.raises(NotImplementedError, match="^yours to write"), assert_max_traces(stub, 1):
+        stub(1.0)
+    with pytest.raises(KeyError) as caught, assert_max_traces(scale, 1):
+        raise error
+    assert caught.value is error
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("n", [-1, True, 1.0, "1"])
+def test_the_limit_is_a_whole_number(n):
+    with pytest.raises(ValueError, match="n must be a whole number from 0 up"):
+        assert_max_traces(scale, n)

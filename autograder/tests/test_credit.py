@@ -1,0 +1,118 @@
+"""partial_credit: a plain finite Python float, or a refusal."""
+
+import decimal
+import fractions
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from autograder import partial_credit
+from autograder._failure import CheckFailed
+
+TIERS = {2: 1, 5: 2, 10: 4}
+
+
+class Measured:
+    """Stands for a Speedup: the thresholds in `open_` could not be decided."""
+
+    def __init__(self, ratio, open_=()):
+        self.ratio, self.open_ = ratio, open_
+
+    verdict = "fail"
+
+    def at_least(self, threshold):
+        return "undecided" if threshold in self.open_ else "pass" if self.ratio >= threshold else "fail"
+
+
+def message(value, tiers=TIERS):
+    with pytest.raises(CheckFailed) as caught:
+        partial_credit(value, tiers)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "points", "line"),
+    [
+        (Measured(4.8), 1.0, "✓ 4.8x earns 1 of 4 points; 5x would earn 2"),
+        (Measured(5.0), 2.0, "✓ 5x earns 2 of 4 points; 10x would earn 4"),
+        (Measured(123.4), 4.0, "✓ 123x earns 4 of 4 points"),
+        (3, 1.0, "✓ 3 earns 1 of 4 points; 5 would earn 2"),
+        (np.float32(6.5), 2.0, "✓ 6.5 earns 2 of 4 points; 10 would earn 4"),
+        (fractions.Fraction(21, 2), 4.0, "✓ 10.5 earns 4 of 4 points"),
+    ],
+)
+def test_the_highest_tier_counts(value, points, line, capfd):
+    earned = partial_credit(value, TIERS)
+    assert earned == points and type(earned) is float
+    assert capfd.readouterr() == (f"{line}\n", "")
+
+
+def test_an_undecided_tier_is_said_aloud(capfd):
+    assert partial_credit(Measured(9.8, {10}), TIERS) == 2.0
+    assert capfd.readouterr().out == (
+        "✓ 9.8x earns 2 of 4 points; 10x is undecided, not missed: the machine is busy, run the cell again\n"
+    )
+
+
+def test_an_undecided_first_tier_is_no_verdict():
+    assert message(Measured(2.1, {2})) == (
+        "✗ 2.1x earns no points yet: 2x is undecided, not missed.\n"
+        "  Why this usually happens: the machine was too busy to tell, and the measurements fall on both sides of "
+        "the threshold.\n"
+        "  Try: close what else is running, and run the cell again."
+    )
+    assert "2x and 5x are undecided" in message(Measured(4.9, {2, 5}))
+
+
+def test_no_tier_reached_shows_the_tiers():
+    assert message(Measured(1.3)) == (
+        "✗ 1.3x is below 2x, the first tier: no points.\n"
+        "  tiers: 2x earns 1, 5x earns 2, 10x earns 4\n"
+        "  Why this usually happens: the work is still done step by step in Python, or compiled anew in every call.\n"
+        "  Try: count the traces and the XLA modules of one call with trace_log before you time it again."
+    )
+    assert message(0).startswith("✗ 0 is below 2, the first tier: no points.\n")
+
+
+def test_an_object_with_a_ratio_and_a_verdict_is_enough():
+    class Plain:
+        ratio, verdict = 3.0, "undecided"
+
+    assert partial_credit(Plain(), {2: 1}) == 1.0
+    assert "4x is undecided" in message(Plain(), {4: 1})
+
+
+@pytest.mark.parametrize(
+    ("value", "called"),
+    [
+        (float("nan"), "float nan"),
+        (float("inf"), "float inf"),
+        (True, "bool True"),
+        (-1, "int -1"),
+        (1j, "complex 1j"),
+        ("10", "str '10'"),
+        (None, "NoneType None"),
+        (np.ones(1), "ndarray array([1.])"),
+        (jnp.float32(10), "ArrayImpl Array(10., dtype=float32)"),
+        (decimal.Decimal(10), "Decimal Decimal('10')"),
+        (Measured(float("nan")), "float nan"),
+        (Measured(jnp.float32(10)), "ArrayImpl Array(10., dtype=float32)"),
+        ([10], "list [10]"),
+    ],
+)
+def test_what_nbgrader_would_give_full_points_is_refused(value, called):
+    assert message(value) == (
+        f"✗ No points for {called}: expected a speedup or a plain finite number from 0 up.\n"
+        "  Why this usually happens: the value is an array, a string or no number at all, or the measurement "
+        "divided by zero.\n"
+        "  Try: pass what speedup(...) returned, or float(...) of one finite number."
+    )
+
+
+@pytest.mark.parametrize(
+    "tiers", [{}, None, [2, 5], {0: 1}, {2: -1}, {2: 0}, {2: True}, {5: 2, 2: 1}, {2: 2, 5: 1}, {2: float("nan")}]
+)
+def test_tiers_that_make_no_sense_are_the_authors_mistake(tiers):
+    with pytest.raises(ValueError, match="^partial_credit: "):
+        partial_credit(3, tiers)

@@ -1,0 +1,283 @@
+"""The statistics of a jaxpr, and that taking them leaves no trace."""
+
+import subprocess
+import sys
+import warnings
+from collections import Counter
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from autograder import _jaxpr
+
+X = jnp.linspace(0.1, 0.9, 8)
+A = jnp.ones((4, 8))
+
+
+def statistics(fn, *args):
+    return _jaxpr.statistics(_jaxpr.trace(fn, *args))
+
+
+def test_counts_the_equations_of_a_polynomial():
+    found = statistics(lambda x: 2 * x**2 + 3 * x + 3, 1.0)
+    assert found.primitives == Counter(mul=2, add=2, integer_pow=1)
+    assert found.equations == 5
+    assert found.flops == 5 and not found.flops_lower_bound
+    assert (found.largest, found.largest_size) == ("float32[]", 1)
+
+
+def _with_custom_jvp(fn):
+    wrapped = jax.custom_jvp(fn)
+    wrapped.defjvp(lambda primals, tangents: (wrapped(*primals), tangents[0]))
+    return wrapped
+
+
+def _with_custom_vjp(fn):
+    wrapped = jax.custom_vjp(fn)
+    wrapped.defvjp(lambda x: (wrapped(x), None), lambda _, cotangent: (cotangent,))
+    return wrapped
+
+
+@pytest.mark.parametrize("wrap", [jax.jit, jax.checkpoint, _with_custom_jvp, _with_custom_vjp])
+def test_a_wrapper_is_transparent(wrap):
+    wrapped = wrap(lambda x: jnp.sin(x) * 2)
+    assert statistics(lambda x: wrapped(x) + 1, X).primitives == Counter(sin=1, mul=1, add=1)
+
+
+def test_walks_into_loops_and_branches():
+    def fn(x, p):
+        x = lax.fori_loop(0, 3, lambda i, x: jnp.sin(x), x)
+        x = lax.while_loop(lambda x: jnp.cos(x).sum() < 1, lambda x: jnp.tanh(x), x)
+        return lax.cond(p, jnp.exp, jnp.log, x)
+
+    primitives = statistics(fn, X, True).primitives
+    for name in ("scan", "sin", "while", "cos", "tanh", "cond", "exp", "log"):
+        assert primitives[name] == 1, name
+
+
+def test_the_combiner_of_a_scatter_is_no_program():
+    assert "add" not in statistics(lambda x: x.at[2].add(1.0), X).primitives
+
+
+def test_of_a_linear_solve_only_what_runs_counts():
+    def fn(a, b):
+        return lax.custom_linear_solve(lambda x: a * x, b, solve=lambda f, b: b / a, symmetric=True)
+
+    assert statistics(fn, X, X).primitives == Counter(custom_linear_solve=1, div=1)
+
+
+STRAIGHT = {
+    "poly": (lambda x: 2 * x**5 + 3 / x + x**-2, X),
+    "selu": (jax.nn.selu, X),
+    "softmax": (jax.nn.softmax, X),
+    "matmul": (lambda a: jnp.tanh(a @ a.T) @ a, A),
+    "batched": (lambda a: jnp.einsum("bij,bjk->bik", a, a), jnp.ones((3, 4, 4))),
+    "standardise": (lambda a: (a - a.mean(0)) / a.std(0), A),
+    "convolve": (lambda x: jnp.convolve(x, x[:3], mode="same"), X),
+    "scatter": (lambda x: x.at[2].add(1.0), X),
+    "sort": (jnp.sort, X),
+    "int": (lambda x: (x.astype(jnp.int32) % 3 == 0).any(), X),
+    "grad": (jax.grad(lambda a: jnp.tanh(a * a)[0, 0]), A),
+}
+
+
+@pytest.mark.parametrize("name", STRAIGHT)
+def test_flops_of_straight_line_code_are_those_of_xla(name):
+    fn, x = STRAIGHT[name]
+    costs = jax.jit(fn).lower(x).cost_analysis()
+    found = statistics(fn, x)
+    assert not found.flops_lower_bound
+    assert found.flops == costs.get("flops", 0) + costs.get("transcendentals", 0)
+
+
+def test_a_convolution_with_strides_and_holes_costs_what_xla_says():
+    def fn(a, k):
+        return lax.conv_general_dilated(
+            a, k, (2, 1), ((1, 2), (0, 1)), lhs_dilation=(1, 2), rhs_dilation=(2, 1), feature_group_count=2
+        )
+
+    a, k = jnp.ones((2, 4, 9, 7)), jnp.ones((6, 2, 3, 2))
+    assert statistics(fn, a, k).flops == jax.jit(fn).lower(a, k).cost_analysis()["flops"]
+
+
+def test_the_body_of_a_scan_costs_as_often_as_it_runs():
+    def fn(x):
+        return lax.scan(lambda x, _: (jnp.sin(x), None), x, None, length=5)[0]
+
+    assert statistics(fn, X).flops == 5 * 8
+    assert statistics(lambda x: lax.fori_loop(0, 3, lambda i, x: fn(x), x), X).flops == 3 * (5 * 8 + 1)
+
+
+def test_a_while_costs_as_often_as_it_says():
+    def fn(x, limit=10, step=1):
+        return lax.while_loop(lambda c: c[0] < limit, lambda c: (c[0] + step, c[1] * 2), (0, x))[1]
+
+    assert statistics(fn, X).flops == 10 * (8 + 1) + 11
+    assert statistics(lambda x: fn(x, 10, 3), X).flops == 4 * (8 + 1) + 5
+    assert statistics(lambda x: fn(x, 0), X).flops == 1
+
+
+@pytest.mark.parametrize(
+    "condition, body, start",
+    [
+        pytest.param(lambda c: c[0] < 3, lambda c: (c[0] + 1.0, c[1]), 0.0, id="float counter"),
+        pytest.param(lambda c: c[0] < 3, lambda c: (c[0] * 2, c[1]), 1, id="no addition"),
+        pytest.param(lambda c: c[0] < 3, lambda c: (c[0] - 1, c[1]), 0, id="never ends"),
+        pytest.param(lambda c: (c[0] < 3) & (c[1][0] < 2), lambda c: (c[0] + 1, c[1]), 0, id="two conditions"),
+        pytest.param(lambda c: c[1][0] < 3, lambda c: (c[0] + 1, c[1]), 0, id="a value decides"),
+    ],
+)
+def test_a_while_that_does_not_say_is_a_lower_bound(condition, body, start):
+    found = statistics(lambda x: lax.while_loop(condition, body, (start, x)), X)
+    assert found.flops_lower_bound
+
+
+def test_a_number_of_rounds_that_is_an_argument_is_a_lower_bound():
+    found = statistics(lambda x, n: lax.fori_loop(0, n, lambda i, x: x * 2, x), X, 5)
+    assert found.flops_lower_bound
+    assert found.flops == 8 + 1 + 1
+
+
+def test_a_cond_costs_its_dearest_branch():
+    found = statistics(lambda x, p: lax.cond(p, lambda x: x * 2, lambda x: jnp.sin(x) * 3 + 1, x), X, True)
+    assert found.flops == 3 * 8 + 1  # and the conversion of the predicate
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [lambda x: jax.pure_callback(np.sin, x, x), lambda x: jnp.linalg.eigh(jnp.outer(x, x))],
+    ids=["callback", "eigh"],
+)
+def test_hidden_work_is_a_lower_bound(fn):
+    assert statistics(fn, X).flops_lower_bound
+
+
+def test_costs_name_the_equations_and_how_often_they_run():
+    def fn(x):
+        x = lax.fori_loop(0, 10, lambda i, x: jnp.sin(x), x)
+        return jnp.cos(x)
+
+    costs = Counter()
+    for eqn, flops in _jaxpr.costs(_jaxpr.trace(fn, X)):
+        costs[eqn.primitive.name] += flops
+    assert costs == Counter(sin=80, add=10, cos=8)
+
+
+def test_the_largest_intermediate_is_found_inside_and_inputs_do_not_count():
+    found = statistics(lambda a: lax.map(lambda row: (row[:, None] * row).sum(), a), jnp.ones((100, 8)))
+    assert (found.largest, found.largest_size) == ("float32[100]", 100)
+    found = statistics(lambda a: lax.map(lambda row: (row[:, None] * row).sum(), a), jnp.ones((20, 8)))
+    assert (found.largest, found.largest_size) == ("float32[8,8]", 64)
+
+
+def test_of_equally_many_elements_the_widest_is_largest():
+    assert statistics(lambda x: jnp.where(x > 0, x, 0), X).largest == "float32[8]"
+
+
+def test_a_function_that_does_nothing():
+    found = statistics(lambda x: x, X)
+    assert (found.equations, found.flops, found.largest, found.largest_size) == (0, 0, "nothing", 0)
+
+
+def test_static_arguments_stay_static():
+    fn = jax.jit(lambda x, n: sum(x for _ in range(n)), static_argnums=1)
+    assert statistics(fn, X, 5).primitives["add"] == 5
+
+
+def test_a_jitted_method():
+    class Model:
+        @jax.jit
+        def __call__(self, x):
+            return x * 2
+
+        def method(self, x):
+            return jnp.sin(x)
+
+    jax.tree_util.register_static(Model)
+    assert statistics(Model().__call__, X).primitives == Counter(mul=1)
+    assert statistics(jax.jit(Model().method), X).primitives == Counter(sin=1)
+
+
+def test_errors_under_a_tracer_are_those_of_jax():
+    with pytest.raises(jax.errors.TracerBoolConversionError):
+        _jaxpr.trace(lambda x: x if x > 0 else -x, 1.0)
+
+    @jax.jit
+    def stub(x):
+        raise NotImplementedError("write me")
+
+    with pytest.raises(NotImplementedError, match="write me"):
+        _jaxpr.trace(stub, 1.0)
+
+
+@pytest.mark.parametrize("wrap", [jax.jit, lambda f: f], ids=["jitted", "plain"])
+def test_looking_takes_no_trace_away(wrap):
+    runs = []
+
+    def fn(x):
+        runs.append(x)
+        return x * 2
+
+    looked_at = wrap(fn)
+    called = looked_at if wrap is jax.jit else jax.jit(fn)
+    _jaxpr.trace(looked_at, X)
+    assert len(runs) == 1
+    called(X)
+    assert len(runs) == 2, "the first call must still trace"
+    called(X)
+    assert len(runs) == 2, "the second must still hit the cache"
+    _jaxpr.trace(looked_at, X)
+    called(X)
+    assert len(runs) == 3, "looking evicts nothing"
+
+
+def test_what_is_looked_at_is_the_function_as_it_is_now():
+    scale = 2.0
+
+    @jax.jit
+    def fn(x):
+        return x * scale
+
+    fn(X)
+    scale = 3.0
+    assert "3.0" in str(_jaxpr.trace(fn, X)), "a cached jaxpr would show the old value"
+
+
+def test_a_line_about_an_equation():
+    def fn(x):
+        return jnp.sin(x)
+
+    (eqn,) = _jaxpr.equations(_jaxpr.trace(fn, X))
+    line = fn.__code__.co_firstlineno + 1
+    name = fn.__qualname__
+    assert _jaxpr.describe(eqn) == f"sin: float32[8] -> float32[8]   test_jaxpr.py line {line}, in {name}"
+
+
+def test_nothing_warns():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        statistics(jax.grad(lambda x: jax.nn.selu(x).sum()), X)
+
+
+def test_what_is_imported_later_leaves_the_caches_of_a_session_valid():
+    # A user context made in mid-session would have everything traced again, so the first public name makes it.
+    program = """if True:
+        import jax
+        from autograder import assert_allclose
+        runs = []
+        @jax.jit
+        def fn(x):
+            runs.append(x)
+            return x + 1
+        fn(1.0)
+        from autograder import show_hlo, show_jaxpr, speedup, trace_log
+        assert show_jaxpr(fn, 1.0).flops == 1
+        assert show_hlo(fn, 1.0).ops
+        fn(1.0)
+        assert len(runs) == 3, len(runs)  # each of the two looks runs the body once; the second call does not
+    """
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
