@@ -1,4 +1,5 @@
 # The public names of the course, each from its home.
+from ._check_equal import assert_equal as assert_equal
 from ._check_hlo import assert_hlo as assert_hlo
 from ._check_jaxpr import assert_primitives as assert_primitives
 from ._check_prediction import assert_prediction as assert_prediction

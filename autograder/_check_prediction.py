@@ -1,11 +1,10 @@
 """Were the learner's predictions right? Says which are not, never what the right value is."""
 
-import math
-import numbers
 from collections.abc import Mapping
 from typing import Any
 
 from ._failure import fail, passed
+from ._plain import KINDS, a, agree, kind, listed
 
 
 def assert_prediction(
@@ -24,8 +23,8 @@ def assert_prediction(
     hints = hints or {}
     if not isinstance(predicted, Mapping):
         fail(
-            f"The predictions are {_a(predicted)}, expected a dict of name and value.",
-            evidence=f"names: {_listed(measured)}",
+            f"The predictions are {a(predicted)}, expected a dict of name and value.",
+            evidence=f"names: {listed(measured)}",
             why="the function returns something else than its dict, or nothing at all.",
             attempt="return one dict with an entry for each of these names.",
         )
@@ -34,10 +33,10 @@ def assert_prediction(
     unknown = [name for name in predicted if name not in measured]
     open_ = [n for n in measured if n in predicted and predicted[n] is None and measured[n] is not None]
     answered = [name for name in measured if name in predicted and name not in open_]
-    wrong = [name for name in answered if not _agree(predicted[name], measured[name])]
+    wrong = [name for name in answered if not agree(predicted[name], measured[name])]
     if not (missing or unknown or open_ or wrong):
         which = "the prediction is" if len(measured) == 1 else f"all {len(measured)} predictions are"
-        passed(f"{which} right: {_listed(measured)}")
+        passed(f"{which} right: {listed(measured)}")
         return
 
     evidence = [f"{name}: no prediction" for name in missing]
@@ -45,70 +44,18 @@ def assert_prediction(
     evidence += [f"{name}: nothing of this name was measured" for name in unknown]
     for name in wrong:
         said = f"{name}: you said {predicted[name]!r}"
-        if _kind(predicted[name]) != _kind(measured[name]):
-            said += f", which is {_a(predicted[name])} where {_KINDS[_kind(measured[name])]} is asked for"
+        if kind(predicted[name]) != kind(measured[name]):
+            said += f", which is {a(predicted[name])} where {KINDS[kind(measured[name])]} is asked for"
         evidence.append(f"{said}. {hints[name]}" if name in hints else said)
 
     if wrong:
         are = "is" if len(wrong) == 1 else "are"
-        happened = f"{len(wrong)} of {len(measured)} predictions {are} wrong: {_listed(wrong)}."
+        which = "The prediction" if len(measured) == 1 else f"{len(wrong)} of {len(measured)} predictions"
+        happened = f"{which} {are} wrong: {listed(wrong)}."
         why = "the rule in your head differs from the rule JAX follows. Finding out which one is the exercise."
         attempt = f"run the case {wrong[0]!r} yourself, one step at a time, before you change the number."
     else:
-        happened = f"The predictions are incomplete: {_listed(missing + open_ + unknown)}."
+        happened = f"The predictions are incomplete: {listed(missing + open_ + unknown)}."
         why = "a name is misspelt, or a line of the dict has not been filled in."
-        attempt = f"use exactly these names: {_listed(measured)}."
+        attempt = f"use exactly these names: {listed(measured)}."
     fail(happened, evidence="\n".join(evidence), why=why, attempt=attempt)
-
-
-_KINDS = {
-    "bool": "True or False",
-    "number": "a number",
-    "text": "a string",
-    "list": "a list",
-    "none": "another type",  # "None" would give the answer away
-    "other": "another type",
-}
-
-
-def _kind(value: Any) -> str:
-    value = _plain(value)
-    if value is None:
-        return "none"
-    if isinstance(value, bool):
-        return "bool"
-    if isinstance(value, numbers.Number):
-        return "number"
-    if isinstance(value, str):
-        return "text"
-    return "list" if isinstance(value, (list, tuple)) else "other"
-
-
-def _agree(said: Any, value: Any) -> bool:
-    said, value = _plain(said), _plain(value)
-    kind = _kind(value)
-    if _kind(said) != kind:
-        return False
-    if kind == "list":
-        return len(said) == len(value) and all(map(_agree, said, value))
-    if kind == "text":
-        return said.strip() == value.strip()
-    if kind == "number" and not isinstance(said, complex) and not isinstance(value, complex):
-        return said == value or math.isclose(said, value, rel_tol=1e-6)
-    return bool(said == value)
-
-
-def _plain(value: Any) -> Any:
-    """NumPy and JAX scalars and arrays as Python values; everything else as it is."""
-    return value.tolist() if hasattr(value, "tolist") else value
-
-
-def _a(value: Any) -> str:
-    if value is None:
-        return "None"
-    name = type(value).__name__
-    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
-
-
-def _listed(names: Any) -> str:
-    return ", ".join(map(str, names))

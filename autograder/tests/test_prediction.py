@@ -39,7 +39,7 @@ def test_wrong_predictions_are_named_with_their_hints():
         "is the exercise.\n"
         "  Try: run the case 'again' yourself, one step at a time, before you change the number."
     )
-    assert message({"n": 2}, {"n": 1}).startswith("✗ 1 of 1 predictions is wrong: n.\n")
+    assert message({"n": 2}, {"n": 1}).startswith("✗ The prediction is wrong: n.\n")
 
 
 def test_no_message_shows_a_measured_value():

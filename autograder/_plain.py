@@ -1,0 +1,61 @@
+"""Compare plain values: numbers, strings, booleans, None, and lists of these."""
+
+import math
+import numbers
+from typing import Any
+
+KINDS = {
+    "bool": "True or False",
+    "number": "a number",
+    "text": "a string",
+    "list": "a list",
+    "none": "another type",  # "None" would give the answer away
+    "other": "another type",
+}
+
+
+def kind(value: Any) -> str:
+    """What kind of answer a value is: a key of `KINDS`."""
+    value = _plain(value)
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, numbers.Number):
+        return "number"
+    if isinstance(value, str):
+        return "text"
+    return "list" if isinstance(value, (list, tuple)) else "other"
+
+
+def agree(said: Any, value: Any) -> bool:
+    """Whether two plain values mean the same."""
+    said, value = _plain(said), _plain(value)
+    sort = kind(value)
+    if kind(said) != sort:
+        return False
+    if sort == "list":
+        return len(said) == len(value) and all(map(agree, said, value))
+    if sort == "text":
+        return said.strip() == value.strip()
+    if sort == "number" and not isinstance(said, complex) and not isinstance(value, complex):
+        return said == value or math.isclose(said, value, rel_tol=1e-6)
+    return bool(said == value)
+
+
+def _plain(value: Any) -> Any:
+    """NumPy and JAX scalars and arrays as Python values; everything else as it is."""
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def a(value: Any) -> str:
+    """A value by its type, with the article: "a list"."""
+    if value is None:
+        return "None"
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
+def listed(names: Any) -> str:
+    """Names with commas between them."""
+    return ", ".join(map(str, names))

@@ -1,0 +1,46 @@
+"""assert_equal, both sides, by the text of its messages."""
+
+import pytest
+
+from autograder import assert_equal
+from autograder._failure import CheckFailed
+
+
+def message(*args, **kwargs):
+    with pytest.raises(CheckFailed) as error:
+        assert_equal(*args, **kwargs)
+    return str(error.value)
+
+
+def test_right_answers_print_one_line(capfd):
+    assert_equal({"f(1)": 2, "f(2)": 4.0000000001}, {"f(1)": 2, "f(2)": 4}, name="f")
+    assert_equal({"f('a')": "a "}, {"f('a')": "a"}, name="f")
+    assert capfd.readouterr() == ("✓ f is right in all 2 cases\n✓ f is right: f('a')\n", "")
+
+
+def test_a_wrong_case_shows_what_was_returned_and_expected():
+    assert message({"f(1)": 2, "f(2)": 3}, {"f(1)": 2, "f(2)": 4}, name="f", hints={"f(2)": "Twice."}) == (
+        "✗ f is wrong in 1 of 2 cases: f(2).\n"
+        "  f(2): returned 3, expected 4. Twice.\n"
+        "  Why this usually happens: the function does something else than its specification, often in one kind of"
+        " case only.\n"
+        "  Try: take the case 'f(2)' alone, and follow your function through it step by step."
+    )
+
+
+def test_a_missing_case_and_another_kind():
+    text = message({"b": 1}, {"a": 2, "b": True}, name="f")
+    assert "✗ f is wrong in 2 of 2 cases: a, b.\n  a: missing, expected 2\n" in text
+    assert "  b: returned 1, expected True (True or False)\n" in text
+
+
+def test_one_case_is_not_counted():
+    assert message({"f(1)": None}, {"f(1)": 3}, name="f").startswith(
+        "✗ f is wrong: f(1).\n  f(1): returned None, expected 3 (a number)\n"
+    )
+
+
+@pytest.mark.parametrize(("returned", "said"), [(None, "None"), ([1], "a list")])
+def test_no_dict(returned, said):
+    text = message(returned, {"a": 1, "b": 2}, name="f")
+    assert text.startswith(f"✗ f returns {said}, expected a dict with the keys a, b.\n")

@@ -1,0 +1,286 @@
+# %% [markdown]
+# Wrong answers to unit 01, one for each misconception. Each replaces its whole solution cell and must fail the named
+# cells with the message that is meant for it.
+
+# %% task="honest-timer" name="forgets to wait" fails=["honest-timer-check", "honest-timer-rounds"] message="did not wait for the result"
+def honest_timer(fn, *args, rounds=5, clock=time.perf_counter):
+    jax.block_until_ready(args)
+    readings = []
+    for _ in range(1 + rounds):
+        start = clock()
+        fn(*args)
+        readings.append(clock() - start)
+    return readings[0], statistics.median(readings[1:])
+
+
+# %% task="honest-timer" name="waits for the first array only" fails=["honest-timer-check"] message="waited for a part of the result only"
+def honest_timer(fn, *args, rounds=5, clock=time.perf_counter):
+    jax.block_until_ready(args)
+    readings = []
+    for _ in range(1 + rounds):
+        start = clock()
+        jax.tree.leaves(fn(*args))[0].block_until_ready()
+        readings.append(clock() - start)
+    return readings[0], statistics.median(readings[1:])
+
+
+# %% task="honest-timer" name="starts before the inputs are ready" fails=["honest-timer-rounds"] message="The inputs were late"
+def honest_timer(fn, *args, rounds=5, clock=time.perf_counter):
+    readings = []
+    for _ in range(1 + rounds):
+        start = clock()
+        jax.block_until_ready(fn(*args))
+        readings.append(clock() - start)
+    return readings[0], statistics.median(readings[1:])
+
+
+# %% task="honest-timer" name="counts the warm-up" fails=["honest-timer-rounds"] message="Is a first call among the later ones?"
+def honest_timer(fn, *args, rounds=5, clock=time.perf_counter):
+    jax.block_until_ready(args)
+    readings = []
+    for _ in range(1 + rounds):
+        start = clock()
+        jax.block_until_ready(fn(*args))
+        readings.append(clock() - start)
+    return readings[0], statistics.median(readings)
+
+
+# %% task="honest-timer" name="takes the mean" fails=["honest-timer-rounds"] message="That is the mean"
+def honest_timer(fn, *args, rounds=5, clock=time.perf_counter):
+    jax.block_until_ready(args)
+    readings = []
+    for _ in range(1 + rounds):
+        start = clock()
+        jax.block_until_ready(fn(*args))
+        readings.append(clock() - start)
+    return readings[0], sum(readings[1:]) / rounds
+
+
+# %% task="catch-the-liar" name="a slow first call is a slow compiler" fails=["catch-the-liar-check"] message="had the inputs been made by then?"
+def catch_the_liar(build, dispatch, run, backlog):
+    return {
+        "A": build + dispatch + run,
+        "B": dispatch,
+        "C": dispatch + run,
+        "D": dispatch + 3 * run,
+        "E": 3 * (build + dispatch + run),
+        "F": dispatch + run,
+        "G": build + 2 * dispatch,
+        "H": 2 * (dispatch + run),
+    }
+
+
+# %% task="catch-the-liar" name="a call ends when it is done" fails=["catch-the-liar-check"] message="Nobody waits here"
+def catch_the_liar(build, dispatch, run, backlog):
+    return {
+        "A": max(build + dispatch, backlog) + run,
+        "B": dispatch + run,
+        "C": dispatch + run,
+        "D": 3 * (dispatch + run),
+        "E": 3 * (build + dispatch + run),
+        "F": dispatch + 4 * run,
+        "G": build + 2 * dispatch,
+        "H": 2 * (dispatch + run),
+    }
+
+
+# %% task="catch-the-liar" name="jit compiles once, wherever it stands" fails=["catch-the-liar-check"] message="a new program compiles"
+def catch_the_liar(build, dispatch, run, backlog):
+    return {
+        "A": max(build + dispatch, backlog) + run,
+        "B": dispatch,
+        "C": dispatch + run,
+        "D": dispatch + 3 * run,
+        "E": build + 3 * (dispatch + run),
+        "F": dispatch + run,
+        "G": build + 2 * dispatch,
+        "H": 2 * (dispatch + run),
+    }
+
+
+# %% task="one-jit-or-two" name="without jit nothing is compiled" fails=["one-jit-or-two-check"] message="each operation is compiled on its own"
+def predict_modules():
+    return {
+        "no jit": 0,
+        "two jits": 2,
+        "one jit": 1,
+        "two jits inside one jit": 1,
+        "one jit, called again": 0,
+        "one jit, a larger batch": 1,
+        "four operations, no jit": 0,
+    }
+
+
+# %% task="one-jit-or-two" name="an inner jit keeps its own program" fails=["one-jit-or-two-check"] message="The outer jit traces through the inner ones"
+def predict_modules():
+    return {
+        "no jit": 2,
+        "two jits": 2,
+        "one jit": 1,
+        "two jits inside one jit": 3,
+        "one jit, called again": 0,
+        "one jit, a larger batch": 0,
+        "four operations, no jit": 4,
+    }
+
+
+# %% task="fusion-ceiling" name="the merged part is all that remains" fails=["fusion-ceiling-check"] message="At best the kept part is all that remains"
+def fusion_ceiling(kept, removed):
+    return (kept + removed) / removed if removed else 1.0
+
+
+# %% task="fusion-ceiling" name="after over before" fails=["fusion-ceiling-check"] message="Before over after"
+def fusion_ceiling(kept, removed):
+    return kept / (kept + removed)
+
+
+# %% task="fuse-me" name="no jit at all" fails=["fuse-me-module"] message="outside `jit` every operation is compiled and run on its own"
+def fuse_me(coefficients, x):
+    y = jnp.zeros_like(x)
+    for k in range(coefficients.shape[0]):
+        y = y * x + coefficients[k]
+    return y
+
+
+# %% task="fuse-me" name="no jit at all, and slow" fails=["fuse-me-speed"] message="still done step by step in Python"
+def fuse_me(coefficients, x):
+    y = jnp.zeros_like(x)
+    for k in range(coefficients.shape[0]):
+        y = y * x + coefficients[k]
+    return y
+
+
+# %% task="fuse-me" name="jits the step" fails=["fuse-me-module"] message="not only on the functions that it calls"
+@jax.jit
+def step(y, x, a):
+    return y * x + a
+
+
+def fuse_me(coefficients, x):
+    y = jnp.zeros_like(x)
+    for k in range(coefficients.shape[0]):
+        y = step(y, x, coefficients[k])
+    return y
+
+
+# %% task="fuse-me" name="jits the step, and is slow" fails=["fuse-me-speed"] message="still done step by step in Python"
+@jax.jit
+def step(y, x, a):
+    return y * x + a
+
+
+def fuse_me(coefficients, x):
+    y = jnp.zeros_like(x)
+    for k in range(coefficients.shape[0]):
+        y = step(y, x, coefficients[k])
+    return y
+
+
+# %% task="fuse-me" name="jits inside the function" fails=["fuse-me-module"] message="A program must outlive the call that made it"
+def fuse_me(coefficients, x):
+    @jax.jit
+    def program(coefficients, x):
+        y = jnp.zeros_like(x)
+        for k in range(coefficients.shape[0]):
+            y = y * x + coefficients[k]
+        return y
+
+    return program(coefficients, x)
+
+
+# %% task="fuse-me" name="jits inside the function, and is slow" fails=["fuse-me-speed"] message="compiled anew in every call"
+def fuse_me(coefficients, x):
+    return jax.jit(lambda c, x: slow_polynomial(c, x))(coefficients, x)
+
+
+# %% task="fuse-me" name="coefficients are constants" fails=["fuse-me-module"] message="take the coefficients as an argument"
+PROGRAMS = {}
+
+
+def fuse_me(coefficients, x):
+    key = tuple(coefficients.tolist())
+    if key not in PROGRAMS:
+        PROGRAMS[key] = jax.jit(lambda x: slow_polynomial(coefficients, x))
+    return PROGRAMS[key](x)
+
+
+# %% task="fuse-me" name="lowest power first" fails=["fuse-me-check"] message="differs from the specification"
+@jax.jit
+def fuse_me(coefficients, x):
+    y = jnp.zeros_like(x)
+    for k in reversed(range(coefficients.shape[0])):
+        y = y * x + coefficients[k]
+    return y
+
+
+# %% task="break-even" name="forgets that the first call is a call" fails=["break-even-check"] message="is the first call in your count?"
+def break_even(eager_first, eager, jit_first, jit):
+    debt, saved = jit_first - eager_first, eager - jit
+    if debt <= 0:
+        return 1
+    if saved <= 0:
+        return None
+    return -(-debt // saved)
+
+
+# %% task="break-even" name="jit always pays in the end" fails=["break-even-check"] message="that is None"
+def break_even(eager_first, eager, jit_first, jit):
+    debt, saved = jit_first - eager_first, eager - jit
+    return 1 if debt <= 0 else 1 + abs(-(-debt // (saved or 1)))
+
+
+# %% task="break-even" name="going without jit has no first call" fails=["break-even-check"] message="Without jit there is a first call too"
+def break_even(eager_first, eager, jit_first, jit):
+    saved = eager - jit
+    return None if saved <= 0 else 1 + -(-(jit_first - eager) // saved)
+
+
+# %% task="break-even" name="has to be strictly cheaper" fails=["break-even-check"] message="No more in total includes just as much"
+def break_even(eager_first, eager, jit_first, jit):
+    debt, saved = jit_first - eager_first, eager - jit
+    if debt < 0:
+        return 1
+    return None if saved <= 0 else 2 + debt // saved
+
+
+# %% task="sealed-box" name="the first wait is the run" fails=["sealed-box-check", "sealed-box-golf"] message="The first wait is for the backlog too"
+def open_the_box(program, clock):
+    t0 = clock()
+    result = program()
+    t1 = clock()
+    result.block_until_ready()
+    t2 = clock()
+    program()
+    t3 = clock()
+    dispatch = t3 - t2
+    return {"build": t1 - t0 - dispatch, "dispatch": dispatch, "run": t2 - t1, "backlog": t2 - t0}
+
+
+# %% task="sealed-box" name="the first call returns after the build alone" fails=["sealed-box-check", "sealed-box-golf"] message="take one of them out"
+def open_the_box(program, clock):
+    t0 = clock()
+    result = program()
+    t1 = clock()
+    result.block_until_ready()
+    t2 = clock()
+    result = program()
+    t3 = clock()
+    result.block_until_ready()
+    run = clock() - t3
+    return {"build": t1 - t0, "dispatch": t3 - t2, "run": run, "backlog": t2 - t0 - run}
+
+
+# %% task="sealed-box" name="one call for each dial" fails=["sealed-box-golf"] message="Each call can be read three times"
+def open_the_box(program, clock):
+    t0 = clock()
+    result = program()
+    t1 = clock()
+    result.block_until_ready()
+    t2 = clock()
+    result = program()
+    dispatch = clock() - t2
+    result.block_until_ready()
+    t3 = clock()
+    program().block_until_ready()
+    run = clock() - t3 - dispatch
+    return {"build": t1 - t0 - dispatch, "dispatch": dispatch, "run": run, "backlog": t2 - t0 - run}

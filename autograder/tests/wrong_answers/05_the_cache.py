@@ -1,0 +1,421 @@
+# %% [markdown]
+# Wrong answers for unit 05. Each cell replaces the solution cell of its task; `fails` names the graded cells that must
+# then fail, and `message` is part of what the learner must read there.
+
+# %% task="cache-oracle" name="values are in the key, Python equality decides" fails=["cache-oracle-arguments"] message="A trace never sees a value"
+def oracle_arguments():
+    return {
+        "other_values": 3,
+        "equal_in_python": 1,
+        "numpy_and_jax": 1,
+        "scalars": 2,
+        "containers": 3,
+        "running_total": 2,
+    }
+
+
+def oracle_functions():
+    return {
+        "call_forms": 3,
+        "default_value": 2,
+        "jit_again": 1,
+        "partial_again": 5,
+        "look_first": 1,
+        "static_values": 3,
+    }
+
+
+# %% task="cache-oracle" name="does not know weak types" fails=["cache-oracle-arguments"] message="Compare the type of total before the first call"
+def oracle_arguments():
+    return {
+        "other_values": 1,
+        "equal_in_python": 3,
+        "numpy_and_jax": 1,
+        "scalars": 1,
+        "containers": 3,
+        "running_total": 1,
+    }
+
+
+def oracle_functions():
+    return {
+        "call_forms": 3,
+        "default_value": 2,
+        "jit_again": 1,
+        "partial_again": 5,
+        "look_first": 1,
+        "static_values": 3,
+    }
+
+
+# %% task="cache-oracle" name="float64 is a dtype of its own, dict order matters" fails=["cache-oracle-arguments"] message="without 64 bits float64 is read as float32"
+def oracle_arguments():
+    return {
+        "other_values": 1,
+        "equal_in_python": 3,
+        "numpy_and_jax": 2,
+        "scalars": 2,
+        "containers": 4,
+        "running_total": 2,
+    }
+
+
+def oracle_functions():
+    return {
+        "call_forms": 3,
+        "default_value": 2,
+        "jit_again": 1,
+        "partial_again": 5,
+        "look_first": 1,
+        "static_values": 3,
+    }
+
+
+# %% task="cache-oracle" name="each jit has a cache of its own, partial is unwrapped" fails=["cache-oracle-functions"] message="The cache belongs to the function object"
+def oracle_arguments():
+    return {
+        "other_values": 1,
+        "equal_in_python": 3,
+        "numpy_and_jax": 1,
+        "scalars": 2,
+        "containers": 3,
+        "running_total": 2,
+    }
+
+
+def oracle_functions():
+    return {
+        "call_forms": 1,
+        "default_value": 1,
+        "jit_again": 5,
+        "partial_again": 1,
+        "look_first": 3,
+        "static_values": 2,
+    }
+
+
+# %% task="detective" name="adds the leaks up" fails=["detective-check"] message="With equal batches each epoch still brings"
+def detective(epochs):
+    return {
+        "nothing": 1 + 1 + 1 + 1 + (epochs - 1),
+        "bias": 1 + 1 + 1 + (epochs - 1),
+        "batch": 1 + 1 + 1 + (epochs - 1),
+        "rate": 1 + 1 + 1 + (epochs - 1),
+        "epoch": 1 + 1 + 1 + 1,
+        "all": 1,
+    }
+
+
+# %% task="detective" name="two numbers fitted to the visible epochs" fails=["detective-check"] message="each new epoch is a new static value"
+def detective(epochs):
+    return {"nothing": 5, "bias": 4, "batch": 3, "rate": 5, "epoch": 5, "all": 1}
+
+
+# %% task="detective" name="thinks every mended leak helps" fails=["detective-check"] message="What is gained if only one of them stops?"
+def detective(epochs):
+    return {
+        "nothing": 3 + 2 * (epochs - 1),
+        "bias": 2 + 2 * (epochs - 1),
+        "batch": 2 + (epochs - 1),
+        "rate": 3 + (epochs - 1),
+        "epoch": 5,
+        "all": 1,
+    }
+
+
+# %% task="lambda-loop" name="keeps a lambda around the named function" fails=["lambda-loop-check"] message="a new function object"
+def diffuse(v, rate, edge):
+    padded = jnp.pad(v, 1, mode=edge)
+    return v + rate * (padded[2:] - 2 * v + padded[:-2])
+
+
+def relax(x, rates, edge):
+    for rate in rates:
+        x = jax.jit(lambda v: diffuse(v, rate, edge))(x)  # noqa: B023
+    return x
+
+
+# %% task="lambda-loop" name="a new partial in every step" fails=["lambda-loop-check"] message="make it an ordinary argument"
+def diffuse(v, rate, edge):
+    padded = jnp.pad(v, 1, mode=edge)
+    return v + rate * (padded[2:] - 2 * v + padded[:-2])
+
+
+def relax(x, rates, edge):
+    for rate in rates:
+        x = jax.jit(functools.partial(diffuse, rate=rate, edge=edge))(x)
+    return x
+
+
+# %% task="lambda-loop" name="static for everything" fails=["lambda-loop-check"] message="static 0.1 -> static 0.2"
+def diffuse(v, rate, edge):
+    padded = jnp.pad(v, 1, mode=edge)
+    return v + rate * (padded[2:] - 2 * v + padded[:-2])
+
+
+def relax(x, rates, edge):
+    step = jax.jit(diffuse, static_argnames=("rate", "edge"))
+    for rate in rates:
+        x = step(x, rate, edge)
+    return x
+
+
+# %% task="lambda-loop" name="nothing static" fails=["lambda-loop-check"] message="this argument was not marked as static"
+def diffuse(v, rate, edge):
+    padded = jnp.pad(v, 1, mode=edge)
+    return v + rate * (padded[2:] - 2 * v + padded[:-2])
+
+
+def relax(x, rates, edge):
+    step = jax.jit(diffuse)
+    for rate in rates:
+        x = step(x, rate, edge)
+    return x
+
+
+# %% task="lambda-loop" name="no jit at all" fails=["lambda-loop-check"] message="is not jitted"
+def diffuse(v, rate, edge):
+    padded = jnp.pad(v, 1, mode=edge)
+    return v + rate * (padded[2:] - 2 * v + padded[:-2])
+
+
+def relax(x, rates, edge):
+    for rate in rates:
+        x = diffuse(x, rate, edge)
+    return x
+
+
+# %% task="lambda-loop" name="one jit around the whole loop" fails=["lambda-loop-check"] message="rates"
+def diffuse(v, rate, edge):
+    padded = jnp.pad(v, 1, mode=edge)
+    return v + rate * (padded[2:] - 2 * v + padded[:-2])
+
+
+@jax.jit(static_argnames="edge")
+def relax(x, rates, edge):
+    for rate in rates:
+        x = diffuse(x, rate, edge)
+    return x
+
+
+# %% task="bucket" name="pads to the exact length" fails=["bucket-check"] message="JAX compiles one program for each shape"
+def bucket_size(length):
+    return length
+
+
+@jax.jit
+def pair_energy(padded, length):
+    real = jnp.arange(padded.size) < length
+    pairs = jnp.exp(-jnp.abs(padded[:, None] - padded))
+    return jnp.where(real[:, None] & real, pairs, 0).sum() / length**2
+
+
+def energy(x):
+    return pair_energy(np.pad(x, (0, bucket_size(len(x)) - len(x))), len(x))
+
+
+# %% task="bucket" name="static length" fails=["bucket-check", "bucket-speed"] message="static"
+def bucket_size(length):
+    return max(64, 1 << (length - 1).bit_length())
+
+
+@functools.partial(jax.jit, static_argnames="length")
+def pair_energy(padded, length):
+    real = jnp.arange(padded.size) < length
+    pairs = jnp.exp(-jnp.abs(padded[:, None] - padded))
+    return jnp.where(real[:, None] & real, pairs, 0).sum() / length**2
+
+
+def energy(x):
+    return pair_energy(np.pad(x, (0, bucket_size(len(x)) - len(x))), len(x))
+
+
+# %% task="bucket" name="zeros are harmless" fails=["bucket-check"] message="padding must not count"
+def bucket_size(length):
+    return max(64, 1 << (length - 1).bit_length())
+
+
+@jax.jit
+def pair_energy(padded, length):
+    return jnp.exp(-jnp.abs(padded[:, None] - padded)).sum() / length**2
+
+
+def energy(x):
+    return pair_energy(np.pad(x, (0, bucket_size(len(x)) - len(x))), len(x))
+
+
+# %% task="bucket" name="one size for all" fails=["bucket-speed"] message="the first tier"
+def bucket_size(length):
+    return 1024
+
+
+@jax.jit
+def pair_energy(padded, length):
+    real = jnp.arange(padded.size) < length
+    pairs = jnp.exp(-jnp.abs(padded[:, None] - padded))
+    return jnp.where(real[:, None] & real, pairs, 0).sum() / length**2
+
+
+def energy(x):
+    return pair_energy(np.pad(x, (0, bucket_size(len(x)) - len(x))), len(x))
+
+
+# %% task="bucket" name="jnp.pad outside jit" fails=["bucket-check"] message="'no_tracing' is set"
+def bucket_size(length):
+    return max(64, 1 << (length - 1).bit_length())
+
+
+@jax.jit
+def pair_energy(padded, length):
+    real = jnp.arange(padded.size) < length
+    pairs = jnp.exp(-jnp.abs(padded[:, None] - padded))
+    return jnp.where(real[:, None] & real, pairs, 0).sum() / length**2
+
+
+def energy(x):
+    return pair_energy(jnp.pad(x, (0, bucket_size(len(x)) - len(x))), len(x))
+
+
+# %% task="bucket" name="jits energy as well" fails=["bucket-check"] message="re-tracing function energy"
+def bucket_size(length):
+    return max(64, 1 << (length - 1).bit_length())
+
+
+@jax.jit
+def pair_energy(padded, length):
+    real = jnp.arange(padded.size) < length
+    pairs = jnp.exp(-jnp.abs(padded[:, None] - padded))
+    return jnp.where(real[:, None] & real, pairs, 0).sum() / length**2
+
+
+@jax.jit
+def energy(x):
+    return pair_energy(jnp.pad(x, (0, bucket_size(len(x)) - len(x))), len(x))
+
+
+# %% task="no-tracing" name="lets the last batch be short" fails=["no-tracing-check"] message="xb: float32[32,3] -> float32[6,3]"
+@jax.jit
+def train_step(w, xb, yb, real, rate):
+    return w - rate * xb.T @ (xb @ w - yb) / len(xb)
+
+
+def fit(x, y, epochs):
+    w = np.zeros(3, np.float32)
+    for epoch in range(epochs):
+        for start in range(0, len(x), 32):
+            w = train_step(w, x[start : start + 32], y[start : start + 32], None, 0.2 / (1 + epoch))
+    return w
+
+
+# %% task="no-tracing" name="drops the last batch" fails=["no-tracing-check"] message="every row counts once"
+@jax.jit
+def train_step(w, xb, yb, real, rate):
+    return w - rate * xb.T @ (xb @ w - yb) / len(xb)
+
+
+def fit(x, y, epochs):
+    w = np.zeros(3, np.float32)
+    for epoch in range(epochs):
+        for start in range(0, len(x) - 31, 32):
+            w = train_step(w, x[start : start + 32], y[start : start + 32], None, 0.2 / (1 + epoch))
+    return w
+
+
+# %% task="no-tracing" name="pads, and divides by 32" fails=["no-tracing-check"] message="every row counts once"
+@jax.jit
+def train_step(w, xb, yb, real, rate):
+    return w - rate * xb.T @ (real * (xb @ w - yb)) / 32
+
+
+def fit(x, y, epochs):
+    w = np.zeros(3, np.float32)
+    for epoch in range(epochs):
+        for start in range(0, len(x), 32):
+            rows = min(32, len(x) - start)
+            xb = np.pad(x[start : start + rows], ((0, 32 - rows), (0, 0)))
+            yb = np.pad(y[start : start + rows], (0, 32 - rows))
+            w = train_step(w, xb, yb, (np.arange(32) < rows).astype(np.float32), 0.2 / (1 + epoch))
+    return w
+
+
+# %% task="no-tracing" name="a static learning rate" fails=["no-tracing-check"] message="rate: static 0.2 -> static 0.1"
+@functools.partial(jax.jit, static_argnames="rate")
+def train_step(w, xb, yb, real, rate):
+    return w - rate * xb.T @ (real * (xb @ w - yb)) / real.sum()
+
+
+def fit(x, y, epochs):
+    w = np.zeros(3, np.float32)
+    for epoch in range(epochs):
+        for start in range(0, len(x), 32):
+            rows = min(32, len(x) - start)
+            xb = np.pad(x[start : start + rows], ((0, 32 - rows), (0, 0)))
+            yb = np.pad(y[start : start + rows], (0, 32 - rows))
+            w = train_step(w, xb, yb, (np.arange(32) < rows).astype(np.float32), 0.2 / (1 + epoch))
+    return w
+
+
+# %% task="no-tracing" name="the state starts as a list of Python numbers" fails=["no-tracing-check"] message="w:"
+@jax.jit
+def train_step(w, xb, yb, real, rate):
+    w = jnp.array(w)
+    return w - rate * xb.T @ (real * (xb @ w - yb)) / real.sum()
+
+
+def fit(x, y, epochs):
+    w = [0.0, 0.0, 0.0]
+    for epoch in range(epochs):
+        for start in range(0, len(x), 32):
+            rows = min(32, len(x) - start)
+            xb = np.pad(x[start : start + rows], ((0, 32 - rows), (0, 0)))
+            yb = np.pad(y[start : start + rows], (0, 32 - rows))
+            w = train_step(w, xb, yb, (np.arange(32) < rows).astype(np.float32), 0.2 / (1 + epoch))
+    return w
+
+
+# %% task="no-tracing" name="cuts JAX arrays outside jit" fails=["no-tracing-check"] message="'no_tracing' is set"
+@jax.jit
+def train_step(w, xb, yb, real, rate):
+    return w - rate * xb.T @ (real * (xb @ w - yb)) / real.sum()
+
+
+def fit(x, y, epochs):
+    w = np.zeros(3, np.float32)
+    missing = -len(x) % 32
+    xs, ys = jnp.pad(x, ((0, missing), (0, 0))), jnp.pad(y, (0, missing))
+    real = jnp.pad(jnp.ones(len(x)), (0, missing))
+    for epoch in range(epochs):
+        for start in range(0, len(x), 32):
+            part = slice(start, start + 32)
+            w = train_step(w, xs[part], ys[part], real[part], 0.2 / (1 + epoch))
+    return w
+
+
+# %% task="cache-key" name="values in the key" fails=["cache-key-check"] message="A value is in your key"
+def cache_key(args, kwargs, static=()):
+    return repr((args, sorted(kwargs.items())))
+
+
+# %% task="cache-key" name="forgets the weak type" fails=["cache-key-check"] message="what else does jax.typeof show"
+def cache_key(args, kwargs, static=()):
+    leaves, packing = jax.tree.flatten((args, {k: v for k, v in kwargs.items() if k not in static}))
+    types = tuple((jax.typeof(leaf).shape, jax.typeof(leaf).dtype) for leaf in leaves)
+    return packing, types, frozenset((k, type(v), v) for k, v in kwargs.items() if k in static)
+
+
+# %% task="cache-key" name="forgets the packing" fails=["cache-key-check"] message="the packing is not"
+def cache_key(args, kwargs, static=()):
+    leaves = jax.tree.leaves((args, {k: v for k, v in kwargs.items() if k not in static}))
+    return tuple(map(jax.typeof, leaves)), frozenset((k, type(v), v) for k, v in kwargs.items() if k in static)
+
+
+# %% task="cache-key" name="static values by Python equality" fails=["cache-key-check"] message="keep the type beside the value"
+def cache_key(args, kwargs, static=()):
+    leaves, packing = jax.tree.flatten((args, {k: v for k, v in kwargs.items() if k not in static}))
+    return packing, tuple(map(jax.typeof, leaves)), frozenset((k, v) for k, v in kwargs.items() if k in static)
+
+
+# %% task="cache-key" name="a list is no key" fails=["cache-key-check"] message="unhashable type"
+def cache_key(args, kwargs, static=()):
+    leaves, packing = jax.tree.flatten((args, {k: v for k, v in kwargs.items() if k not in static}))
+    return packing, [jax.typeof(leaf) for leaf in leaves], [(k, type(v), v) for k, v in kwargs.items() if k in static]

@@ -1,0 +1,537 @@
+# %% [markdown]
+# # 01 · Three clocks: trace, compile, run
+#
+# **A blog post times the same matrix product three times and reads 6.48 s, 3.17 s and 3.19 s. Where did the first 3.3
+# seconds go?**
+#
+# You will
+#
+# - stop a clock at the right moment, and know what it reads when you do not;
+# - take a first call apart into waiting, trace, lower, compile and run;
+# - decide by arithmetic, before you measure, whether `jit` will pay.
+#
+# 15 to 20 minutes. Wherever a cell says `guess = None`, type your number before you run the next one. A wrong guess is
+# worth more than no guess.
+
+# %%
+import time
+
+import jax
+import jax.numpy as jnp
+import matplotlib.pyplot as plt
+import numpy as np
+from IPython.display import Markdown, display
+
+from autograder import benchmark, show_guess, show_hlo, trace_log
+
+plt.style.use("autograder.course")
+print(f"JAX {jax.__version__} on {jax.devices()[0].device_kind}")
+
+# %% [markdown]
+# ## The case
+#
+# *Just in time* means: the first time a jitted function is called, JAX runs its Python once to record the array
+# operations (**trace**), translates the record (**lower**) and lets the compiler XLA make a program of it
+# (**compile**). Every later call with the same shapes and dtypes only **runs** that program.
+#
+# So when the post's first call is slow, it knows why: "the first call is the warm-up, and the warm-up is the time JAX
+# takes to trace". You may have read the same elsewhere. Below is the post's program; its matrices are four times
+# shorter on every side, so that you need not wait.
+
+
+# %%
+def make_inputs(shrink=4):
+    """The post's W and X, `shrink` times shorter on every side."""
+    key, subkey = jax.random.split(jax.random.key(1234))
+    W = jax.random.normal(key, (1_000 // shrink, 10_000 // shrink))
+    X = jax.random.normal(subkey, (10_000 // shrink, 20_000 // shrink))
+    return W, X
+
+
+def three_calls(W, X):
+    """The post's loop: the seconds of three calls, and a log of what JAX built meanwhile."""
+    dot_product = jax.jit(lambda W, X: jnp.dot(W, X))
+    seconds = []
+    with trace_log() as log:
+        for _ in range(3):
+            start = time.perf_counter()
+            dot_product(W, X).block_until_ready()
+            seconds.append(time.perf_counter() - start)
+    return seconds, log
+
+
+# %%
+guess = None  # your number: of the first call's extra time, how many percent are trace + lower + compile?
+
+# %%
+as_posted, log = three_calls(*make_inputs())
+extra = as_posted[0] - min(as_posted[1:])
+build = sum(log.seconds.values())
+print("three calls:", ", ".join(f"{1e3 * s:.0f} ms" for s in as_posted))
+print(f"the first took {1e3 * extra:.0f} ms more; trace + lower + compile took {1e3 * build:.0f} ms in all")
+show_guess(guess, 100 * build / extra, "%")
+
+# %% [markdown]
+# The same picture as in the post: one slow call, then two fast ones. But JAX reports when it traces, lowers and
+# compiles, and it did so for a small part of that time. The compiler has an alibi. Somebody else kept us waiting.
+
+# %% [markdown]
+# ## Clock one: waiting
+#
+# JAX is asynchronous. A call hands work to the device and returns at once, with an array whose numbers are still being
+# computed. Python runs ahead and hands over the next piece. Here it hands over four products of 1500 x 1500, each of
+# the one before, and we note two moments for each: when Python got the array, and when its numbers were there.
+
+# %%
+guess = None  # your number: four products take some time. After how many percent of it is Python done?
+
+# %%
+product = jax.jit(lambda x: x @ x)
+matrix = jnp.full((1500, 1500), 1 / 1500)  # multiplied by itself it stays the same
+product(
+    product(matrix)
+).block_until_ready()  # trace, lower and compile now: they are not today's suspects any more
+
+results, handed_over, ready = [matrix], [], []
+start = time.perf_counter()
+for _ in range(4):
+    results.append(product(results[-1]))
+    handed_over.append(time.perf_counter() - start)
+for result in results[1:]:
+    result.block_until_ready()
+    ready.append(time.perf_counter() - start)
+
+show_guess(guess, 100 * handed_over[-1] / ready[-1], "%")
+
+# %%
+fig, ax = plt.subplots(figsize=(7.5, 2.6))
+end = 1e3 * ready[-1]
+for i, (begin, finish) in enumerate(zip([handed_over[0], *ready], ready, strict=False)):
+    ax.barh(
+        "device", 1e3 * (finish - begin), left=1e3 * begin, color="C0", alpha=1 - 0.3 * (i % 2), height=0.5
+    )
+    ax.text(1e3 * (begin + finish) / 2, "device", f"product {i + 1}", ha="center", va="center", color="white")
+ax.barh("Python", end, color="#eeeeee", height=0.5)
+ax.text(end / 2, "Python", "free to do something else", ha="center", va="center", color="#666666")
+for moment, side, line in (
+    (1e3 * handed_over[-1], "left", "a clock that does not wait\nstops here: {:.2f} ms"),
+    (end, "right", "after block_until_ready\nit stops here: {:.0f} ms"),
+):
+    ax.plot([moment, moment], [-0.35, 1.35], color="C1", linewidth=2.5)
+    ax.text(moment, 1.45, line.format(moment), ha=side, va="bottom", color="C1")
+ax.set(xlabel="milliseconds", xlim=(-0.02 * end, 1.02 * end), ylim=(-0.45, 1.4))
+ax.grid(False)
+ax.spines["left"].set_visible(False)
+ax.tick_params(axis="y", length=0)
+plt.show()
+times = ready[-1] / handed_over[-1]
+Markdown(f"A clock that does not wait calls these four products **{times:,.0f} times** faster than they are.")
+
+# %% [markdown]
+# So there is a clock that no profiler of Python shows: the device's own queue. Whoever asks for a value has to wait for
+# it.
+
+# %%
+late = product(matrix)
+at_return = late.is_ready()
+value = float(late[0, 0])  # print and np.asarray wait just as well
+print(f"ready when the call returned: {at_return}; ready once we had asked for a value: {late.is_ready()}")
+assert late.is_ready()
+
+# %% [markdown]
+# `jax.block_until_ready(tree)` waits without asking for anything, for every array in a dict, list or tuple.
+#
+# Now read the post's program once more. It waits for the *result* of each call. What else might not be ready?
+
+# %% [markdown]
+# ## The culprit
+#
+# `W` and `X` come from `jax.random.normal`, and that is a call like any other: it returns at once. When the post
+# started its clock, two hundred million random numbers had been ordered, not delivered. The product had to wait for
+# them, and the clock with it. One line makes it honest.
+
+# %%
+W, X = make_inputs()
+jax.block_until_ready((W, X))  # the line that the post left out
+awaited, awaited_log = three_calls(W, X)
+print("three calls:", ", ".join(f"{1e3 * s:.0f} ms" for s in awaited))
+
+# %%
+run = min(awaited[1:])
+parts = ["waiting", "trace", "lower", "compile", "run"]
+calls = {"a later call": [0, 0, 0, 0, run]}
+for name, first, its_log in (
+    ("first call,\ninputs awaited", awaited[0], awaited_log),
+    ("first call,\nas posted", as_posted[0], log),
+):
+    stages = [its_log.seconds[stage] for stage in ("trace", "lower", "compile")]
+    running = min(run, first - sum(stages))
+    calls[name] = [first - sum(stages) - running, *stages, running]
+
+fig, ax = plt.subplots(figsize=(7.5, 2.9))
+left = np.zeros(len(calls))
+for i, (part, colour) in enumerate(zip(parts, ("#bbbbbb", "C4", "C2", "C1", "C0"), strict=True)):
+    width = np.array([1e3 * values[i] for values in calls.values()])
+    ax.barh(list(calls), width, left=left, label=part, color=colour, height=0.55)
+    left += width
+for y, total in enumerate(left):
+    ax.text(total, y, f"  {total:.0f} ms", va="center")
+ax.set(xlabel="milliseconds", xlim=(0, 1.12 * left.max()))
+ax.legend(ncols=5, loc="lower center", bbox_to_anchor=(0.4, 1), handlelength=1, columnspacing=1.2)
+ax.grid(axis="y", visible=False)
+plt.show()
+share = (as_posted[0] - awaited[0]) / as_posted[0]
+Markdown(
+    f"**One line took {100 * share:.0f} % off the first call.** That much of it was waiting for random numbers."
+)
+
+# %% [markdown]
+# Case closed, and the rule for every benchmark from now on: **the clock starts when nothing is pending, and stops when
+# nothing is pending.** The post's other sentence stays true: warm up before you compare. It was right for the wrong
+# reason, which is how such sentences survive.
+
+# %% [markdown]
+# ## Clock two: building
+#
+# The three stages are objects that you can hold, one made from the other. Take `selu`, an activation from another of
+# the posts, on a million numbers.
+
+
+# %%
+def selu(x, alpha=1.67, lmbda=1.05):
+    return lmbda * jnp.where(x > 0, x, alpha * jnp.exp(x) - alpha)
+
+
+million = jax.block_until_ready(jax.random.normal(jax.random.key(0), (1_000_000,)))
+
+moments = [time.perf_counter()]
+traced = jax.jit(selu).trace(million)
+moments.append(time.perf_counter())
+lowered = traced.lower()
+moments.append(time.perf_counter())
+compiled = lowered.compile()
+moments.append(time.perf_counter())
+compiled(million).block_until_ready()
+moments.append(time.perf_counter())
+trace, lower, compile_, run_once = 1e3 * np.diff(moments)
+
+Markdown(f"""
+| stage | from | to | what you hold | milliseconds |
+|---|---|---|---|---|
+| trace | Python | jaxpr, a list of operations | `{type(traced).__name__}` | {trace:.1f} |
+| lower | jaxpr | StableHLO, what XLA reads | `{type(lowered).__name__}` | {lower:.1f} |
+| compile | StableHLO | machine code for this CPU | `{type(compiled).__name__}` | {compile_:.1f} |
+| run | numbers | numbers | an array | {run_once:.1f} |
+""")
+
+# %% [markdown]
+# `jax.jit(selu)(x)` does all four in its first call, and the last one only from then on. Unit 02 reads the jaxpr, unit
+# 05 says when the first three come back.
+#
+# ## Clock three: running
+#
+# What do we get for it? Without `jit`, JAX compiles too: each operation is a program of its own, with its own trip from
+# memory to memory. With `jit`, they become one. An older post timed two functions with `%timeit`, a matrix
+# normalisation (`norm`: 585 µs, then 216 µs jitted) and `selu` (1.06 ms, then 187 µs). Its comment on the first was
+# "the gain does not look very striking", and on the second "oh, not bad". The relu and the matrix product of our post
+# are in the table as well.
+
+# %%
+guess = None  # your number: how many times faster is jit(selu) than selu, here and now?
+
+
+# %%
+def get_dot_product(W, X):
+    return jnp.dot(W, X)
+
+
+def apply_activation(x):
+    return jnp.maximum(0.0, x)
+
+
+def norm(X):
+    X = X - X.mean(0)
+    return X / X.std(0)
+
+
+def fastest(timing):
+    """The best round: other programs run on this machine too, and they only ever make a round longer."""
+    return min(timing.rounds)
+
+
+def traffic(fn, *args):
+    """Bytes that the compiled program moves, by XLA's estimate, over those of its arguments and its result."""
+    needed = sum(array.nbytes for array in (*args, fn(*args)))
+    return show_hlo(jax.jit(fn), *args).bytes / needed
+
+
+table = jnp.asarray(np.random.default_rng(0).random((10_000, 100)), jnp.float32)
+cases = {  # name: (function, arguments, the post's ratio)
+    "dot product": (get_dot_product, (W, X), "–"),
+    "relu": (apply_activation, (million,), "–"),
+    "norm": (norm, (table,), f"{585 / 216:.1f}x"),
+    "selu": (selu, (million,), f"{1060 / 187:.1f}x"),
+}
+lines = ["| | modules | bytes moved, jitted | milliseconds | today | in the post |", "|-|-|-|-|-|-|"]
+ratios = {}
+for name, (fn, args, posted) in cases.items():
+    jax.clear_caches()
+    eager, jitted = benchmark(fn, *args, rounds=5), benchmark(jax.jit(fn), *args, rounds=5)
+    ratios[name] = fastest(eager) / fastest(jitted)
+    lines.append(
+        f"| {name} | {eager.compiles} → {jitted.compiles} | {traffic(fn, *args):.1f} of the least "
+        f"| {1e3 * fastest(eager):.2f} → {1e3 * fastest(jitted):.2f} | **{ratios[name]:.1f}x** | {posted} |"
+    )
+display(Markdown("\n".join(lines)))
+show_guess(guess, ratios["selu"], "x")
+
+# %% [markdown]
+# Read it from the left. The dot product and the relu are single operations: one module becomes one module and moves
+# what it must. There is nothing to win, so how far their ratios are from 1 is the noise of this machine, right now;
+# keep it in mind for the other two. `selu` is half a dozen operations. Jitted, they are **fused**: one loop reads each
+# number once, does everything with it, and writes it once, which is the least possible. `norm` walks through its table
+# several times, because it needs a mean before it can subtract it, whoever compiles it; and JAX's own `mean` and `std`
+# are jitted already. So its ratio is modest, then as now. No posted ratio is a law: run this cell again and the times
+# move. The columns on the left do not.
+#
+# ## One jit or two?
+#
+# Our post asks: jit the product and the relu one by one, or once around both? It measured 6.12 s + 0.06 s against 6.17
+# s and could not say. (Its clock for the whole pass also was not restarted after the relu, so even that number is not
+# clean.) You need no clock for this one. Merging two programs can at best make the smaller one free.
+
+
+# %%
+@jax.jit
+def forward_pass(W, X):
+    return apply_activation(get_dot_product(W, X))
+
+
+dot_jit, relu_jit = jax.jit(get_dot_product), jax.jit(apply_activation)
+Z = dot_jit(W, X)
+dot_time, relu_time, both_time = (
+    fastest(benchmark(fn, *args, rounds=5))
+    for fn, *args in ((dot_jit, W, X), (relu_jit, Z), (forward_pass, W, X))
+)
+dot_ms, relu_ms, both_ms = 1e3 * dot_time, 1e3 * relu_time, 1e3 * both_time
+ceiling = (dot_ms + relu_ms) / dot_ms
+Markdown(f"""
+| | product | relu | one by one | merged | most that merging can win |
+|---|---|---|---|---|---|
+| the post | 6.12 s | 0.06 s | 6.18 s | 6.17 s | {(6.12 + 0.06) / 6.12:.2f}x |
+| here, now | {dot_ms:.1f} ms | {relu_ms:.2f} ms | {dot_ms + relu_ms:.1f} ms | {both_ms:.1f} ms | {ceiling:.2f}x |
+""")
+
+# %% [markdown]
+# The last column is an upper bound. If the times beside it show more, or less than 1, they show noise; in the post they
+# had the same chance to. That is the answer to "one or two": one jit around the whole is one program to hand over, and
+# lets XLA see everything, so put it there; but where one operation eats the time, do not expect to see it.
+#
+# ## When does it pay?
+#
+# Compiling is an investment. Whether it comes back depends on what a call saves, and that on the size of the arrays.
+# Three functions, from one number to a million: `polynomial` does some forty small operations (Horner's rule), `relu`
+# one, `matrix_product` one large one.
+
+# %%
+guess = (
+    None  # your number: how many times faster does jit make `polynomial` for an array of one single number?
+)
+
+
+# %%
+def polynomial(x):
+    y = jnp.zeros_like(x)
+    for k in range(21):
+        y = y * x + 1 / (1 + k)
+    return y
+
+
+def relu(x):
+    return jnp.maximum(0.0, x)
+
+
+def matrix_product(x):
+    return x @ x
+
+
+sides = [1, 10, 100, 1000]
+sizes = [side * side for side in sides]
+speedups, break_evens = {}, {}
+for fn in (polynomial, relu, matrix_product):
+    speedups[fn], break_evens[fn] = [], []
+    for side in sides:
+        x = jnp.full((side, side), 1 / side)
+        eager, jitted = benchmark(fn, x, rounds=11), benchmark(jax.jit(fn), x, rounds=11)
+        saved = fastest(eager) - fastest(
+            jitted
+        )  # by each call; what the first one costs has to be earned with it
+        speedups[fn].append(fastest(eager) / fastest(jitted))
+        break_evens[fn].append(jitted.first / saved if saved > 0 else np.nan)
+show_guess(guess, speedups[polynomial][0], "x")
+
+# %%
+fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8))
+for fn, values in speedups.items():
+    left.plot(sizes, values, "o-", label=fn.__name__)
+    right.plot(sizes, break_evens[fn], "o-")
+left.axhline(1, color="C6", linewidth=1.2)
+left.text(1, 0.93, "1x: jit changes nothing", va="top", fontsize=10)
+left.set(
+    xscale="log",
+    yscale="log",
+    xlabel="numbers in the array",
+    title="Speedup of a warm call",
+    ylim=(0.55, None),
+)
+left.set_yticks([1, 2, 5, 10, 20, 50, 100], [f"{n}x" for n in (1, 2, 5, 10, 20, 50, 100)])
+left.minorticks_off()
+right.set(
+    xscale="log", yscale="log", xlabel="numbers in the array", title="Calls until jit has paid for itself"
+)
+right.minorticks_off()
+fig.legend(loc="outside upper center", ncols=3)
+plt.show()
+
+# %% [markdown]
+# Two things are worth a second look.
+#
+# - **The ratio is high where there is nothing to compute.** Forty operations on one number are forty dispatches and
+#   nothing else, and `jit` replaces them by one: a win over *Python's* work. With a million numbers it is a win over
+#   *memory*. The matrix product has neither to give, once it is large: its line comes down to 1x. Where it lies below,
+#   you see noise.
+# - **The best ratio can be the worst deal.** Where its ratio is best, `polynomial` needs far more calls to pay for
+#   itself than on a million numbers, because each call is so short that it saves next to nothing. A missing point never
+#   pays. A ratio tells you about one call, break-even about your program:
+#
+# $$\text{calls} = 1 + \frac{\text{first call with jit} - \text{first call without}}
+# {\text{later call without} - \text{later call with}}$$
+#
+# The right-hand picture was kind to going without `jit`: it took its first call for free. That is where an old piece of
+# advice comes from.
+
+# %% [markdown]
+# ## "Do not jit what you call only once"
+#
+# Another post ends with this advice: a small function that runs once gets slower if you jit it. Start from a JAX that
+# has compiled nothing yet, as in a fresh process.
+
+# %%
+guess = None  # your number: first call without jit, divided by first call with jit (above 1: jit is quicker)
+
+
+# %%
+def once(x):
+    return jnp.tanh(x) * 2 + jnp.exp(-x)
+
+
+ten = jnp.arange(10.0)
+jax.clear_caches()
+cold_eager = benchmark(once, ten, rounds=3)
+jax.clear_caches()
+cold_jit = benchmark(jax.jit(once), ten, rounds=3)
+print(f"without jit: builds {cold_eager.compiles} modules,", cold_eager)
+print(f"with jit:    builds {cold_jit.compiles} module, ", cold_jit)
+assert cold_eager.compiles > cold_jit.compiles == 1
+show_guess(guess, cold_eager.first / cold_jit.first, "x")
+
+# %% [markdown]
+# Without `jit` there is compiling too, once for each operation that JAX has not met yet. In a cold process one program
+# is built faster than five, and the advice is upside down. It holds again once the single operations are warm, as they
+# are in a long session: compare the later calls above with the first call of the jitted one. Ask which of the two you
+# are in.
+#
+# ## The benchmark that measured nothing
+#
+# A question on Stack Overflow: "I want to speed up nested loops with jit. But compiling takes very long, and the
+# compiled version is slower than the one without." Here is its program, with a smaller grid (the original has 64 x 32).
+# Before you run it: tracing unrolls the loops into one long list of operations. How many of them does the finished
+# program perform?
+
+# %%
+height, width = 10, 5
+w = jax.random.normal(jax.random.key(0), (height, width))
+
+
+def forward():
+    a = jnp.zeros(shape=(height, width + 1))
+    for i in range(height):
+        a = a.at[i, 0].add(1.0)
+    for j in range(width):
+        for i in range(1, height - 1):
+            z = a[i - 1, j] * w[i - 1, j] + a[i, j] * w[i, j] + a[i + 1, j] * w[i + 1, j]
+            a = a.at[i, j + 1].set(z)
+
+
+t0 = time.perf_counter()
+forward()
+t1 = time.perf_counter()
+with trace_log() as log:
+    forward_jit = jax.jit(forward)
+    forward_jit()
+t2 = time.perf_counter()
+recorded = len(jax.jit(forward).trace().jaxpr.eqns)
+print(f"without jit {t1 - t0:.2f} s, with jit {t2 - t1:.2f} s: the question's two numbers")
+print(f"operations recorded by the trace: {recorded}")
+
+# %%
+guess = None  # your number: how many of these operations does the compiled program perform?
+
+# %%
+left_over = sum(show_hlo(forward_jit).ops.values())
+assert left_over == 0
+print(forward_jit.lower().as_text())
+show_guess(guess, left_over, "operations")
+
+# %% [markdown]
+# The function returns nothing, so nothing it computes is needed, and XLA removes it all. What was timed is the trace:
+# Python, walking through loops once more. Count the flaws:
+#
+# 1. **no output**: all the work is dead code;
+# 2. **no input**: `w` is baked into the program as a constant, so what is left could be computed while compiling;
+# 3. **no waiting**: without `jit` the clock stops when the last operation has been handed over;
+# 4. **no warm-up**: one call each, so both readings are mostly compiling.
+#
+# With all four mended, on a grid small enough to compile at once:
+
+
+# %%
+def forward(w):
+    height, width = w.shape
+    a = jnp.zeros((height, width + 1)).at[:, 0].set(1.0)
+    for j in range(width):
+        for i in range(1, height - 1):
+            z = a[i - 1, j] * w[i - 1, j] + a[i, j] * w[i, j] + a[i + 1, j] * w[i + 1, j]
+            a = a.at[i, j + 1].set(z)
+    return a
+
+
+small_w = w[:6, :3]
+eager, jitted = benchmark(forward, small_w, rounds=5), benchmark(jax.jit(forward), small_w, rounds=5)
+print("without jit:", eager)
+print("with jit:   ", jitted)
+calls_needed = max(1, 1 + (jitted.first - eager.first) / (eager.median - jitted.median))
+Markdown(
+    f"Once built, the jitted loop is **{eager.median / jitted.median:,.0f} times** faster, "
+    f"and it has paid for itself by call number {np.ceil(calls_needed):.0f}."
+)
+
+# %% [markdown]
+# "Slower with jit" was a statement about building, made with a clock for running. That the building takes so long for a
+# larger grid is a problem of its own: unit 06 makes it disappear.
+#
+# ## Keypoints
+#
+# - A JAX call returns before it is done. Start the clock when nothing is pending, inputs included, and stop it when
+#   nothing is pending: `jax.block_until_ready`.
+# - A first call is waiting + trace + lower + compile + run. Ask each for its share before you blame one.
+# - Without `jit`, every operation is a program of its own, compiled and dispatched by itself. With `jit`, they are one.
+# - `jit` saves dispatches on small arrays and trips to memory on large ones. Where one matrix product takes all the
+#   time, it saves next to nothing: the most that merging can win is (kept + removed) / kept.
+# - Break-even is a number of calls, and you can compute it.
+# - A benchmark needs inputs, outputs, a warm-up and a wait. Without them you time something, but not what you think.
+#
+# ## Your turn
+#
+# [The exercise](../exercises/01_three_clocks/three_clocks.ipynb): write a stopwatch that nobody can fool, catch eight
+# lying benchmarks, make a polynomial many times faster, and read four sealed dials with nothing but a clock.

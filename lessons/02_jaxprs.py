@@ -1,0 +1,607 @@
+# %% [markdown]
+# # 02 · Reading the tape: jaxprs
+#
+# **JAX never reads your source code. It runs your function once and writes a list. What is on the list, and what
+# is missing from it?**
+#
+# You will
+#
+# - read a jaxpr: typed inputs, one equation a line, typed results;
+# - say which parts of a Python function reach the tape and which never do;
+# - count the work on a tape, loops included, where XLA's own meter goes wrong.
+#
+# About 20 minutes. You need Python and NumPy, and one idea from unit 01: *tracing* is what JAX does before it
+# compiles.
+
+# %%
+import html
+import warnings
+
+import jax
+import jax.numpy as jnp
+import matplotlib.pyplot as plt
+import numpy as np
+from IPython.display import HTML, Markdown, display
+from jax import lax
+from jax.extend.core import Literal
+
+from autograder import show_guess, show_hlo, show_jaxpr
+
+plt.style.use("autograder.course")
+
+
+def text_of(tape):
+    """A jaxpr as plain text. In a notebook, `print` adds colour, which would get in the way of comparing."""
+    return tape.pretty_print(use_color=False)
+
+
+# %% [markdown]
+# ## 1. A guess before anything else
+#
+# Here is a function that does a bit of everything: it prints, it grows a list, it computes something and forgets it,
+# it branches, it loops.
+
+# %%
+history = []
+
+
+def busy(x):
+    print("Python is running busy")
+    history.append(x)
+    jnp.sin(x)  # computed, then forgotten
+    if x.ndim == 1:
+        for _ in range(3):
+            x = x * 2
+    return x + 1
+
+
+# %% [markdown]
+# `jax.make_jaxpr(busy)(x)` runs it with a stand-in for `x` and returns what JAX wrote down: a **jaxpr**. We call it
+# the *tape*. How many lines will it have? Type your number, then run on.
+
+# %%
+guess = None  # your number of lines
+
+# %%
+tape = jax.make_jaxpr(busy)(jnp.ones(4))
+print(tape)
+show_guess(guess, len(tape.eqns), "lines")
+
+# %% [markdown]
+# Go through the body line by line and look for each on the tape.
+
+# %%
+primitives = [eqn.primitive.name for eqn in tape.eqns]
+assert primitives == ["sin", "mul", "mul", "mul", "add"]
+
+on_the_tape = {
+    "`print(...)`": "print" in primitives,
+    "`history.append(x)`": "append" in primitives,
+    "`jnp.sin(x)`, the result nobody uses": "sin" in primitives,
+    "`if x.ndim == 1`": "cond" in primitives,
+    "`for _ in range(3)`": "scan" in primitives or "while" in primitives,
+    "`x * 2`, three times": primitives.count("mul") == 3,
+    "`x + 1`": "add" in primitives,
+}
+rows = "\n".join(f"| {line} | {'✓' if found else '✗'} |" for line, found in on_the_tape.items())
+display(Markdown(f"| line of Python | on the tape |\n|---|:-:|\n{rows}"))
+
+# %% [markdown]
+# Python *did* print, append, branch and loop. But it did so while the tape was being written, and only operations
+# on arrays were written down. The branch was decided and the loop was walked before the tape was finished; what is
+# left is a straight line. The forgotten sine is there all the same: the tape is a **record**, not a plan.
+#
+# ## 2. How to read one
+#
+# The example that every old post uses, $2x^2 + 3x + 3$:
+
+
+# %%
+def poly(x):
+    return 2 * x * x + 3 * x + 3
+
+
+tape = jax.make_jaxpr(poly)(3)
+print(tape)
+
+# %% [markdown]
+# | part | here | says |
+# |---|---|---|
+# | `{ lambda ; a:i32[].` | one input | each input is `name:type`; `i32[]` is one 32-bit integer, `f32[2,5]` a 2×5 array of floats. Arrays captured from outside would stand before the `;` |
+# | `let b:i32[] = mul 2:i32[] a` | an equation | `result:type = primitive[parameters] operands`. A **primitive** is one of JAX's building blocks, an operation that it has rules for. `2:i32[]` is a *literal*: a number written into the tape, with its type |
+# | `in (f,) }` | the results | always a tuple |
+#
+# Every name is written once and never changed. So a tape reads back into Python without thinking:
+
+
+# %%
+def poly_read_back(a):
+    b = 2 * a
+    c = b * a
+    d = 3 * a
+    e = c + d
+    f = e + 3
+    for name, value in zip("abcdef", (a, b, c, d, e, f), strict=True):
+        print(f"{name} = {value}")
+    return f
+
+
+assert poly_read_back(3) == poly(3) == 30
+
+# %% [markdown]
+# `2 * x * x` became two equations, left to right, exactly as Python evaluates it. Nobody looked for a shorter way.
+# The same tape as a graph: who feeds whom.
+
+# %%
+view = show_jaxpr(poly, 3)
+assert view.equations == len(tape.eqns) == 5
+view
+
+# %% [markdown]
+# ## 3. Types, not values
+#
+# Put a `print` inside and you meet the stand-in.
+
+# %%
+stand_ins = []
+
+
+def square(x):
+    stand_ins.append((x.shape, str(x.dtype)))
+    print("    inside, x is", x)
+    return x * x
+
+
+for x in (3, 3.0, jnp.float32(3), np.ones((2, 5), np.float32)):
+    print("argument of type", type(x).__name__)
+    print("   ", jax.make_jaxpr(square)(x))
+
+assert stand_ins == [((), "int32"), ((), "float32"), ((), "float32"), ((2, 5), "float32")]
+
+# %% [markdown]
+# The stand-in is a **tracer**. It knows its shape and dtype (its *abstract value*, `float32[2,5]`) and no number. That
+# is why one tape serves every array of that type, and why a new type needs a new tape. The `~` marks a *weak* type: the
+# value came from a plain Python number, and unit 05 shows what that can cost. Older posts print the first of these as
+# `Traced<ShapedArray(int32[], weak_type=True)>with<DynamicJaxprTrace(level=1/1)>`. The name has become shorter; the
+# thing is the same.
+#
+# Literals take the type of the thing they meet. The same `2 *` in the source:
+
+# %%
+for x in (3, 3.0):
+    print(f"poly({x!r}):  {text_of(jax.make_jaxpr(poly)(x)).splitlines()[1].strip()}")
+
+assert "2:i32[]" in text_of(jax.make_jaxpr(poly)(3)) and "2.0:f32[]" in text_of(jax.make_jaxpr(poly)(3.0))
+
+# %% [markdown]
+# The tape also tells apart four ways to square a number that give the same answer.
+
+# %%
+squares = {
+    "x * x": lambda x: x * x,
+    "x ** 2": lambda x: x**2,
+    "x ** 2.0": lambda x: x**2.0,
+    "jnp.square(x)": lambda x: jnp.square(x),
+}
+found = {}
+for source, fn in squares.items():
+    tape = jax.make_jaxpr(fn)(3.0)
+    found[source] = tape.eqns[0].primitive.name
+    print(f"{source:14} {tape}")
+
+assert len(set(found.values())) == 4 and found["x ** 2"] == "integer_pow"
+
+# %% [markdown]
+# ## 4. One tape through the ages
+#
+# Most jaxprs that you find in posts and answers do not look like these. Here is the relu of a widely copied tutorial,
+# as it was printed then, and a square from a later edit of the same page:
+
+# %%
+relu_then = """{ lambda  ; 
+a.let b = xla_call[ backend=None
+call_jaxpr={ lambda ; a.let b = max 0.0 a in (b,) }
+device=None
+donated_invars=(False,)
+name=apply_activation ] a in (b,) }"""
+
+square_later = """{ lambda ; a:i32[]. let
+b:i32[] = pjit[
+name=number_squared
+jaxpr={ lambda ; c:i32[]. let d:i32[] = integer_pow[y=2] c in (d,) }
+] a
+in (b,) }"""
+
+
+def apply_activation(x):
+    return jnp.maximum(0.0, x)
+
+
+def get_dot_product(W, X):
+    return jnp.dot(W, X)
+
+
+W, X = jnp.ones((3, 4)), jnp.ones((4, 5))
+relu_tape = jax.make_jaxpr(jax.jit(apply_activation))(X)
+print("JAX", jax.__version__)
+print(relu_tape)
+
+# %%
+relu_today = text_of(relu_tape)
+
+
+def row(what, test):
+    marks = ["✓" if test(text) else "✗" for text in (relu_then, square_later, relu_today)]
+    return f"| {what} | " + " | ".join(marks) + " |"
+
+
+table = [
+    "| the print shows | then | later | today |",
+    "|---|:-:|:-:|:-:|",
+    row("`xla_call[...]` around a jitted function", lambda text: "xla_call[" in text),
+    row("`pjit[...]`", lambda text: "pjit[" in text),
+    row("`jit[...]`", lambda text: " jit[" in text),
+    row("types of variables", lambda text: "32[" in text),
+    row("`device=`, `donated_invars=` and other defaults", lambda text: "device=" in text),
+    row("a tape inside the tape", lambda text: text.count("lambda") == 2),
+]
+assert " jit[" in relu_today and "0.0:f32[]" in relu_today and "device=" not in relu_today
+display(Markdown("\n".join(table)))
+
+# %% [markdown]
+# Three names for one thing: *call this inner tape, compiled*. The grammar (lambda, let, in) never changed. What did:
+# every variable and literal now carries its type, and parameters that hold their default are left out. The matrix
+# product:
+
+# %%
+dot_today = jax.make_jaxpr(jax.jit(get_dot_product))(W, X)
+print(dot_today)
+
+# %% [markdown]
+# `dimension_numbers=(([1], [0]), ([], []))` reads: contract axis 1 of the left operand with axis 0 of the right one;
+# no batch axes. The old post's print has `precision=None` beside it. That parameter still exists; it is only no
+# longer printed.
+#
+# **The device was never on the tape.** A tape says what to compute, not where. A NumPy array and an array on a
+# device give the same text:
+
+# %%
+device = jax.devices()[0]
+text_numpy = text_of(jax.make_jaxpr(apply_activation)(np.ones((4, 5), np.float32)))
+text_device = text_of(jax.make_jaxpr(apply_activation)(jax.device_put(X, device)))
+assert text_numpy == text_device and device.platform not in text_device
+
+(eqn,) = dot_today.eqns
+(inner,) = eqn.params["jaxpr"].eqns
+assert "precision" in inner.params and "precision=" not in text_of(dot_today)
+
+print(text_device)
+print("where the result lives:", jax.jit(apply_activation)(jax.device_put(X, device)).devices())
+
+# %% [markdown]
+# Old posts choose the device with `jit(f, device=...)`. What does JAX say to that today?
+
+# %%
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    jax.jit(apply_activation, device=device)
+assert [warning.category for warning in caught] == [DeprecationWarning]
+print(caught[0].message)
+
+# %% [markdown]
+# Put the *data* where you want the work, and the compiled function follows.
+#
+# ## 5. What the tape never hears of
+#
+# The same tutorial appends to a global list inside a jitted function, makes the jaxpr, calls the function three
+# times, and finds **two** tracers in the list. It calls that "unpredictable". Here is that experiment, with one
+# `make_jaxpr` more. How many tracers today?
+
+# %%
+guess = None  # your number of tracers in the list
+
+# %%
+squared_numbers = []
+
+
+def number_squared(num):
+    print("Received:", num)
+    squared = num**2
+    squared_numbers.append(squared)
+    return squared
+
+
+number_squared_jit = jax.jit(number_squared)
+
+first = jax.make_jaxpr(number_squared_jit)(2)
+second = jax.make_jaxpr(number_squared_jit)(2)
+print(second)
+results = [int(number_squared_jit(num)) for num in (4, 8, 16)]
+print("results:", results, "  list:", squared_numbers)
+
+tracers = len(squared_numbers)
+assert results == [16, 64, 256] and tracers == 1
+show_guess(guess, tracers, "on the list")
+
+# %% [markdown]
+# One. The body ran once, in the first `make_jaxpr`; the second one and all three calls found the tape already
+# written. (The post's output shows `Received:` twice, in `make_jaxpr` and in the first call: each traced for itself
+# then, hence two.) It is not unpredictable: the body runs **once for each tape that has to be written**. Ask for
+# another type and it runs again:
+
+# %%
+number_squared_jit(2.5)  # float32: there is no tape for it yet
+number_squared_jit(3.5)  # the same type: nothing is printed
+assert len(squared_numbers) == tracers + 1
+
+# %% [markdown]
+# Neither `print` nor `append` is on the tape, so neither can happen again when the tape is replayed. Unit 03 hunts the
+# bugs that come of this.
+#
+# ## 6. Dead code: still recorded, never run
+#
+# Back to the sine that nobody wanted. Follow it down: tape, the StableHLO that JAX hands to XLA, the optimised
+# program that runs. For control, the same function with the sine put to use.
+
+
+# %%
+def wasteful(x):
+    jnp.sin(x)
+    return x * 2
+
+
+def useful(x):
+    return jnp.sin(x) * 2
+
+
+def where_is_sine(fn, x):
+    before, after = show_hlo(fn, x, stage="lowered"), show_hlo(fn, x, stage="optimized")
+    return ["sin" in show_jaxpr(fn, x).primitives, "sine" in before.ops, "sine" in after.ops]
+
+
+fates = {fn.__name__: where_is_sine(fn, jnp.ones(4)) for fn in (wasteful, useful)}
+rows = "\n".join(
+    f"| `{name}` | " + " | ".join("✓" if f else "✗" for f in fate) + " |" for name, fate in fates.items()
+)
+display(Markdown(f"| sine in | jaxpr | StableHLO | optimised HLO |\n|---|:-:|:-:|:-:|\n{rows}"))
+assert fates == {"wasteful": [True, False, False], "useful": [True, True, True]}
+
+# %% [markdown]
+# The tape keeps it; lowering drops it. So an equation on the tape is not yet work done, and a dead line costs nothing
+# once the function is jitted. *Without* `jit` nothing stands between Python and the operations: each line runs as it
+# comes, the sine too.
+#
+# ## 7. Tapes inside tapes, and a meter that forgets
+#
+# A Python loop is unrolled onto the tape. `lax.scan` writes its body **once**, as a tape of its own, with the number
+# of rounds beside it.
+
+
+# %%
+def step(c):
+    return c * 0.5 + 1.0
+
+
+def python_loop(x, rounds):
+    for _ in range(rounds):
+        x = step(x)
+    return x
+
+
+def scan_loop(x, rounds):
+    return lax.scan(lambda c, _: (step(c), None), x, None, length=rounds)[0]
+
+
+x = jnp.ones(1000)
+assert np.array_equal(python_loop(x, 10), scan_loop(x, 10))
+print(jax.make_jaxpr(scan_loop, static_argnums=1)(x, 10))
+
+# %% [markdown]
+# Both do the same 10 rounds on the same 1000 numbers: 20 000 floating point operations. XLA has a meter for that,
+# `cost_analysis()`. By what factor will its readings for the two differ?
+
+# %%
+guess = None  # your factor: python_loop's reading over scan_loop's
+
+
+# %%
+def xla_flops(fn, x, rounds):
+    return jax.jit(fn, static_argnums=1).lower(x, rounds).cost_analysis()["flops"]
+
+
+def tape_flops(fn, x, rounds):
+    return show_jaxpr(lambda x: fn(x, rounds), x).flops
+
+
+readings = {fn.__name__: (xla_flops(fn, x, 10), tape_flops(fn, x, 10)) for fn in (python_loop, scan_loop)}
+for name, (xla, walked) in readings.items():
+    print(f"{name:12} XLA's meter {xla:8,.0f}    counted on the tape {walked:8,.0f}")
+
+factor = readings["python_loop"][0] / readings["scan_loop"][0]
+assert readings["python_loop"][1] == readings["scan_loop"][1] == 20_000 == readings["python_loop"][0]
+assert factor > 9
+show_guess(guess, factor, "x")
+
+# %% [markdown]
+# XLA's meter reads the loop's body once, adds a little for the loop's own counter, and never multiplies. The tape
+# knows better: `length=10` stands on it in plain sight. A walk over the tape that opens every inner tape and
+# multiplies by `length` gets it right, and you will write one.
+
+# %%
+rounds = np.array([1, 2, 5, 10, 20, 40])
+lines = {
+    fn: [show_jaxpr(lambda x, fn=fn, n=n: fn(x, n), x).equations for n in rounds]
+    for fn in (python_loop, scan_loop)
+}
+meter = [xla_flops(scan_loop, x, int(n)) for n in rounds]
+walked = [tape_flops(scan_loop, x, int(n)) for n in rounds]
+
+fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
+left.plot(rounds, lines[python_loop], "o-", label="Python loop")
+left.plot(rounds, lines[scan_loop], "o-", label="lax.scan")
+left.set(title="Equations on the tape", xlabel="rounds")
+right.plot(rounds, walked, "o-", label="tape walk, times length")
+right.plot(rounds, meter, "o-", label="XLA's cost_analysis")
+right.set(title="FLOPs of the scan", xlabel="rounds")
+for axes in (left, right):
+    axes.set_ylim(bottom=0)
+    axes.legend()
+plt.show()
+
+# %% [markdown]
+# Left: a loop in Python makes the tape grow, and unit 06 shows what that does to compile time. Right: the flat line is
+# the number many a "FLOPs of my model" report is made of.
+#
+# ## 8. A transformation is a way of reading the tape
+#
+# Why keep a tape at all? Because it is far easier to process than Python. Each of JAX's transformations works in two
+# steps: trace the function to primitives, then go through them with **one rule for each primitive**. Here is a
+# complete transformation. Its rules use strings instead of numbers.
+
+# %%
+RULES = {"add": "({} + {})", "sub": "({} - {})", "mul": "{}·{}"}
+
+
+def formula(fn, *args):
+    """The formula that `fn` computes, for a flat tape of the primitives in RULES."""
+    tape = jax.make_jaxpr(fn)(*args).jaxpr
+    value_of = dict(zip(tape.invars, "xyz", strict=False))
+
+    def read(operand):
+        return str(np.asarray(operand.val)) if isinstance(operand, Literal) else value_of[operand]
+
+    for eqn in tape.eqns:
+        (result,) = eqn.outvars
+        value_of[result] = RULES[eqn.primitive.name].format(*[read(operand) for operand in eqn.invars])
+    return value_of[tape.outvars[0]]
+
+
+print(formula(poly, 3))
+print(formula(lambda x, y: (x - y) * (x + y), 1.0, 2.0))
+assert formula(poly, 3) == "((2·x·x + 3·x) + 3)"
+
+# %% [markdown]
+# Change the rules and you have another transformation. `vmap`'s rules say what each primitive does to a batch;
+# `grad`'s say what its derivative is; `jit`'s say which StableHLO to write. And what they write is again a tape:
+
+# %%
+tapes = {
+    "poly": jax.make_jaxpr(poly)(3.0),
+    "vmap(poly)": jax.make_jaxpr(jax.vmap(poly))(jnp.ones(8)),
+    "grad(poly)": jax.make_jaxpr(jax.grad(poly))(3.0),
+    "jit(poly)": jax.make_jaxpr(jax.jit(poly))(3.0),
+}
+columns = "".join(
+    f"<td style='vertical-align:top;text-align:left'><b>{name}</b><pre>{html.escape(text_of(tapes[name]))}</pre></td>"
+    for name in ("poly", "vmap(poly)", "grad(poly)")
+)
+display(HTML(f"<table><tr>{columns}</tr></table>"))
+
+# %% [markdown]
+# The four tapes as strips, one cell an equation, with the type of its result. A pale result is one that nobody reads.
+
+# %%
+COLOURS = {"mul": "#56b4e9", "add": "#e69f00", "add_any": "#cc79a7"}
+
+
+def strip(axes, tape, y, start=0.0):
+    """Draw one cell an equation, pale if nobody reads its result; a jit is a frame around its own cells."""
+    read = {id(v) for eqn in tape.eqns for v in eqn.invars} | {id(v) for v in tape.jaxpr.outvars}
+    for index, eqn in enumerate(tape.eqns):
+        at, name, (result,) = start + index, eqn.primitive.name, eqn.outvars
+        if "jaxpr" in eqn.params:
+            inner = eqn.params["jaxpr"]
+            strip(axes, inner, y, at + 0.12)
+            axes.add_patch(plt.Rectangle((at, y - 0.44), len(inner.eqns) + 0.16, 0.88, fill=False, lw=2))
+            axes.text(at + len(inner.eqns) + 0.3, y, name, va="center", family="monospace", size=10)
+        else:
+            alpha = 1 if id(result) in read else 0.3
+            axes.add_patch(plt.Rectangle((at, y - 0.34), 0.92, 0.68, color=COLOURS[name], alpha=alpha))
+            label = f"{name}\n{result.aval.str_short(short_dtypes=True)}"
+            axes.text(at + 0.46, y, label, ha="center", va="center", family="monospace", size=8)
+
+
+fig, axes = plt.subplots(figsize=(10, 3), layout="constrained")
+for y, (_, tape) in enumerate(tapes.items()):
+    strip(axes, tape, y)
+axes.set(xlim=(-0.05, 11.1), ylim=(3.6, -0.6), xticks=[], yticks=range(4), yticklabels=list(tapes))
+axes.set_title("One function, four tapes")
+axes.grid(False)
+axes.spines[:].set_visible(False)
+axes.tick_params(length=0)
+plt.show()
+
+# %%
+names = {key: [eqn.primitive.name for eqn in tape.eqns] for key, tape in tapes.items()}
+assert names["vmap(poly)"] == names["poly"]  # same primitives, larger types
+assert names["jit(poly)"] == ["jit"]  # one equation that holds a tape
+assert names["grad(poly)"][:5] == names["poly"]  # forward first, then backward
+print({key: len(value) for key, value in names.items()})
+
+# %% [markdown]
+# `vmap` changed no primitive here, only types: it costs not one line. `grad` keeps the whole forward tape, then walks
+# it backwards; the pale cell computes the value of `poly`, which `grad` does not return. It is dead code, and you
+# know what becomes of that. `jit` puts the tape in a box.
+#
+# One old claim is left: *"jax.grad does no such tracing."* Ask the function itself.
+
+# %%
+runs = []
+
+
+def noisy(x):
+    runs.append(str(x))
+    return 2 * x * x + 3 * x + 3
+
+
+def runs_during(action):
+    before = len(runs)
+    action()
+    return runs[before:]
+
+
+eager = [runs_during(lambda: jax.grad(noisy)(3.0)) for _ in range(2)]
+compiled_grad = jax.jit(jax.grad(noisy))
+compiled = [runs_during(lambda: compiled_grad(3.0)) for _ in range(2)]
+labels = ("grad", "grad again", "jit(grad)", "jit(grad) again")
+for label, seen in zip(labels, eager + compiled, strict=True):
+    print(f"{label:16} the body ran {len(seen)} times", *seen)
+
+assert [len(seen) for seen in eager] == [1, 1] and [len(seen) for seen in compiled] == [1, 0]
+assert all("Tracer" in text for text in runs)
+
+# %% [markdown]
+# `grad` traces on **every** call. Its tracer carries the number along (`primal=3.0`), which is why a Python `if` on
+# the value works under `grad` and not under `jit`. (No finished tape is kept either: the derivative's rules are
+# applied while the body runs, one primitive after the other.) Wrapped in `jit`, there is one trace, and then none.
+#
+# ## What older posts say
+
+# %%
+claims = [
+    ("a jitted function shows as `xla_call` or `pjit`", "✗", f"`{names['jit(poly)'][0]}`"),
+    ("`make_jaxpr` traces, and the first call traces again", "✗", f"together {tracers} trace: they share it"),
+    ("what a global list collects is unpredictable", "✗", "one entry a tape: new type, new entry"),
+    ("`grad` does no tracing", "✗", f"{sum(map(len, eager))} calls, {sum(map(len, eager))} traces"),
+    ("the jaxpr lists the device", "✗", "it never says where"),
+    ("`print` and `append` are not in the jaxpr", "✓", "they run while the tape is written"),
+    ("every transformation traces, then interprets", "✓", f"`formula`: {len(RULES)} rules"),
+]
+rows = "\n".join(f"| {claim} | {mark} | {today} |" for claim, mark, today in claims)
+display(Markdown(f"| claim | today | measured above |\n|---|:-:|---|\n{rows}"))
+
+# %% [markdown]
+# ## Keypoints
+#
+# - A **jaxpr** is what is left when your function has run once with tracers: typed inputs, one primitive a line,
+#   results.
+# - Python's part (prints, lists, `if` on shapes, `for`) happens while the tape is written, once for each tape.
+# - A tape holds types and literals. It holds no values of arguments, no device, no side effect.
+# - Dead lines stay on the tape and are dropped on the way to XLA.
+# - `jit`, `scan`, `cond` and `while` hold tapes of their own. Whoever counts must open them, and multiply.
+# - A transformation is one rule a primitive, applied along the tape.
+#
+# ## Your turn
+#
+# [Exercise 02](../exercises/02_jaxprs/jaxprs.ipynb): predict tapes, play jaxpr golf, turn a tape back into Python,
+# write the meter that XLA lacks, and an interpreter for jaxprs that finds where a NaN is born. 20 points.

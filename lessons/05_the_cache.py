@@ -1,0 +1,700 @@
+# %% [markdown]
+# # 05 · The cache
+#
+# **You call a jitted function a thousand times. How often does JAX compile it, and what decides?**
+#
+# You will
+#
+# - say for any two calls whether the second one reuses the work of the first;
+# - read the reason for a retrace from a log instead of guessing it;
+# - cure the retraces that people really meet: a new function, a new shape, a new static value, a weak type,
+#   another way to write the same call.
+#
+# About 20 minutes, then the exercise.
+
+# %%
+import dataclasses
+import functools
+import logging
+import time
+
+import jax
+import jax.numpy as jnp
+import matplotlib.pyplot as plt
+import numpy as np
+from IPython.display import Markdown
+
+from autograder import benchmark, show_guess, trace_log
+
+plt.style.use("autograder.course")
+
+
+# %% [markdown]
+# ## The same work, twenty times
+#
+# A much-copied blog post about `jit` compares the first two of these loops. The third is the one you would
+# write on a good day. All three add 1 twenty times, then add `x`.
+
+# %%
+def add_one(i):
+    return i + 1
+
+
+def with_lambda(x):
+    i = 0
+    while i < 20:
+        i = jax.jit(lambda v: add_one(v))(i)  # jit around a lambda, inside the loop
+    return x + i
+
+
+def with_name(x):
+    i = 0
+    while i < 20:
+        i = jax.jit(add_one)(i)  # jit inside the loop too, but around a named function
+    return x + i
+
+
+add_one_jitted = jax.jit(add_one)
+
+
+def hoisted(x):
+    i = 0
+    while i < 20:
+        i = add_one_jitted(i)  # jit outside the loop
+    return x + i
+
+
+# %% [markdown]
+# The post measured 203 ms for the first and 15.2 ms for the second: 13 times. How much is it on your machine,
+# today? Type a number before you run on.
+
+# %%
+guess = None  # your number: how many times slower is with_lambda than with_name?
+
+# %%
+loops = {}
+for loop in (with_lambda, with_name, hoisted):
+    jax.clear_caches()  # everybody starts from nothing
+    traces = []
+    for _ in range(2):
+        with trace_log(add_one) as log:
+            assert loop(10) == 30
+        traces.append(log.traces)
+    start = time.perf_counter()
+    jax.block_until_ready(loop(10))
+    loops[loop.__name__] = (*traces, time.perf_counter() - start)
+
+slow, named = loops["with_lambda"][2], loops["with_name"][2]
+assert [traces for *traces, _ in loops.values()] == [[20, 20], [1, 0], [1, 0]]
+show_guess(guess, slow / named, "x")
+
+# %%
+fig, ax = plt.subplots(figsize=(7, 2.3))
+for row, (first, second, seconds) in enumerate(loops.values()):
+    colour, side, ink = ("C1", "right", "white") if second else ("C0", "left", "black")
+    ax.barh(row, seconds * 1e3, color=colour)
+    label = f" {seconds * 1e3:.3g} ms;  traces: {first} in the first run, {second} in the second "
+    ax.text(seconds * 1e3, row, label, va="center", ha=side, color=ink)
+ax.set(yticks=range(3), yticklabels=loops, xscale="log", xlim=(0.05, slow * 1e3))
+ax.set(xlabel="the third run (ms, log scale)", title="Twenty additions")
+ax.grid(axis="x")
+ax.grid(visible=False, axis="y")
+ax.invert_yaxis()
+plt.show()
+
+# %% [markdown]
+# Two things to see.
+#
+# `with_name` calls `jax.jit` twenty times as well, and it does not matter: **`jit` remembers by function
+# object, not by `jit` call**. `def` at module level makes one object. A `lambda` in a loop makes twenty, all
+# alike and all new.
+#
+# And the gap has grown since the post: finding a cached function has become cheap, while tracing and compiling
+# has not. One needless compile, here:
+
+# %%
+Markdown(f"**{slow / 20 * 1e3:.0f} ms** a compile, against **{named / 20 * 1e6:.0f} µs** for a call that is found.")
+
+# %% [markdown]
+# ## The key
+#
+# A cache is a dictionary. What matters is its key, and this one has four parts:
+#
+# | part of the key | the same key | another key |
+# |---|---|---|
+# | the function object | `jit(f)` and `jit(f)` again | two equal lambdas |
+# | how the call is packed | `{"a": x, "b": y}` and `{"b": y, "a": x}` | a list and a tuple; `f(x)` and `f(x=x)` |
+# | the type of every array | `2.0` and `-7.5`; NumPy and JAX arrays | another shape, another dtype, a weak type |
+# | every static argument | `n=3` and `n=3` | `n=3` and `n=4`; `n=1` and `n=True` |
+#
+# The values in the arrays are not part of it. They cannot be: the trace has never seen them. "Type" is what
+# `jax.typeof` answers, and one of its answers has a tilde:
+
+# %%
+for text in ("1.0", "np.float64(1.0)", "jnp.float32(1.0)", "np.ones(3)", "jnp.ones(3)", "1", "np.int64(1)", "True"):
+    print(f"{text:18}{jax.typeof(eval(text))}")
+
+# %% [markdown]
+# The tilde marks a **weak type**: a number that came from Python and carries no dtype of its own, so that
+# `x + 1.0` leaves a `float16` array a `float16` array. A weak `float32[]` and a plain `float32[]` are two types,
+# so they are two traces. (`float64` is read as `float32` unless 64 bits are switched on, so NumPy's default
+# dtype costs no trace.)
+#
+# Here is a value on the edge. It is a JAX array, made by JAX, of dtype `float32`:
+
+# %%
+edge = jnp.array(1.0)
+guess = None  # "1.0" or "jnp.float32(1.0)": with which of the two does jnp.array(1.0) share a trace?
+
+# %% [markdown]
+# Now all pairs at once. For each pair we take a fresh function, call it with the row's argument, then with the
+# column's, and count how often its body ran. (`eval_shape` traces like a call and compiles nothing, so that 324
+# pairs take a second. It uses the same cache as a call does: a later section checks that.)
+
+# %%
+KINDS = {
+    "1": 1, "7": 7, "np.int64(1)": np.int64(1), "True": True,
+    "1.0": 1.0, "-2.5": -2.5, "jnp.array(1.0)": edge,
+    "np.float64(1.0)": np.float64(1.0), "jnp.float32(1.0)": jnp.float32(1.0),
+    "np.ones(3)": np.ones(3), "jnp.ones(3)": jnp.ones(3), "jnp.ones(4)": jnp.ones(4),
+    "jnp.ones((1, 3))": jnp.ones((1, 3)), "jnp.ones(3, 'float16')": jnp.ones(3, "float16"),
+    "[1.0, 2.0]": [1.0, 2.0], "(1.0, 2.0)": (1.0, 2.0),
+    "{'a': 1.0, 'b': 2.0}": {"a": 1.0, "b": 2.0}, "{'b': 2.0, 'a': 1.0}": {"b": 2.0, "a": 1.0},
+}  # fmt: skip
+
+
+def traces_of(first, second):
+    runs = []
+
+    def body(x):
+        runs.append(1)
+        return x
+
+    jitted = jax.jit(body)
+    jitted.eval_shape(first)
+    jitted.eval_shape(second)
+    return len(runs)
+
+
+traced = np.array([[traces_of(a, b) == 2 for b in KINDS.values()] for a in KINDS.values()])
+assert (traced == traced.T).all() and not traced.diagonal().any()  # a key has no order, and equals itself
+
+# %%
+fig, ax = plt.subplots(figsize=(9, 6))
+ax.imshow(traced, cmap=plt.matplotlib.colors.ListedColormap(["#0072B2", "#F3DFC8"]))
+ax.set(xticks=range(len(KINDS)), yticks=range(len(KINDS)), yticklabels=KINDS)
+ax.set_xticklabels(KINDS, rotation=60, ha="left", rotation_mode="anchor")
+for row, value in enumerate(KINDS.values()):
+    types = jax.tree.map(lambda leaf: str(jax.typeof(leaf)), value)
+    ax.text(len(KINDS), row, str(types).replace("'", ""), va="center", color="C0")
+ax.xaxis.tick_top()
+ax.set_xticks(np.arange(len(KINDS)) - 0.5, minor=True)
+ax.set_yticks(np.arange(len(KINDS)) - 0.5, minor=True)
+ax.grid(visible=False)
+ax.grid(which="minor", color="white", linewidth=1.5)
+ax.tick_params(which="both", length=0)
+ax.set_ylabel("first call")
+ax.set_xlabel("second call: blue reuses the trace, sand traces again")
+plt.show()
+
+# %%
+names = list(KINDS)
+shares = [name for name in ("1.0", "jnp.float32(1.0)") if not traced[names.index("jnp.array(1.0)"), names.index(name)]]
+assert shares == ["1.0"]
+show_guess(guess, shares[0])
+
+# %% [markdown]
+# Blue blocks are the families that share one trace; the type that they share stands on the right. Look for the
+# surprises:
+#
+# - `1` and `True` are equal in Python, and two traces here.
+# - `1.0` and `np.float64(1.0)` are both Python floats by inheritance, and two traces here.
+# - `jnp.array(1.0)` sides with Python's `1.0`: it took its type from a Python number and stayed weak.
+#   `jnp.array(1.0, dtype=jnp.float32)` or `jnp.float32(1.0)` is strong.
+# - Shape `(3,)` and shape `(1, 3)` hold the same three numbers. For a compiler they are strangers.
+#
+# ## Ask for the reason
+#
+# `trace_log` follows a function and writes down each call, what happened, and why.
+
+# %%
+@jax.jit
+def scale(x, factor=2.0):
+    return x * factor
+
+
+x = jnp.ones(3)
+with trace_log(scale) as log:
+    log.call(scale, x, 2.0)
+    log.call(scale, x, 5.0)  # another value
+    log.call(scale, np.ones(3), 5.0)  # NumPy, float64
+    log.call(scale, jnp.ones(4), 5.0)  # another shape
+    log.call(scale, x, jnp.float32(5.0))  # a strong scalar
+    log.call(scale, x, 5)  # an int
+    log.call(scale, x)  # the default, not passed
+    log.call(scale, x, factor=2.0)  # the same number, by keyword
+    log.call(scale, x=x, factor=2.0)  # everything by keyword
+assert (log.traces, log.hits) == (7, 2)
+log
+
+# %% [markdown]
+# The last three rows compute `x * 2.0` like the first row does. They are three more traces, because
+# the key holds the call **as written**: positions and keywords are packed differently, and a default that is
+# not passed is not packed at all. In a library, choose one way to write a call and keep to it.
+#
+# JAX has a log of its own, `jax.explain_cache_misses`. It writes warnings; we collect them instead.
+
+# %%
+class Collect(logging.Handler):
+    def emit(self, record):
+        messages.append(record.getMessage())
+
+
+@jax.jit(static_argnames="n")
+def power(x, n):
+    return x**n
+
+
+messages, handler, logger = [], Collect(), logging.getLogger("jax._src.interpreters.partial_eval")
+logger.addHandler(handler)
+logger.propagate = False
+with jax.explain_cache_misses(True):
+    power(jnp.ones(3), n=2)
+    power(jnp.ones(4), n=2)  # a new shape
+    power(jnp.ones(4), n=3)  # a new static value
+logger.removeHandler(handler)
+logger.propagate = True
+print("\n\n".join(message for message in messages if " power " in message))
+
+# %% [markdown]
+# It compares with the closest key it knows. Read the last message with care: only `n` changed in that call.
+# On some versions of JAX the message names `n`, on others it blames the shape of `x`. Take any such log as a
+# hint, and confirm it: hold that one argument still and count again.
+#
+# ## The loop that compiles twice
+#
+# Ten training steps, one shape, one dtype. One trace?
+
+# %%
+@jax.jit
+def running_mean(mean, batch, rate):
+    return mean + rate * (batch.mean() - mean)
+
+
+guess = None  # your number: traces of running_mean in this loop
+
+batches = np.random.default_rng(0).normal(size=(10, 32)).astype(np.float32)
+with trace_log(running_mean) as log:
+    mean = 0.0
+    for batch in batches:
+        mean = log.call(running_mean, mean, batch, 0.1)
+print("\n".join(log.reasons))
+assert log.traces == 2 and log.hits == 8
+show_guess(guess, log.traces, "traces")
+
+# %% [markdown]
+# `mean` goes in as a Python `0.0` and comes out as an array that met a `float32` batch: weak once, strong ever
+# after. Every loop that starts its state with a Python number compiles twice, and with a big model that
+# can be minutes. Start the state with the type it will have: `jnp.float32(0)` or `jnp.zeros(())`.
+#
+# `rate` is a Python number as well and costs nothing, because it is weak **every** time. It is the change that
+# costs.
+
+# %%
+running_mean.clear_cache()
+with trace_log(running_mean) as log:
+    mean = np.float32(0)
+    for step, batch in enumerate(batches):
+        mean = running_mean(mean, batch, 0.1 / (1 + step))
+assert log.traces == 1
+
+# %% [markdown]
+# ## Static arguments: one compile a value
+#
+# An older post speeds up a Python loop by jitting its body and making the first argument static. Here it is, as
+# written there:
+
+# %%
+def multiply(x, i):
+    return x * i
+
+
+multiply_jit = jax.jit(multiply, static_argnums=0)
+
+
+def multiply_n_times(x, n):
+    count = 0
+    res = 1
+    while count < n:
+        res = multiply_jit(x, res)
+        count += 1
+    return res
+
+
+def plain_multiply_n_times(x, n):
+    res = 1
+    for _ in range(n):
+        res = x * res
+    return res
+
+
+# %%
+assert multiply_n_times(2, 5) == plain_multiply_n_times(2, 5) == 32
+compiled, plain = benchmark(multiply_n_times, 2, 5), benchmark(plain_multiply_n_times, 2, 5)
+
+with trace_log(multiply) as log:
+    start = time.perf_counter()
+    for value in range(3, 13):  # ten bases that it has not seen
+        multiply_n_times(value, 5)
+    new_values = time.perf_counter() - start
+assert log.traces == 10
+
+jax.clear_caches()
+free = jax.jit(multiply)
+with trace_log(multiply) as free_log:
+    for value in range(3, 13):
+        free(value, 1)
+assert free_log.traces == 1
+
+try:
+    multiply_jit(jnp.array(2), 1)
+except ValueError as error:
+    refused = f"{type(error).__name__}: {str(error).split('.')[0]}"
+
+Markdown(f"""| | |
+|---|---|
+| as the post has it, warm | {compiled.median * 1e6:.0f} µs (the post: 236 µs) |
+| the same loop in plain Python | {plain.median * 1e6:.1f} µs |
+| ten new values of `x`, `x` static | {log.traces} traces, {new_values * 1e3:.0f} ms |
+| ten new values of `x`, `x` not static | {free_log.traces} trace |
+| a JAX array for the static `x` | {refused} |
+""")
+
+# %% [markdown]
+# Nothing in the body needs `x` to be static, so ten values cost ten compiles and gain nothing, and arrays are shut
+# out. And one multiplication is too small a body to jit at all: calling a compiled function costs more than the multiplication.
+#
+# The post's rule is right all the same: **make an argument static only if it takes few values**. Add the
+# other half: and only if the trace needs its value, for a shape, a Python `if`, or a choice by name.
+#
+# A static value is looked up in a dictionary, so it must be hashable, and equal things must say that they are
+# equal:
+
+# %%
+@jax.jit(static_argnames="sizes")
+def pick(x, sizes):
+    return x[: sum(sizes)]
+
+
+try:
+    pick(jnp.ones(9), [2, 3])
+except ValueError as error:
+    print(f"{type(error).__name__}: {error}")
+assert pick(jnp.ones(9), (2, 3)).shape == (5,)  # a tuple is hashable
+
+
+# %%
+class Plain:  # compared by identity, as objects are
+    def __init__(self, width):
+        self.width = width
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:  # compared and hashed by its fields
+    width: int
+
+
+def widen(x, config):
+    return x * config.width
+
+
+def traces_for(values):
+    jitted = jax.jit(widen, static_argnames="config")
+    jitted.clear_cache()
+    with trace_log(widen) as log:
+        for value in values:
+            jitted(1.0, config=value)
+    return log.traces
+
+
+counts = {
+    "`Plain(3)`, made anew for each of 4 calls": traces_for([Plain(3) for _ in range(4)]),
+    "`Frozen(3)`, made anew for each of 4 calls": traces_for([Frozen(3) for _ in range(4)]),
+}
+assert list(counts.values()) == [4, 1]
+
+same = jax.jit(lambda x, n: x, static_argnames="n")
+with trace_log() as log:
+    for n in (1, 1.0, True):  # 1 == 1.0 == True, and the three have one hash
+        same(2.0, n=n)
+counts["static `1`, `1.0`, `True`"] = log.traces
+assert log.traces == 3  # the type of a static value is part of the key as well
+Markdown("| static argument | traces |\n|---|---|\n" + "\n".join(f"| {k} | {v} |" for k, v in counts.items()))
+
+# %% [markdown]
+# ## Docs court
+#
+# Where does `functools.partial` stand: with the lambda or with the named function? JAX's own documentation
+# gives both answers.
+#
+# > "JAX has built-in support for `functools.partial` objects", it "unwraps them and indexes the tracing cache
+# > using the underlying function's `id`". (*Debugging slow JAX tracing and XLA compilation*, reviewed June 2026)
+#
+# > "freshly-created lambdas and `partial` objects [...] look like new functions every time, and recompile every
+# > time". (*[Just-in-time compilation](https://docs.jax.dev/en/latest/201/jit.html)*, reviewed July 2026)
+#
+# One of them is wrong. Do not look it up: you own the machine that decides.
+
+# %%
+guess = None  # your number: traces in five rounds of jax.jit(functools.partial(times, 2.0))(x)
+
+
+# %%
+def times(a, x):
+    return a * x
+
+
+class Model:
+    def forward(self, x):
+        return times(2.0, x)
+
+
+model = Model()
+kept_partial = functools.partial(times, 2.0)
+kept_method = jax.jit(model.forward)
+
+
+@jax.jit
+def apply(function, x):
+    return function(x)
+
+
+witnesses = {
+    "`jit(lambda x: times(2.0, x))`, anew each time": lambda: jax.jit(lambda x: times(2.0, x))(x),
+    "`jit(functools.partial(times, 2.0))`, anew each time": lambda: jax.jit(functools.partial(times, 2.0))(x),
+    "`jit(kept_partial)`, one partial object": lambda: jax.jit(kept_partial)(x),
+    "`apply(jax.tree_util.Partial(times, 2.0), x)`, anew": lambda: apply(jax.tree_util.Partial(times, 2.0), x),
+    "`jit(model.forward)`, anew each time": lambda: jax.jit(model.forward)(x),
+    "`kept_method(x)`, jitted once": lambda: kept_method(x),
+    "`jit(times)(2.0, x)`": lambda: jax.jit(times)(2.0, x),
+}
+verdict = {}
+for claim, call in witnesses.items():
+    jax.clear_caches()
+    with trace_log(times) as log:
+        for _ in range(5):
+            call()
+    verdict[claim] = log.traces
+assert list(verdict.values()) == [5, 5, 1, 1, 5, 1, 1]
+Markdown("| five rounds of | traces |\n|---|---|\n" + "\n".join(f"| {k} | {v} |" for k, v in verdict.items()))
+
+# %%
+show_guess(guess, verdict["`jit(functools.partial(times, 2.0))`, anew each time"], "traces")
+
+# %% [markdown]
+# The second quotation holds. A new `partial` is a new object, and so is `model.forward`: Python makes a
+# new bound method each time you write the dot. Keep the object, and the trace is kept. If the bound value is data,
+# pass it as an argument, or pass the whole thing as a `jax.tree_util.Partial`, whose bound values are
+# then arguments like all others.
+#
+# ## Two caches
+#
+# So far "cached" meant: the body did not run. A call does two expensive things, though, **trace** and **compile**,
+# and each has its own cache. This shows which of them each use of one function `f` finds.
+
+# %%
+def f(x):
+    return jnp.tanh(x) * 2
+
+
+fresh = [jnp.ones(3) for _ in range(9)]  # made before we count
+uses = {
+    "`jax.jit(f)(x)`, the first call": lambda: jax.jit(f)(fresh[0]),
+    "`jax.jit(f)(x)` again": lambda: jax.jit(f)(fresh[1]),
+    "a NumPy array of the same type": lambda: jax.jit(f)(np.ones(3, np.float32)),
+    "`jax.make_jaxpr(f)(x)`": lambda: jax.make_jaxpr(f)(fresh[2]),
+    "`jax.eval_shape(f, x)`": lambda: jax.eval_shape(f, fresh[3]),
+    "`jax.jit(f).lower(x)`": lambda: jax.jit(f).lower(fresh[4]),
+    "`jax.jit(f, donate_argnums=0)(x)`": lambda: jax.jit(f, donate_argnums=0)(fresh[5]),
+    "`jax.jit(f, compiler_options=...)(x)`": lambda: jax.jit(
+        f, compiler_options={"xla_cpu_enable_fast_math": True}
+    )(fresh[6]),
+    "`jax.jit(f).clear_cache()`, then a call": lambda: (jax.jit(f).clear_cache(), jax.jit(f)(fresh[7])),
+}
+found = {}
+for use, call in uses.items():
+    with trace_log(f) as log:
+        call()
+    found[use] = (log.traces, log.compiles)
+assert list(found.values()) == [(1, 1), (0, 0), (0, 0), (0, 0), (0, 0), (0, 0), (0, 1), (0, 1), (1, 1)]
+rows = "\n".join(f"| {use} | {traces} | {compiles} |" for use, (traces, compiles) in found.items())
+Markdown("| use | traces | compiles |\n|---|---|---|\n" + rows)
+
+# %% [markdown]
+# Every road to a trace goes through one trace cache: `jit`, `make_jaxpr`, `eval_shape`, `lower`. Options that only
+# the compiler sees (donation, flags) reuse the trace and compile again.
+#
+# That has a consequence for an old trick. A trace freezes the globals that it reads. Jitting again looks like a
+# fresh start, and is none:
+
+# %%
+offset = 0.0
+
+
+def shift(x):
+    return x + offset
+
+
+first = jax.jit(shift)
+assert first(3.0) == 3.0
+offset = 10.0
+assert first(4.0) == 4.0  # the old offset
+assert jax.jit(shift)(4.0) == 4.0  # still: same function object, same trace
+assert first(jnp.array([4.0]))[0] == 14.0  # a new shape is a new trace, and reads the new offset
+first.clear_cache()
+assert first(4.0) == 14.0  # now
+
+# %% [markdown]
+# The cure is not `clear_cache`. It is to pass `offset` as an argument.
+#
+# ## Ragged data
+#
+# Sentences, molecules, the last batch of an epoch: their shapes differ, and each shape is a compile ("if your batch
+# size changes, it compiles again", an older post notes, and leaves it there). The remedy is
+# a **bucket**: pad to one of a few sizes, and tell the function how much is real. It is a trade. Few sizes
+# waste arithmetic on padding, many sizes waste compiles.
+
+# %%
+rng = np.random.default_rng(5)
+lengths = np.exp(rng.uniform(np.log(20), np.log(1000), 16)).astype(int)
+
+
+def next_power(base, length):
+    size = 64
+    while size < length:
+        size *= base
+    return size
+
+
+STRATEGIES = {
+    "exact": lambda n: n,
+    "multiple of 128": lambda n: -(-n // 128) * 128,
+    "power of 2": lambda n: next_power(2, n),
+    "power of 4": lambda n: next_power(4, n),
+    "one size": lambda n: 1024,
+}
+
+
+def masked_sum(x, length):
+    return jnp.where(jnp.arange(x.size) < length, jnp.exp(x), 0).sum()
+
+
+def run(size_of, pad=np.pad):
+    jax.clear_caches()
+    total, start = jax.jit(masked_sum), time.perf_counter()
+    with trace_log(masked_sum) as log:
+        for n in lengths.tolist():
+            total(pad(np.zeros(n, np.float32), (0, size_of(n) - n)), n).block_until_ready()
+    padding = 1 - lengths.sum() / sum(size_of(n) for n in lengths.tolist())
+    return log.traces, padding, time.perf_counter() - start
+
+
+outcome = {name: run(size_of) for name, size_of in STRATEGIES.items()}
+assert outcome["exact"][0] == len(set(lengths.tolist())) and outcome["one size"][0] == 1
+
+# %%
+fig, ax = plt.subplots(figsize=(7, 3.8))
+for name, (traces, padding, seconds) in outcome.items():
+    ax.plot(traces, 100 * padding, "o", color="C1" if name == "power of 2" else "C0")
+    place = (8, -14) if name in ("multiple of 128", "exact") else (8, 5)
+    ax.annotate(f"{name}, {seconds:.2g} s", (traces, 100 * padding), xytext=place, textcoords="offset points")
+ax.set(xlabel="traces for 16 lengths", ylabel="padding in % of the work", xlim=(0, 19), ylim=(-9, 88))
+ax.set_xticks(range(0, 20, 3))
+ax.set_title("Compiles against padding (and seconds for all, compiles included)")
+plt.show()
+
+# %% [markdown]
+# Doubling sizes are the usual choice: the number of sizes grows with the logarithm of the longest length, and
+# nothing longer than half the smallest size is padded to more than twice its length. One size for all has the fewest
+# traces. What its padding costs depends on the work: if the work grows with the square of the length, a lot. You will
+# measure that in the exercise.
+#
+# Note how the true length enters: as a traced number, and the mask is made from it inside. A static length would undo it
+# all. And there is a second way to undo it all, which no trace count of *your* function shows:
+
+# %%
+traces_np, _, seconds_np = outcome["power of 2"]
+traces_jnp, _, seconds_jnp = run(STRATEGIES["power of 2"], pad=jnp.pad)
+assert traces_np == traces_jnp
+Markdown(f"""| power of 2, padded with | traces of `masked_sum` | all 16 calls |
+|---|---|---|
+| `np.pad` | {traces_np} | {seconds_np:.2f} s |
+| `jnp.pad` | {traces_jnp} | {seconds_jnp:.2f} s |
+""")
+
+# %% [markdown]
+# `jnp.pad`, called outside `jit`, is itself a jitted function with a cache keyed by shape. Every length compiles it
+# anew. The same holds for `x[:n]` and `jnp.concatenate` on JAX arrays. Cut and pad raggedly shaped data with
+# NumPy, before it reaches JAX.
+#
+# ## A seat belt
+#
+# You have removed the last retrace. How do you keep it removed? `jax.no_tracing(True)` turns any further trace into
+# an error. Warm up outside, then put the belt on:
+
+# %%
+@jax.jit
+def train_step(w, x, y):
+    return w - 0.1 * jax.grad(lambda w: ((x @ w - y) ** 2).mean())(w)
+
+
+xs, ys = rng.normal(size=(70, 3)).astype(np.float32), np.ones(70, np.float32)
+w = train_step(np.zeros(3, np.float32), xs[:32], ys[:32])
+w = train_step(w, xs[:32], ys[:32])  # warm with a JAX array, too
+try:
+    with jax.no_tracing(True):
+        for start in range(0, 70, 32):
+            w = train_step(w, xs[start : start + 32], ys[start : start + 32])
+except RuntimeError as error:
+    print(f"rows {start} to {min(start + 32, 70)}: {str(error).split(' at ')[0]}")
+assert start == 64  # 70 rows: the last batch has 6
+
+# %% [markdown]
+# The belt is tight. It objects as soon as a call leaves the fast path of compiled functions, even if the trace
+# is cached. NumPy in the warm-up and a JAX array later is such a case, which is why the warm-up above has two calls:
+
+# %%
+def double(x):
+    return x * 2
+
+
+doubled = jax.jit(double)
+on_device = jax.device_put(np.ones(3, np.float32))
+doubled(np.ones(3, np.float32))
+with trace_log(double) as log:
+    try:
+        with jax.no_tracing(True):
+            doubled(on_device)
+        objected = False
+    except RuntimeError:
+        objected = True
+    jax.jit(lambda x: doubled(x)).eval_shape(on_device)  # inside another trace: the trace of double is found
+assert objected and log.traces == 0
+
+# %% [markdown]
+# ## Keypoints
+#
+# - One trace serves one key: the function object, how the call is packed, the type of each array, each static
+#   value.
+# - Values never retrace. Shapes, dtypes, weak types, keywords, containers and static values do.
+# - `lambda`, `functools.partial`, a nested `def` and `model.method` are new objects each time they are written.
+#   Make them once.
+# - Static: only what the trace must know, only with few values, hashable, compared by content.
+# - Start a loop's state with the type that it will keep.
+# - Pad ragged data to doubling sizes with NumPy; pass the true length as a traced number.
+# - Count (`trace_log`), ask why (`log.reasons`), then lock it (`jax.no_tracing`).
+#
+# ## Your turn
+#
+# [Exercise 05: the cache](../exercises/05_the_cache/the_cache.ipynb). You predict twelve call sequences, cure a loop and
+# a training run, bucket ragged data, and at the end write the cache key yourself.

@@ -1,0 +1,965 @@
+# %% [markdown]
+# # Exercise 02 · Reading the tape
+#
+# Six tasks, 20 points. The lesson is [02 · Reading the tape](../../lessons/02_jaxprs.ipynb).
+#
+# Fill in each function whose body raises `NotImplementedError`, then run the check below it. A check that fails says
+# what happened and what to try. Three hints wait under each task, from a nudge to a skeleton.
+
+# %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
+import math
+import re
+from collections import Counter
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.extend.core import Literal
+
+from autograder import (
+    assert_allclose,
+    assert_equal,
+    assert_prediction,
+    assert_primitives,
+    partial_credit,
+    show_jaxpr,
+)
+
+# %% [markdown]
+# ## Task 1 · What is on the tape? (3 points)
+#
+# Eight functions. For each, say how many equations stand on its **outer** tape when `x` is `float32[3]`, without
+# running anything: what is inside a box (an equation that holds a tape of its own) does not count here.
+#
+# Read, decide, fill in the dict. The check says which names are wrong, never the number.
+#
+# <details><summary>Hint 1</summary>
+# Go through the body as Python does, with one question for each line: does this line operate on a tracer?
+# </details>
+# <details><summary>Hint 2</summary>
+# Look at one after you have decided: <code>print(jax.make_jaxpr(neutral)(jnp.ones(3)))</code>. Does JAX simplify
+# while it records?
+# </details>
+# <details><summary>Hint 3</summary>
+# Effects and decisions of Python: 0 equations. A Python loop: its body, as often as it runs. <code>fori_loop</code>,
+# <code>cond</code>, a jitted call: 1 each. A result that nobody uses: it was computed, so it stands there. NumPy on
+# plain numbers: Python did that before the tape saw it.
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "predict-tape-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+seen = []
+
+
+def noisy(x):
+    seen.append(x)
+    print("noisy runs with", x)
+    return x + 1
+
+
+def wasteful(x):
+    jnp.sin(x)
+    return x * 2
+
+
+def neutral(x):
+    return x * 1.0 + 0.0
+
+
+def unrolled(x):
+    for _ in range(4):
+        x = x * x
+    return x
+
+
+def rolled(x):
+    return lax.fori_loop(0, 4, lambda i, y: y * y, x)
+
+
+def branching(x):
+    if x.ndim == 1:
+        return x + 1
+    return jnp.exp(x) * 2 - 1
+
+
+def constant(x):
+    angle = np.sin(0.5) * np.sqrt(2.0) + 1.0
+    return x * float(angle)
+
+
+def boxed(x):
+    return jax.jit(lambda y: y * 2 + 1)(x) - 1
+
+
+TAPES = (noisy, wasteful, neutral, unrolled, rolled, branching, constant, boxed)
+
+
+# %% nbgrader={"grade": false, "grade_id": "predict-tape", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def predict_tape():
+    """Name of each function in TAPES -> number of equations on its outer tape, for x of type float32[3]."""
+    ### BEGIN SOLUTION
+    # One equation for each operation on a tracer, as Python runs the body once; nothing is simplified.
+    return {
+        "noisy": 1,
+        "wasteful": 2,
+        "neutral": 2,
+        "unrolled": 4,
+        "rolled": 1,
+        "branching": 1,
+        "constant": 1,
+        "boxed": 2,
+    }
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "predict-tape-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+"""3 points. Every tape is predicted right."""
+assert_prediction(
+    predict_tape(),
+    {fn.__name__: len(jax.make_jaxpr(fn)(jnp.ones(3)).eqns) for fn in TAPES},
+    hints={
+        "noisy": "Neither append nor print operates on the tracer.",
+        "wasteful": "A result that nobody uses was still computed while the tape ran.",
+        "neutral": "The tape is a record of what was asked for; simplifying is XLA's work, later.",
+        "unrolled": "Python walks its own loop; the tape sees every round of it.",
+        "rolled": "The loop is one equation; its body is a tape of its own.",
+        "branching": "Shapes are known while tracing: Python takes one branch, and the other leaves no mark.",
+        "constant": "NumPy computed with plain numbers, before the tape saw the result.",
+        "boxed": "A call of a jitted function is one equation; the subtraction stands outside it.",
+    },
+)
+
+# %% [markdown]
+# ## Task 2 · Jaxpr golf (4 points)
+#
+# Three holes. In golf the fewest strokes win, and here every equation is a stroke, inside a `jit` too.
+#
+# **Hole 1: relu without a comparison** (1 point). The tape must hold exactly one `abs`, one `add` and one `mul`. No
+# `max`, no `select_n`, nothing else.
+#
+# <details><summary>Hint 1</summary>
+# What is <code>x + abs(x)</code> for a positive number, and for a negative one?
+# </details>
+# <details><summary>Hint 2</summary>
+# <code>print(jax.make_jaxpr(golf_relu)(jnp.ones(3)))</code>. A division by 2 shows as <code>div</code>. Which stroke
+# is allowed instead?
+# </details>
+# <details><summary>Hint 3</summary>
+# <code>return (x + jnp.abs(x)) * ...</code>
+# </details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "golf-relu-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+def relu_spec(x):
+    """relu of a vector, one number at a time."""
+    return np.array([value if value > 0 else 0.0 for value in np.asarray(x)], np.float32)
+
+
+# %% nbgrader={"grade": false, "grade_id": "golf-relu", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def golf_relu(x):
+    """relu of float32[n], in three equations: abs, add, mul."""
+    ### BEGIN SOLUTION
+    # x + |x| is 2x above zero and 0 below it.
+    return (x + jnp.abs(x)) * 0.5
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "golf-relu-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. Hole 1: relu in abs, add, mul."""
+x = jnp.array([-2.0, -0.5, 0.0, 0.25, 3.0])
+assert_allclose(golf_relu(x), relu_spec(x), name="golf_relu(x)")
+assert_primitives(golf_relu, x, counts={"abs": 1, "add": 1, "mul": 1}, max_equations=3)
+### BEGIN HIDDEN TESTS
+x = jnp.asarray(np.random.default_rng(7).normal(size=50).astype(np.float32))
+assert_allclose(golf_relu(x), relu_spec(x), name="golf_relu of fresh numbers")
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Hole 2: the polynomial of the lesson, one stroke shorter** (1 point). $2x^2 + 3x + 3$ took five equations. Play it
+# in four: two `add`, two `mul`.
+#
+# <details><summary>Hint 1</summary>
+# Which operation appears twice with the same operand?
+# </details>
+# <details><summary>Hint 2</summary>
+# Draw the original with <code>show_jaxpr(poly_spec, 1.0)</code>. <code>x</code> has three arrows leaving it. Can it
+# do with two?
+# </details>
+# <details><summary>Hint 3</summary>
+# <code>return (... * x + ...) * x + ...</code> (Horner's rule)
+# </details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "golf-poly-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+def poly_spec(x):
+    return 2 * x * x + 3 * x + 3
+
+
+# %% nbgrader={"grade": false, "grade_id": "golf-poly", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def golf_poly(x):
+    """2x² + 3x + 3 of float32[n] in four equations: two add, two mul."""
+    ### BEGIN SOLUTION
+    # Horner's rule shares the multiplication by x between the two upper terms.
+    return (2 * x + 3) * x + 3
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "golf-poly-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. Hole 2: 2x² + 3x + 3 in four equations."""
+x = jnp.array([-2.0, 0.0, 0.5, 3.0])
+assert_allclose(golf_poly(x), poly_spec(x), name="golf_poly(x)")
+assert_primitives(golf_poly, x, counts={"add": 2, "mul": 2}, max_equations=4)
+### BEGIN HIDDEN TESTS
+x = jnp.arange(-20, 20, dtype=jnp.float32)
+assert_allclose(golf_poly(x), poly_spec(x), name="golf_poly of fresh numbers")
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Hole 3: $x^{15}$ with nothing but `mul`** (2 points). The long way round takes 14 strokes. Squaring and
+# multiplying, as every textbook has it, takes 6 and earns 1 point. Par is 5, and earns 2.
+#
+# <details><summary>Hint 1</summary>
+# Write down the exponents you have after each stroke: 1, 2, ... Every new one is the sum of two that you already have.
+# </details>
+# <details><summary>Hint 2</summary>
+# <code>show_jaxpr(golf_power, jnp.ones(3))</code> draws your chain. The textbook ends in 1, 2, 3, 6, 7, 14, 15. 15 has
+# factors; 7 has none.
+# </details>
+# <details><summary>Hint 3</summary>
+# <code>x3 = x * x * x</code> costs two strokes. Then 15 = 3 · 5: treat <code>x3</code> as your new <code>x</code> and
+# raise it to the fifth with three more.
+# </details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "golf-power-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+def power_spec(x):
+    result = x
+    for _ in range(14):
+        result = result * x
+    return result
+
+
+# %% nbgrader={"grade": false, "grade_id": "golf-power", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def golf_power(x):
+    """x**15 of float32[n], using multiplications only."""
+    ### BEGIN SOLUTION
+    # 15 = 3 · 5: the cube in two strokes, its fifth power in three. Square-and-multiply needs six.
+    cube = x * x * x
+    square_of_cube = cube * cube
+    return square_of_cube * square_of_cube * cube
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "golf-power-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. Hole 3: x**15 by multiplication alone; 8 strokes saved earn 1 point, 9 earn 2."""
+x = jnp.array([-1.5, 0.5, 1.0, 1.25])
+assert_allclose(golf_power(x), power_spec(x), rtol=1e-5, name="golf_power(x)")
+assert_primitives(
+    golf_power, x, includes={"mul"}, excludes={"integer_pow", "pow", "exp", "square"}, max_equations=6
+)
+strokes = show_jaxpr(golf_power, x).equations
+assert_primitives(golf_power, x, counts={"mul": strokes})
+### BEGIN HIDDEN TESTS
+x = jnp.linspace(-1.4, 1.4, 29)
+assert_allclose(golf_power(x), power_spec(x), rtol=1e-5, name="golf_power of fresh numbers")
+### END HIDDEN TESTS
+partial_credit(14 - strokes, {8: 1, 9: 2})
+
+# %% [markdown]
+# ## Task 3 · Unprint (3 points)
+#
+# Somebody kept the tapes and lost the source. Write Python functions whose tapes hold the same primitives and which
+# compute the same values. Both are famous; you may recognise them when they are done.
+#
+# A `jit[...]` box around some of the equations does no harm, nor does the order of lines that do not need each other.
+# (Parameters are trimmed to those that matter.)
+#
+# <details><summary>Hint 1</summary>
+# One line of Python for each line of tape, with the tape's names. Make it pretty afterwards, or not at all.
+# </details>
+# <details><summary>Hint 2</summary>
+# Feed each <code>jnp</code> function to <code>jax.make_jaxpr</code> and see what it writes: try <code>jnp.max</code>,
+# <code>jnp.sum</code> and <code>jnp.where</code>. Read the order of the operands of <code>select_n</code> twice: the
+# case for <code>False</code> comes first.
+# </details>
+# <details><summary>Hint 3</summary>
+# Tape A begins <code>b = jnp.max(a)</code>, <code>c = a - b</code>. In tape B, <code>select_n e h g</code> is
+# <code>jnp.where(e, g, h)</code>.
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "unprint-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+TAPE_A = """
+{ lambda ; a:f32[n]. let
+    b:f32[] = reduce_max[axes=(0,)] a
+    c:f32[n] = sub a b
+    d:f32[n] = exp c
+    e:f32[] = reduce_sum[axes=(0,)] d
+    f:f32[] = log e
+    g:f32[] = add f b
+  in (g,) }
+"""
+
+TAPE_B = """
+{ lambda ; a:f32[n] b:f32[n]. let
+    c:f32[n] = sub a b
+    d:f32[n] = abs c
+    e:bool[n] = lt d 1.0:f32[]
+    f:f32[n] = mul 0.5:f32[] c
+    g:f32[n] = mul f c
+    h:f32[n] = sub d 0.5:f32[]
+    i:f32[n] = select_n e h g
+    j:f32[] = reduce_sum[axes=(0,)] i
+  in (j,) }
+"""
+
+
+def primitives_in(text):
+    """Count the primitives of a printed tape, by eye as it were: the word after each `=` that follows a type."""
+    return Counter(re.findall(r"\w+:\w+\[[^\]]*\] = (\w+)", text))
+
+
+print(primitives_in(TAPE_A))
+print(primitives_in(TAPE_B))
+
+
+# %% nbgrader={"grade": false, "grade_id": "unprint-a", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def unprint_a(a):
+    """Tape A: float32[n] -> float32[]."""
+    ### BEGIN SOLUTION
+    # log-sum-exp: taking the maximum out first is what keeps exp from overflowing.
+    largest = jnp.max(a)
+    return jnp.log(jnp.sum(jnp.exp(a - largest))) + largest
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "unprint-a-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. Tape A: the same primitives, the same values."""
+assert_primitives(unprint_a, jnp.ones(4), counts=primitives_in(TAPE_A))
+assert_allclose(unprint_a(jnp.zeros(8)), np.float32(np.log(8.0)), name="unprint_a of eight zeros")
+assert_allclose(
+    unprint_a(jnp.full(8, 1000.0)), np.float32(1000.0 + np.log(8.0)), name="unprint_a of eight 1000s"
+)
+### BEGIN HIDDEN TESTS
+a = np.random.default_rng(3).normal(scale=5.0, size=20)
+largest = a.max()
+desired = np.log(np.exp(a - largest).sum()) + largest
+assert_allclose(
+    unprint_a(jnp.asarray(a, jnp.float32)), np.float32(desired), rtol=1e-5, name="unprint_a of fresh numbers"
+)
+### END HIDDEN TESTS
+
+
+# %% nbgrader={"grade": false, "grade_id": "unprint-b", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def unprint_b(a, b):
+    """Tape B: two float32[n] -> float32[]."""
+    ### BEGIN SOLUTION
+    # The Huber loss: a parabola near zero, straight lines beyond 1. select_n takes the False case first.
+    c = a - b
+    d = jnp.abs(c)
+    return jnp.sum(jnp.where(d < 1.0, 0.5 * c * c, d - 0.5))
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "unprint-b-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. Tape B: the same primitives, the same values."""
+assert_primitives(unprint_b, jnp.ones(4), jnp.ones(4), counts=primitives_in(TAPE_B))
+zeros = jnp.zeros(4)
+assert_equal(
+    {
+        "all differences 0.5": np.asarray(unprint_b(zeros + 0.5, zeros)).tolist(),
+        "all differences -3": np.asarray(unprint_b(zeros, zeros + 3.0)).tolist(),
+        "differences 0.5, -3, 1, 0": np.asarray(unprint_b(jnp.array([0.5, -3.0, 1.0, 0.0]), zeros)).tolist(),
+    },
+    {"all differences 0.5": 0.5, "all differences -3": 10.0, "differences 0.5, -3, 1, 0": 3.125},
+    hints={
+        "all differences 0.5": "e is True everywhere, and select_n e h g gives g there: the False case comes first.",
+        "all differences -3": "e is False everywhere, and select_n e h g gives h there: the False case comes first.",
+    },
+    name="unprint_b",
+)
+### BEGIN HIDDEN TESTS
+a, b = np.random.default_rng(4).normal(scale=2.0, size=(2, 30))
+distance = np.abs(a - b)
+desired = np.where(distance < 1, distance**2 / 2, distance - 0.5).sum()
+assert_allclose(
+    unprint_b(jnp.asarray(a, jnp.float32), jnp.asarray(b, jnp.float32)),
+    np.float32(desired),
+    rtol=1e-5,
+    name="unprint_b of fresh numbers",
+)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## Task 4 · Count the primitives (3 points)
+#
+# Write a walker. `count_primitives(tape)` takes what `jax.make_jaxpr(fn)(*args)` returns and counts its equations by
+# name, **those of all inner tapes included**. Two rules:
+#
+# - an equation named in `WRAPPERS` only wraps another tape: what is inside counts, it does not;
+# - `scan`, `while` and `cond` count, and so does what is inside. A loop's body counts once: it stands on the tape
+#   once.
+#
+# What you need to know of the objects:
+#
+# | you have | you get |
+# |---|---|
+# | `tape.eqns` | its equations, in order |
+# | `eqn.primitive.name` | `"mul"` |
+# | `eqn.params` | a dict of parameters; **inner tapes are among its values**, single (`jit`, `scan`) or in a tuple (`cond`) |
+# | `hasattr(value, "eqns")` | is it a tape? |
+#
+# The specification below reads the printed text. It is right for flat tapes, and only for those: JAX prints an inner
+# tape once even if it is called twice.
+#
+# <details><summary>Hint 1</summary>
+# A tape holds equations, an equation may hold tapes. What kind of function walks such a thing?
+# </details>
+# <details><summary>Hint 2</summary>
+# Look into the boxes: <code>for eqn in tape.eqns: print(eqn.primitive.name, {k: type(v).__name__ for k, v in
+# eqn.params.items()})</code>. Where does <code>cond</code> keep its two branches?
+# </details>
+# <details><summary>Hint 3</summary>
+# <pre>counts = Counter()
+# for eqn in tape.eqns:
+#     if ...not a wrapper...:
+#         counts[eqn.primitive.name] += 1
+#     for value in eqn.params.values():
+#         for inner in value if isinstance(value, tuple) else (value,):
+#             if ...it is a tape...:
+#                 counts += ...
+# return counts</pre>
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "count-primitives-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+WRAPPERS = {"jit", "custom_jvp_call", "custom_vjp_call", "remat2"}
+
+
+def count_by_eye(tape):
+    """Counts of a flat tape, read off its text."""
+    return primitives_in(tape.pretty_print(use_color=False))
+
+
+print(count_by_eye(jax.make_jaxpr(poly_spec)(1.0)))
+
+
+# %% nbgrader={"grade": false, "grade_id": "count-primitives", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def count_primitives(tape):
+    """Primitives of a tape and of all tapes in it: a dict (or Counter) of name -> how many equations."""
+    ### BEGIN SOLUTION
+    # Equations hold tapes and tapes hold equations: the walk calls itself.
+    counts = Counter()
+    for eqn in tape.eqns:
+        if eqn.primitive.name not in WRAPPERS:
+            counts[eqn.primitive.name] += 1
+        for value in eqn.params.values():
+            for inner in value if isinstance(value, tuple) else (value,):
+                if hasattr(inner, "eqns"):
+                    counts += count_primitives(inner)
+    return counts
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "count-primitives-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+"""3 points. Flat tapes, jit boxes, loops, branches, and boxes in boxes."""
+
+
+def counted(fn, *args):
+    """The learner's counts; 0 for a name that is not there."""
+    return Counter(count_primitives(jax.make_jaxpr(fn)(*args)))
+
+
+x = jnp.ones(3)
+halve = jax.jit(lambda v: v * 0.5)
+
+
+def flat(v):
+    return jnp.sum(jnp.exp(v) * v)
+
+
+def rounds(v):
+    return lax.scan(lambda c, _: (halve(jnp.sin(c)), None), v, None, length=5)[0]
+
+
+def either(v):
+    return lax.cond(v[0] > 0, lambda w: jnp.sin(w), lambda w: jnp.cos(jnp.sin(w)), v)
+
+
+assert_equal(
+    count_primitives(jax.make_jaxpr(flat)(x)), count_by_eye(jax.make_jaxpr(flat)(x)), name="count_primitives"
+)
+
+wrapper = "jit is a wrapper: it does no work of its own, so it does not count."
+boxed, looped, branched = counted(lambda v: halve(halve(v)), x), counted(rounds, x), counted(either, x)
+assert_equal(
+    {"mul in two calls of a jit": boxed["mul"], "jit itself": boxed["jit"]},
+    {"mul in two calls of a jit": 2, "jit itself": 0},
+    hints={
+        "mul in two calls of a jit": "Each jit holds a mul in its own tape, under eqn.params['jaxpr'].",
+        "jit itself": wrapper,
+    },
+    name="count_primitives",
+)
+assert_equal(
+    {
+        "scan itself": looped["scan"],
+        "sin in the scan": looped["sin"],
+        "mul in a jit in the scan": looped["mul"],
+        "jit in the scan": looped["jit"],
+    },
+    {"scan itself": 1, "sin in the scan": 1, "mul in a jit in the scan": 1, "jit in the scan": 0},
+    hints={
+        "scan itself": "A loop is an equation like any other, and counts once.",
+        "sin in the scan": "It is in the body of the scan, and the body stands on the tape once.",
+        "mul in a jit in the scan": "It is in a jit in the body of the scan: boxes hold boxes.",
+        "jit in the scan": wrapper,
+    },
+    name="count_primitives",
+)
+assert_equal(
+    {
+        "cond itself": branched["cond"],
+        "sin in the branches": branched["sin"],
+        "cos in a branch": branched["cos"],
+    },
+    {"cond itself": 1, "sin in the branches": 2, "cos in a branch": 1},
+    hints={
+        "cond itself": "It is an equation like any other.",
+        "sin in the branches": "Both branches of a cond are on the tape: its params hold them in a tuple.",
+        "cos in a branch": "Both branches of a cond are on the tape: its params hold them in a tuple.",
+    },
+    name="count_primitives",
+)
+
+
+### BEGIN HIDDEN TESTS
+def until(v):
+    return lax.while_loop(lambda c: jnp.tanh(c[0]) < 0.5, lambda c: halve(c) + jnp.exp(c), v)
+
+
+def deep(v):
+    def outer(c, _):
+        return lax.scan(lambda d, _: (jnp.tanh(either(d)), None), c, None, length=2)[0], None
+
+    return jax.nn.relu(lax.scan(outer, v, None, length=3)[0])
+
+
+counts = counted(until, x)
+desired = {"while": 1, "tanh": 1, "lt": 1, "mul": 1, "exp": 1, "jit": 0}
+assert_equal({name: counts[name] for name in desired}, desired, name="count_primitives")
+counts = counted(deep, x)
+desired = {"scan": 2, "cond": 1, "sin": 2, "cos": 1, "tanh": 1, "max": 1, "jit": 0, "custom_jvp_call": 0}
+assert_equal({name: counts[name] for name in desired}, desired, name="count_primitives")
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## Task 5 · The meter that XLA lacks (3 points)
+#
+# `cost_analysis()` reads the body of a loop once. Write `count_flops(tape)`, which multiplies. The price list:
+#
+# - `add`, `sub`, `mul`, `div`: one FLOP for each element of the **result**;
+# - `dot_general`: one multiplication and one addition for each element of the result and each index that is summed
+#   over;
+# - `scan`: its body, `length` times;
+# - any other box (`jit`): what is inside;
+# - everything else: nothing. (`cond` and `while` do not occur.)
+#
+# An operand's or result's type is `variable.aval`, with `.shape`, `.size` and `.dtype`.
+#
+# <details><summary>Hint 1</summary>
+# It is the walker of task 4 with another thing to add up. What changes when you enter a scan?
+# </details>
+# <details><summary>Hint 2</summary>
+# Print the parameters of a product: <code>jax.make_jaxpr(jnp.dot)(jnp.ones((8, 16)), jnp.ones((16,
+# 4))).eqns[0].params</code>. <code>dimension_numbers[0][0]</code> are the axes of the left operand that are summed
+# over.
+# </details>
+# <details><summary>Hint 3</summary>
+# <pre>if name in ARITHMETIC:
+#     total += eqn.outvars[0].aval.size
+# elif name == "dot_general":
+#     (summed, _), _ = eqn.params["dimension_numbers"]
+#     total += 2 * ... * math.prod(eqn.invars[0].aval.shape[axis] for axis in summed)
+# elif name == "scan":
+#     total += ... * count_flops(eqn.params["jaxpr"])
+# elif ...a box...:</pre>
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "count-flops-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+ARITHMETIC = {"add", "sub", "mul", "div"}
+
+
+def matmul_flops_spec(m, k, n):
+    """FLOPs of float32[m,k] @ float32[k,n], counted one by one."""
+    flops = 0
+    for _row in range(m):
+        for _column in range(n):
+            for _summed in range(k):
+                flops += 2  # one multiplication, one addition
+    return flops
+
+
+def xla_flops(fn, *args):
+    """XLA's meter: right for straight lines, blind to the length of a loop."""
+    return jax.jit(fn).lower(*args).cost_analysis()["flops"]
+
+
+# %% nbgrader={"grade": false, "grade_id": "count-flops", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def count_flops(tape):
+    """FLOPs of a tape by the price list above, loops multiplied by their length. An int."""
+    ### BEGIN SOLUTION
+    # The multiplication happens where the walk enters a loop, so nested loops multiply by themselves.
+    total = 0
+    for eqn in tape.eqns:
+        name = eqn.primitive.name
+        if name in ARITHMETIC:
+            total += eqn.outvars[0].aval.size
+        elif name == "dot_general":
+            (summed, _), _ = eqn.params["dimension_numbers"]
+            left = eqn.invars[0].aval
+            total += 2 * eqn.outvars[0].aval.size * math.prod(left.shape[axis] for axis in summed)
+        elif "jaxpr" in eqn.params:
+            total += eqn.params.get("length", 1) * count_flops(eqn.params["jaxpr"])
+    return total
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "count-flops-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+"""3 points. Straight lines as XLA counts them; loops as often as they run."""
+x = jnp.ones(100)
+column, row = jnp.ones((30, 1)), jnp.ones((1, 40))
+left, right = jnp.ones((8, 16)), jnp.ones((16, 4))
+
+
+def step(c):
+    return c * 0.5 + 1.0
+
+
+def python_loop(v):
+    for _ in range(10):
+        v = step(v)
+    return v
+
+
+def scan_loop(v):
+    return lax.scan(lambda c, _: (step(c), None), v, None, length=10)[0]
+
+
+def nested_loop(v):
+    return lax.scan(lambda c, _: (scan_loop(c), None), v, None, length=7)[0]
+
+
+def outer_difference(u, v):
+    return u - v
+
+
+def meter(fn, *args):
+    return count_flops(jax.make_jaxpr(fn)(*args))
+
+
+straight = int(xla_flops(python_loop, x))
+assert_equal(
+    {
+        "straight line": meter(python_loop, x),
+        "jit box": meter(jax.jit(python_loop), x),
+        "result larger than operands": meter(outer_difference, column, row),
+        "exp is free": meter(lambda v: jnp.exp(v) * v, x),
+        "scan of 10": meter(scan_loop, x),
+        "scan of 7 in which a scan of 10 runs": meter(nested_loop, x),
+        "matrix product": meter(jnp.dot, left, right),
+    },
+    {
+        "straight line": straight,
+        "jit box": straight,
+        "result larger than operands": int(xla_flops(outer_difference, column, row)),
+        "exp is free": 100,
+        "scan of 10": straight,
+        "scan of 7 in which a scan of 10 runs": 7 * straight,
+        "matrix product": matmul_flops_spec(8, 16, 4),
+    },
+    hints={
+        "straight line": "Twenty equations of 100 elements each.",
+        "jit box": "The work is in the inner tape.",
+        "result larger than operands": "A column minus a row is a matrix: count the elements of the result.",
+        "exp is free": "The price list knows only add, sub, mul, div and dot_general.",
+        "scan of 10": "The body stands on the tape once and runs length times.",
+        "scan of 7 in which a scan of 10 runs": "The inner loop runs in full each time: lengths multiply.",
+        "matrix product": "Each element of the result sums over 16 products: a multiplication and an addition each.",
+    },
+    name="count_flops",
+)
+
+
+### BEGIN HIDDEN TESTS
+def batched(u, v):
+    return jnp.einsum("bij,bjk->bik", u, v)
+
+
+def layers(v, w):
+    return lax.scan(lambda c, _: (jax.jit(jnp.dot)(w, c) + c, None), v, None, length=12)[0]
+
+
+assert_equal(
+    {
+        "batched product": meter(batched, jnp.ones((3, 4, 5)), jnp.ones((3, 5, 6))),
+        "product in a jit in a loop": meter(layers, jnp.ones(20), jnp.ones((20, 20))),
+        "inner product": meter(jnp.dot, jnp.ones(50), jnp.ones(50)),
+    },
+    {
+        "batched product": 3 * matmul_flops_spec(4, 5, 6),
+        "product in a jit in a loop": 12 * (matmul_flops_spec(20, 20, 1) + 20),
+        "inner product": matmul_flops_spec(1, 50, 1),
+    },
+    name="count_flops",
+)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## Task 6 · An interpreter that finds where a NaN is born (4 points)
+#
+# You have counted along the tape. Now *run* it. `evaluate(tape, *args, watch=...)` goes through the equations in
+# order, keeps the value of every name, and returns the list of results. After each equation it calls `watch(name,
+# values)` with the primitive's name and the list of its results, so that somebody can look on.
+#
+# - `scan`, `cond` and the rest run like any primitive, by `eqn.primitive.bind(*values, **eqn.params)`.
+# - `jit` is opened: its inner tape goes through `evaluate` too, with the same `watch`. The `jit` itself is not
+#   reported.
+#
+# | you have | you get |
+# |---|---|
+# | `tape.jaxpr.invars`, `.outvars` | names of the inputs and of the results |
+# | `tape.jaxpr.constvars`, `tape.consts` | names and values of captured arrays |
+# | `eqn.invars`, `eqn.outvars` | operands and results of an equation |
+# | `isinstance(operand, Literal)` | then its value is `operand.val`, and it has no name |
+# | `eqn.primitive.multiple_results` | `bind` returns a list if this is true, one array if not |
+#
+# No ready-made interpreter (`jaxpr_as_fun`, `eval_jaxpr`): it would not tell `watch` anything. Fifteen lines are
+# enough. The cell below the hints does it by hand for the tape of $2x^2 + 3x + 3$.
+#
+# <details><summary>Hint 1</summary>
+# One dict from names to values is all the state there is. Which names have a value before the first equation?
+# </details>
+# <details><summary>Hint 2</summary>
+# <code>formula</code> in section 8 of the lesson is this interpreter with strings for values. And
+# <code>evaluate(tape, x, watch=print)</code> shows how far yours comes.
+# </details>
+# <details><summary>Hint 3</summary>
+# <pre>value_of = dict(zip(tape.jaxpr.constvars, tape.consts)) | dict(zip(tape.jaxpr.invars, args))
+# def read(operand): ...
+# for eqn in tape.eqns:
+#     values = [read(operand) for operand in eqn.invars]
+#     if eqn.primitive.name == "jit":
+#         results = evaluate(...)
+#     else:
+#         results = ...   # a list, also for a primitive with one result
+#         watch(eqn.primitive.name, results)
+#     value_of.update(zip(eqn.outvars, results))
+# return ...</pre>
+# </details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "evaluate-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+def ignore(name, values):
+    pass
+
+
+def evaluate_poly_by_hand(x, watch=ignore):
+    """What evaluate does with the tape of 2x² + 3x + 3."""
+    b = lax.mul(2.0, x)
+    watch("mul", [b])
+    c = lax.mul(b, x)
+    watch("mul", [c])
+    d = lax.mul(3.0, x)
+    watch("mul", [d])
+    e = lax.add(c, d)
+    watch("add", [e])
+    f = lax.add(e, 3.0)
+    watch("add", [f])
+    return [f]
+
+
+evaluate_poly_by_hand(1.5, watch=print)
+
+
+def rounded(results):
+    """Arrays as lists of numbers, to three decimals."""
+    return [np.round(np.asarray(result, np.float64), 3).tolist() for result in results]
+
+
+def attempt(fn, *args):
+    """Rounded results of evaluate on the tape of fn; or the error, as text."""
+    try:
+        return rounded(evaluate(jax.make_jaxpr(fn)(*args), *args))
+    except NotImplementedError:
+        raise
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def watched(fn, *args):
+    """What evaluate reports while it runs the tape of fn: a list of (name, values)."""
+    reports = []
+    evaluate(jax.make_jaxpr(fn)(*args), *args, watch=lambda name, values: reports.append((name, values)))
+    return reports
+
+
+# %% nbgrader={"grade": false, "grade_id": "evaluate", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def evaluate(tape, *args, watch=ignore):
+    """Run a tape on arrays and return the list of its results, calling watch(name, values) after each equation."""
+    ### BEGIN SOLUTION
+    # A jaxpr assigns each name once, so one dict is the whole state of the machine.
+    value_of = dict(zip(tape.jaxpr.constvars, tape.consts, strict=True))
+    value_of |= dict(zip(tape.jaxpr.invars, args, strict=True))
+
+    def read(operand):
+        return operand.val if isinstance(operand, Literal) else value_of[operand]
+
+    for eqn in tape.eqns:
+        values = [read(operand) for operand in eqn.invars]
+        if eqn.primitive.name == "jit":
+            results = evaluate(eqn.params["jaxpr"], *values, watch=watch)
+        else:
+            results = eqn.primitive.bind(*values, **eqn.params)
+            results = results if eqn.primitive.multiple_results else [results]
+            watch(eqn.primitive.name, results)
+        value_of.update(zip(eqn.outvars, results, strict=True))
+    return [read(operand) for operand in tape.jaxpr.outvars]
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "evaluate-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+"""3 points. The interpreter agrees with JAX."""
+x = jnp.array([1.0, 2.0, 4.0])
+table = jnp.array([10.0, 20.0, 30.0])
+double = jax.jit(lambda v: v * 2)
+cases = {  # case: (function, its results for x)
+    "operands that are names": (lambda v: v * v + v, [[2, 6, 20]]),
+    "a literal operand": (lambda v: v + 0.75, [[1.75, 2.75, 4.75]]),
+    "a literal result": (lambda v: (v + 1, 7.5), [[2, 3, 5], 7.5]),
+    "a captured array": (lambda v: v + table, [[11, 22, 34]]),
+    "two results": (lambda v: (v + v, v * v), [[2, 4, 8], [1, 4, 16]]),
+    "a primitive with two results": (lambda v: lax.top_k(v, 2)[0], [[4, 2]]),
+    "a result nobody uses": (lambda v: (v + v, v * 3)[1], [[3, 6, 12]]),
+    "a jit box": (lambda v: double(v) + 1, [[3, 5, 9]]),
+    "a captured array in a jit box": (lambda v: jax.jit(lambda w: double(w) + table)(v), [[12, 24, 38]]),
+    "a scan": (
+        lambda v: lax.scan(lambda c, _: (c + table, c[0]), v, None, length=3),
+        [[31, 62, 94], [1, 11, 21]],
+    ),
+    "a cond": (lambda v: lax.cond(v[0] > 0, lambda w: w * 2, lambda w: w + 1, v), [[2, 4, 8]]),
+}
+assert_equal(
+    {case: attempt(fn, x) for case, (fn, _) in cases.items()},
+    {case: results for case, (_, results) in cases.items()},
+    hints={
+        "operands that are names": "Read each operand from the dict of names, in the order of eqn.invars.",
+        "a literal operand": "A Literal is no name: its value is operand.val, as it is.",
+        "a literal result": "A result may be a Literal too: read it like an operand.",
+        "a captured array": "Captured arrays are in tape.consts, their names in tape.jaxpr.constvars.",
+        "two results": "Return a list with every result, in the order of tape.jaxpr.outvars.",
+        "a primitive with two results": "With multiple_results, bind returns a list already: do not wrap it again.",
+        "a result nobody uses": "The line still runs, and its name is never read.",
+        "a jit box": "eqn.params['jaxpr'] is a tape: evaluate it.",
+        "a captured array in a jit box": "An inner tape may have constants of its own, or get the array as an operand.",
+        "a scan": "It keeps its own tape to itself: bind it like any primitive, with all its params.",
+        "a cond": "It keeps its own tapes to itself: bind it like any primitive, with all its params.",
+    },
+    name="evaluate",
+)
+by_hand, by_tape = [], watched(poly_spec, 1.5)
+evaluate_poly_by_hand(1.5, watch=lambda name, values: by_hand.append((name, values)))
+assert_equal(
+    {"what watch was told": [[name, float(values[0])] for name, values in by_tape]},
+    {"what watch was told": [[name, float(values[0])] for name, values in by_hand]},
+    hints={
+        "what watch was told": "Call watch(name, values) after every equation, with the list of its results."
+    },
+    name="evaluate",
+)
+
+
+### BEGIN HIDDEN TESTS
+def softmax_and_norm(v):
+    return jax.jit(jax.nn.softmax)(v - table), jnp.linalg.norm(v)
+
+
+fresh = jnp.asarray(np.random.default_rng(11).normal(size=3).astype(np.float32))
+assert_allclose(
+    tuple(evaluate(jax.make_jaxpr(softmax_and_norm)(fresh), fresh)),
+    softmax_and_norm(fresh),
+    rtol=1e-5,
+    atol=1e-6,
+    name="softmax_and_norm",
+)
+assert_allclose(
+    evaluate(jax.make_jaxpr(jax.grad(lambda v: jnp.sum(v * v * table)))(fresh), fresh)[0],
+    2 * fresh * table,
+    rtol=1e-5,
+    name="the tape of a gradient",
+)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# Now the reward. A model returns `nan`; which of its operations is to blame? Your interpreter knows: the first
+# equation that reports a NaN, even inside a `jit`. (JAX's own `jax_debug_nans` works on the same idea.)
+
+# %% nbgrader={"grade": true, "grade_id": "evaluate-watch", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. The watcher names the equation where the NaN is born."""
+
+
+def culprit(fn, *args):
+    """Name of the first primitive with a NaN among its results."""
+    try:
+        reports = watched(fn, *args)
+    except NotImplementedError:
+        raise
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    for name, values in reports:
+        if any(bool(jnp.isnan(value).any()) for value in values):
+            return name
+    return "nobody"
+
+
+@jax.jit
+def normalise(v):
+    return v / jnp.sum(v)
+
+
+def model(v):
+    return jnp.sum(jnp.exp(normalise(v - 2.0)) * 3.0)
+
+
+def entropy(v):
+    p = normalise(v)
+    return -jnp.sum(p * jnp.log(p))
+
+
+suspects = {
+    "model of 2, 2, 2": (model, jnp.full(3, 2.0)),
+    "entropy of 0, 1": (entropy, jnp.array([0.0, 1.0])),
+    "entropy of 1, 1": (entropy, jnp.ones(2)),
+}
+hint = "Call watch(name, values) after every equation, those in a jit box too; do not report the box."
+assert_equal(
+    {case: culprit(fn, v) for case, (fn, v) in suspects.items()},
+    {"model of 2, 2, 2": "div", "entropy of 0, 1": "mul", "entropy of 1, 1": "nobody"},
+    hints={"model of 2, 2, 2": hint, "entropy of 0, 1": "0 times the log of 0 is 0 times minus infinity."},
+    name="evaluate",
+)
+
+
+### BEGIN HIDDEN TESTS
+@jax.jit
+def inner(v):
+    return jax.jit(jnp.sqrt)(v - 5.0) * 2.0
+
+
+suspect = culprit(lambda v: inner(v) + 1.0, jnp.ones(2))
+assert_equal({"sqrt of a negative": suspect}, {"sqrt of a negative": "sqrt"}, name="evaluate")
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## What you have now
+#
+# A counter, a meter and an interpreter: three readings of one tape. `jit`, `grad` and `vmap` are three more, with
+# longer lists of rules. Unit 03 asks what becomes of the things that never reached the tape.

@@ -1,0 +1,690 @@
+# %% [markdown]
+# # Exercise 05 · The cache
+#
+# Six tasks, 20 points. The lesson is [05 · The cache](../../lessons/05_the_cache.ipynb).
+#
+# Fill in each function whose body raises `NotImplementedError`, then run the check below it. Points here are given for
+# what JAX did: how often it traced. One check, in task 4, asks the clock as well.
+
+# %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from autograder import (
+    assert_allclose,
+    assert_equal,
+    assert_max_traces,
+    assert_prediction,
+    partial_credit,
+    speedup,
+    trace_log,
+)
+
+# %% [markdown]
+# ## Task 1 · The cache oracle (4 points)
+#
+# Twelve short programs. Each receives `f`, a Python function that has never been traced. How often does its body run?
+#
+# Write your twelve numbers **before** you run anything. The check counts now, on your machine, and tells you which names
+# are wrong, never the number.
+#
+# <details><summary>Hint 1</summary>
+# Ask of each call: which earlier call has the same function, the same packing, the same types, the same static values?
+# </details>
+# <details><summary>Hint 2</summary>
+# <code>jax.typeof(value)</code> shows the type of an argument; a tilde is a weak type. For one program at a time,
+# <code>with trace_log(f) as log: ...</code> and <code>print(log.reasons)</code> tell the story.
+# </details>
+# <details><summary>Hint 3</summary>
+# Write the key of each call on paper as (function, packing, types, static values), one line a call, and count the
+# different lines. In <code>running_total</code>, remember what comes out of the first call.
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "cache-oracle-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# Six programs about arguments. f(x, y=0.0) returns the first array in x, plus y.
+
+
+def other_values(f):
+    g = jax.jit(f)
+    g(1.0), g(2.0), g(-7.5)
+
+
+def equal_in_python(f):
+    g = jax.jit(f)
+    g(1), g(1.0), g(True)
+
+
+def numpy_and_jax(f):
+    g = jax.jit(f)
+    g(np.ones(3)), g(jnp.ones(3)), g(np.zeros(3, np.float32))
+
+
+def scalars(f):
+    g = jax.jit(f)
+    g(2.0), g(jnp.float32(2.0)), g(jnp.array(2.0)), g(np.float64(2.0))
+
+
+def containers(f):
+    g, x = jax.jit(f), np.ones(3)
+    g([x, x]), g((x, x)), g({"a": x, "b": x}), g({"b": x, "a": x})
+
+
+def running_total(f):
+    g, total = jax.jit(f), 0.0
+    for value in np.ones(5, np.float32):
+        total = g(total, value)
+
+
+# Six programs about functions and calls.
+
+
+def call_forms(f):
+    g, x, y = jax.jit(f), np.ones(3), 2.0
+    g(x, y), g(x, y=y), g(x=x, y=y), g(y=y, x=x)
+
+
+def default_value(f):
+    g, x = jax.jit(f), np.ones(3)
+    g(x), g(x, 0.0), g(x), g(x, 5.0)
+
+
+def jit_again(f):
+    for _ in range(5):
+        jax.jit(f)(1.0)
+
+
+def partial_again(f):
+    for _ in range(5):
+        jax.jit(functools.partial(f, y=2.0))(1.0)
+
+
+def look_first(f):
+    jax.make_jaxpr(f)(1.0)
+    jax.jit(f).lower(1.0)
+    jax.jit(f)(1.0)
+
+
+def static_values(f):
+    g = jax.jit(f, static_argnames="y")
+    g(1.0, y=1), g(1.0, y=2), g(1.0, y=1), g(1.0, y=1.0)
+
+
+ABOUT_ARGUMENTS = (other_values, equal_in_python, numpy_and_jax, scalars, containers, running_total)
+ABOUT_FUNCTIONS = (call_forms, default_value, jit_again, partial_again, look_first, static_values)
+
+
+def count_traces(program):
+    """How often the body of a fresh f runs in `program(f)`."""
+    runs = []
+
+    def f(x, y=0.0):
+        runs.append(1)  # a side effect: it happens while tracing, and only then
+        return jax.tree.leaves(x)[0] + y
+
+    program(f)
+    return len(runs)
+
+# %% nbgrader={"grade": false, "grade_id": "cache-oracle", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def oracle_arguments():
+    """Name of each program in ABOUT_ARGUMENTS -> number of traces."""
+    ### BEGIN SOLUTION
+    # Values never count; the type of the array does, and weak is another type than strong.
+    return {
+        "other_values": 1,
+        "equal_in_python": 3,
+        "numpy_and_jax": 1,
+        "scalars": 2,
+        "containers": 3,
+        "running_total": 2,
+    }
+    ### END SOLUTION
+
+
+def oracle_functions():
+    """Name of each program in ABOUT_FUNCTIONS -> number of traces."""
+    ### BEGIN SOLUTION
+    # The function object counts, not the number of jits around it; and the call counts as it is written.
+    return {
+        "call_forms": 3,
+        "default_value": 2,
+        "jit_again": 1,
+        "partial_again": 5,
+        "look_first": 1,
+        "static_values": 3,
+    }
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "cache-oracle-arguments", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. The six programs about arguments are predicted right."""
+assert_prediction(
+    oracle_arguments(),
+    {program.__name__: count_traces(program) for program in ABOUT_ARGUMENTS},
+    hints={
+        "other_values": "A trace never sees a value, so a value cannot be in the key.",
+        "equal_in_python": "1 == True in Python, but what does jax.typeof say of each?",
+        "numpy_and_jax": "What counts is the type JAX gives it, and without 64 bits float64 is read as float32.",
+        "scalars": "Two of the four are weak. Which? Print jax.typeof of each.",
+        "containers": "Containers are part of the key; the order in which a dict was written is not.",
+        "running_total": "Compare the type of total before the first call with its type after it.",
+    },
+)
+
+# %% nbgrader={"grade": true, "grade_id": "cache-oracle-functions", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. The six programs about functions and calls are predicted right."""
+assert_prediction(
+    oracle_functions(),
+    {program.__name__: count_traces(program) for program in ABOUT_FUNCTIONS},
+    hints={
+        "call_forms": "Positions and keywords are packed differently; the order of the keywords does not matter.",
+        "default_value": "A default that is not passed is not an argument of the call at all.",
+        "jit_again": "The cache belongs to the function object, not to the call of jax.jit.",
+        "partial_again": "How many partial objects does the loop make?",
+        "look_first": "make_jaxpr, lower and a call go through the same cache.",
+        "static_values": "A static value is compared by value and by type.",
+    },
+)
+
+# %% [markdown]
+# ## Task 2 · The detective (3 points)
+#
+# A training run that "only takes longer than it should". There are four leaks in it, and `cured` names those that have been
+# mended. The next cell prints why each trace of the first two epochs happened.
+#
+# You may mend **one** today. Before you choose, predict for any number of epochs (2 or more) how many traces are left:
+# with nothing mended, with each one mended alone, and with all four. Write formulas in `epochs`; the check tries several
+# values. Two of the four, mended alone, disappoint.
+#
+# <details><summary>Hint 1</summary>
+# Leaks do not add up. The key is a tuple, and a trace is a <em>new tuple</em>.
+# </details>
+# <details><summary>Hint 2</summary>
+# Use the log below, and change the call: <code>train(..., cured=["batch"])</code>. Watch which reasons stay.
+# </details>
+# <details><summary>Hint 3</summary>
+# Make a table for one epoch after another: for each of the three batches write (b weak or strong, rows, rate weak or strong,
+# epoch). Count the new lines of the first epoch, then of any later epoch: the answer is first + (epochs - 1) * later.
+# If <code>epoch</code> is mended, later epochs repeat each other.
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "detective-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+LEAKS = ("bias", "batch", "rate", "epoch")
+
+
+def leaky_step(w, b, xb, yb, rate, epoch):
+    error = xb @ w + b - yb
+    return w - rate * xb.T @ error / len(xb), b - rate * error.mean()
+
+
+def train(epochs, cured=()):
+    """70 rows in batches of 32. Returns the reasons of the traces of leaky_step, in order."""
+    x, y = np.ones((70, 3), np.float32), np.ones(70, np.float32)
+    jitted = jax.jit(leaky_step, static_argnames=() if "epoch" in cured else "epoch")
+    jitted.clear_cache()
+    step = jitted.eval_shape  # traces as a call does, through the same cache, and compiles nothing
+    with trace_log(leaky_step) as log:
+        w = np.zeros(3, np.float32)
+        b = np.float32(0) if "bias" in cured else 0.0
+        rate = np.float32(0.1) if "rate" in cured else 0.1
+        for epoch in range(epochs):
+            for start in range(0, 64 if "batch" in cured else 70, 32):
+                w, b = step(w, b, x[start : start + 32], y[start : start + 32], rate, epoch=epoch)
+            rate = np.float32(rate * 0.5)  # the learning rate falls from epoch to epoch
+    return log.reasons
+
+
+print("\n".join(f"trace {i}: {reason}" for i, reason in enumerate(train(2), 1)))
+
+# %% nbgrader={"grade": false, "grade_id": "detective", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def detective(epochs):
+    """Traces that are left after `epochs` epochs (an int, 2 or more).
+
+    Returns a dict with the keys "nothing", "bias", "batch", "rate", "epoch" (that one mended alone) and "all".
+    """
+    ### BEGIN SOLUTION
+    # First epoch: (weak b, 32), (strong b, 32), (strong b, 6). Every later epoch is a new static value, so it
+    # traces both shapes again: whatever else is mended, the static epoch multiplies it.
+    return {
+        "nothing": 3 + 2 * (epochs - 1),
+        "bias": 2 + 2 * (epochs - 1),
+        "batch": 2 + 1 * (epochs - 1),
+        "rate": 3 + 2 * (epochs - 1),
+        "epoch": 3 + 2,  # the falling rate turns strong once, for both shapes
+        "all": 1,
+    }
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "detective-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+"""3 points. The law holds for every number of epochs."""
+cures = {"nothing": (), **{leak: (leak,) for leak in LEAKS}, "all": LEAKS}
+why_wrong = {
+    "nothing": "Leaks multiply: each new epoch is a new static value, for every shape it meets.",
+    "bias": "The weak bias costs one call of the whole run: the first.",
+    "batch": "With equal batches each epoch still brings its own static value.",
+    "rate": "When rate changes, epoch changes too. What is gained if only one of them stops?",
+    "epoch": "Without a static epoch, later epochs repeat each other. When does rate change its type?",
+    "all": "One key is left.",
+}
+for epochs in (2, 3):
+    assert_prediction(
+        detective(epochs), {name: len(train(epochs, cured)) for name, cured in cures.items()}, hints=why_wrong
+    )
+### BEGIN HIDDEN TESTS
+for epochs in (4, 7):
+    assert_prediction(
+        detective(epochs), {name: len(train(epochs, cured)) for name, cured in cures.items()}, hints=why_wrong
+    )
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## Task 3 · The lambda loop (3 points)
+#
+# `relax_slow` lets heat flow along a rod, with another rate in each step. It is correct, and it compiles in every step.
+# The author wrote a lambda because `rate` and `edge` had to get in somehow.
+#
+# Write `diffuse`, one step, and `relax`, the loop. A new rate must not cost a trace. A new `edge` may cost one: it is a
+# name, and the trace must know it.
+#
+# <details><summary>Hint 1</summary>
+# Which of the two does the trace need to know by value, and which is just a number that takes part?
+# </details>
+# <details><summary>Hint 2</summary>
+# <code>with trace_log(diffuse) as log: relax(rod, [0.1, 0.2, 0.3], "wrap")</code>, then <code>log.reasons</code>.
+# </details>
+# <details><summary>Hint 3</summary>
+# <code>step = jax.jit(diffuse, static_argnames=...)</code>, then <code>x = step(x, rate, edge)</code> in the loop. Jitting the same
+# function object again in the next call of <code>relax</code> is free.
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "lambda-loop-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+def relax_slow(x, rates, edge):
+    """Heat flow along a rod. x: float32[n]; rates: a list of floats; edge: "wrap" (a ring) or "edge" (insulated ends)."""
+    for rate in rates:
+
+        def padded(v):
+            return jnp.pad(v, 1, mode=edge)
+
+        x = jax.jit(lambda v: v + rate * (padded(v)[2:] - 2 * v + padded(v)[:-2]))(x)  # noqa: B023, a linter's warning of this
+    return x
+
+
+rod = np.sin(np.arange(12.0)).astype(np.float32)
+
+# %% nbgrader={"grade": false, "grade_id": "lambda-loop", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def diffuse(v, rate, edge):
+    """One step of heat flow. v: float32[n]; rate: a float; edge: "wrap" or "edge". Returns float32[n]."""
+    ### BEGIN SOLUTION
+    # Everything that varies is an argument, so one function object serves the whole loop.
+    padded = jnp.pad(v, 1, mode=edge)
+    return v + rate * (padded[2:] - 2 * v + padded[:-2])
+    ### END SOLUTION
+
+
+def relax(x, rates, edge):
+    """The same as relax_slow, with jitted steps and at most one trace for each value of edge."""
+    ### BEGIN SOLUTION
+    step = jax.jit(diffuse, static_argnames="edge")
+    for rate in rates:
+        x = step(x, rate, edge)
+    return x
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "lambda-loop-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+"""3 points. The values match, and one trace serves every rate, in the next run too."""
+for edge in ("wrap", "edge"):
+    assert_allclose(relax(rod, [0.1, 0.2], edge), relax_slow(rod, [0.1, 0.2], edge), rtol=1e-5, atol=1e-6, name=edge)
+jax.clear_caches()  # so that this cell finds the same whenever it is run
+with assert_max_traces(relax, 1):
+    relax(rod, [0.1, 0.2, 0.3, 0.25, 0.15], "wrap")
+    relax(rod, [0.31, 0.32], "wrap")
+### BEGIN HIDDEN TESTS
+fresh_rod = np.random.default_rng().normal(size=17).astype(np.float32)
+rates = [0.05, 0.21, 0.4]
+for edge in ("edge", "wrap"):
+    assert_allclose(relax(fresh_rod, rates, edge), relax_slow(fresh_rod, rates, edge), rtol=1e-4, atol=1e-5, name=edge)
+jax.clear_caches()
+with assert_max_traces(relax, 2):
+    for edge in ("edge", "wrap", "edge", "wrap"):
+        relax(fresh_rod, rates, edge)
+        relax(fresh_rod, [0.3], edge)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## Task 4 · Buckets (4 points)
+#
+# Requests arrive as NumPy vectors of 1 to 1024 numbers, and for each we want `energy_slow`: the mean of
+# $e^{-|x_i - x_j|}$ over all pairs. The work grows with the square of the length.
+#
+# - `bucket_size(length)`: the size to pad to. At most **5** different sizes in all.
+# - `pair_energy(padded, length)`: jitted; `length` says how many of the numbers are real.
+# - `energy(x)`: pads and calls it.
+#
+# Every length may come, and after the five sizes have been seen nothing may be traced any more, by anybody. The second
+# check takes short requests and measures your sizes against padding everything to 1024.
+#
+# <details><summary>Hint 1</summary>
+# What does a padded zero add to the sum? Its difference to a real number is not 0, and its difference to another zero gives 1.
+# </details>
+# <details><summary>Hint 2</summary>
+# <code>{bucket_size(n) for n in range(1, 1025)}</code> shows your sizes. If the trace count is right and
+# <code>jax.no_tracing</code> still objects to a function that you did not write, some <code>jnp</code> operation of yours meets the
+# ragged vector before it is padded.
+# </details>
+# <details><summary>Hint 3</summary>
+# Doubling sizes from 64 on. In <code>energy</code>: <code>np.pad(x, (0, size - len(x)))</code>. In <code>pair_energy</code>:
+# <code>real = jnp.arange(padded.size) &lt; length</code>, then <code>jnp.where(real[:, None] &amp; real, ..., 0).sum()</code>, divided by the
+# number of real pairs.
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "bucket-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+def energy_slow(x):
+    """Mean of exp(-|x_i - x_j|) over all pairs, in NumPy and float64. x: [n], n from 1 to 1024. Returns a scalar."""
+    x = np.asarray(x, np.float64)
+    total = 0.0
+    for value in x:
+        total += np.exp(-np.abs(x - value)).sum()
+    return np.float32(total / len(x) ** 2)
+
+
+@jax.jit
+def all_at_longest(lengths, *vectors):
+    """The energies of many vectors, each padded to 1024. lengths: int32[k]; vectors: k of float32[n]."""
+
+    def one(x, length):
+        padded = jnp.pad(x, (0, 1024 - x.size))
+        real = jnp.arange(1024) < length
+        pairs = jnp.exp(-jnp.abs(padded[:, None] - padded))
+        return jnp.where(real[:, None] & real, pairs, 0).sum() / length**2
+
+    return jnp.stack([one(x, length) for x, length in zip(vectors, lengths, strict=True)])
+
+# %% nbgrader={"grade": false, "grade_id": "bucket", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def bucket_size(length):
+    """The size to which a vector of `length` numbers (an int, 1 to 1024) is padded: an int, at least `length`."""
+    ### BEGIN SOLUTION
+    # Doubling: few sizes, and above 64 no vector is padded to more than twice its length.
+    size = 64
+    while size < length:
+        size *= 2
+    return size
+    ### END SOLUTION
+
+
+@jax.jit
+def pair_energy(padded, length):
+    """Mean of exp(-|x_i - x_j|) over pairs of the first `length` numbers. padded: float32[size]; length: an int."""
+    ### BEGIN SOLUTION
+    real = jnp.arange(padded.size) < length
+    pairs = jnp.exp(-jnp.abs(padded[:, None] - padded))
+    return jnp.where(real[:, None] & real, pairs, 0).sum() / length**2
+    ### END SOLUTION
+
+
+def energy(x):
+    """The same as energy_slow for a NumPy float32[n], through pair_energy. Returns float32[]."""
+    ### BEGIN SOLUTION
+    # NumPy pads: jnp.pad would be compiled for every length.
+    return pair_energy(np.pad(x, (0, bucket_size(len(x)) - len(x))), len(x))
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "bucket-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. Thirty ragged lengths, at most five traces, right values; then nothing is traced any more."""
+rng = np.random.default_rng(4)
+ragged = [rng.normal(size=length).astype(np.float32) for length in rng.integers(1, 1025, 30)]
+got, expected = [energy(x) for x in ragged[:4]], [energy_slow(x) for x in ragged[:4]]
+assert_allclose(got, expected, rtol=1e-4, name="energy (padding must not count)")
+with assert_max_traces(pair_energy, 5):
+    for x in ragged:
+        energy(x)
+for smallest in {bucket_size(length): length for length in range(1024, 0, -1)}.values():
+    energy(np.zeros(smallest, np.float32))
+with jax.no_tracing(True):  # an error for any trace, jnp's own included
+    for length in range(3, 1000, 99):
+        energy(np.zeros(length, np.float32))
+### BEGIN HIDDEN TESTS
+rng = np.random.default_rng()
+sizes = (1, 2, 63, 64, 65, 700, 1024, *rng.integers(1, 1025, 3).tolist())
+vectors = [rng.normal(loc=3, size=size).astype(np.float32) for size in sizes]
+with jax.no_tracing(True):
+    got = [energy(x) for x in vectors]
+expected = [energy_slow(x) for x in vectors]
+assert_allclose(got, expected, rtol=1e-4, name=f"energy of {sizes} numbers (padding must not count)")
+### END HIDDEN TESTS
+
+# %% nbgrader={"grade": true, "grade_id": "bucket-speed", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. Short requests, against padding everything to 1024: 2x as fast earns 1 point, 6x earns 2."""
+
+
+@jax.jit
+def in_your_buckets(lengths, *vectors):
+    padded = [jnp.pad(x, (0, bucket_size(x.size) - x.size)) for x in vectors]
+    return jnp.stack([pair_energy(x, length) for x, length in zip(padded, lengths, strict=True)])
+
+
+short = [np.linspace(-1, 1, length, dtype=np.float32) for length in (60, 100, 180, 250)]
+lengths = np.array([len(x) for x in short], np.int32)
+partial_credit(speedup(in_your_buckets, all_at_longest, lengths, *short, at_least=6), {2: 1, 6: 2})
+
+# %% [markdown]
+# ## Task 5 · No tracing allowed (3 points)
+#
+# `fit_slow` trains a linear model in mini-batches. Write it in JAX, so that after one epoch of warm-up the whole run, last
+# batch and falling rate included, goes through inside `jax.no_tracing(True)`, **for any number of rows**.
+#
+# `train_step` is jitted and gets batches of 32 rows, always. `real` is for you to define: it says which rows count.
+#
+# <details><summary>Hint 1</summary>
+# 70 rows are two full batches and one of 6. What could stand in the other 26 rows, and how do you keep it out of the mean?
+# </details>
+# <details><summary>Hint 2</summary>
+# <code>with trace_log(train_step) as log: fit(x, y, 2)</code> and <code>log.reasons</code>. If <code>jax.no_tracing</code> names a function that you
+# did not write, you have touched a JAX array outside <code>train_step</code>.
+# </details>
+# <details><summary>Hint 3</summary>
+# In NumPy: <code>real = np.zeros(32, np.float32); real[:rows] = 1</code>, <code>xb = np.zeros((32, 3), np.float32); xb[:rows] = ...</code>. In
+# <code>train_step</code>: <code>error = real * (xb @ w - yb)</code>, and divide by <code>real.sum()</code>. Start <code>w</code> as float32, and pass
+# <code>rate</code> in one form.
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "no-tracing-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+def fit_slow(x, y, epochs):
+    """Least squares by gradient steps, in NumPy and float64. x: [rows, 3]; y: [rows]. Returns w: [3]."""
+    x, y, w = np.asarray(x, np.float64), np.asarray(y, np.float64), np.zeros(3)
+    for epoch in range(epochs):
+        rate = 0.2 / (1 + epoch)
+        for start in range(0, len(x), 32):
+            xb, yb = x[start : start + 32], y[start : start + 32]  # the last one may be shorter
+            w = w - rate * xb.T @ (xb @ w - yb) / len(xb)
+    return w.astype(np.float32)
+
+
+def rows_of_data(rows, seed=0):
+    """A data set: x float32[rows, 3], y float32[rows], both NumPy."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(rows, 3)).astype(np.float32)
+    return x, (x @ np.array([1.0, -2.0, 0.5]) + 0.1 * rng.normal(size=rows)).astype(np.float32)
+
+# %% nbgrader={"grade": false, "grade_id": "no-tracing", "locked": false, "schema_version": 3, "solution": true, "task": false}
+@jax.jit
+def train_step(w, xb, yb, real, rate):
+    """One gradient step. w: float32[3]; xb: float32[32, 3]; yb: float32[32]; real, rate: yours to define."""
+    ### BEGIN SOLUTION
+    error = real * (xb @ w - yb)
+    return w - rate * xb.T @ error / real.sum()
+    ### END SOLUTION
+
+
+def fit(x, y, epochs):
+    """The same as fit_slow for NumPy float32 data, with every step in train_step. Returns w: float32[3]."""
+    ### BEGIN SOLUTION
+    # Every batch has one shape; what differs between batches is data. All cutting and padding is NumPy's.
+    w = np.zeros(3, np.float32)
+    for epoch in range(epochs):
+        for start in range(0, len(x), 32):
+            rows = min(32, len(x) - start)
+            xb, yb, real = np.zeros((32, 3), np.float32), np.zeros(32, np.float32), np.zeros(32, np.float32)
+            xb[:rows], yb[:rows], real[:rows] = x[start : start + rows], y[start : start + rows], 1
+            w = train_step(w, xb, yb, real, 0.2 / (1 + epoch))
+    return w
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "no-tracing-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+"""3 points. The weights match, one trace serves the whole run, and nothing else is traced after the warm-up."""
+x, y = rows_of_data(70)
+assert_allclose(fit(x, y, 3), fit_slow(x, y, 3), rtol=1e-4, atol=1e-5, name="w (every row counts once, padding never)")
+with assert_max_traces(train_step, 1):
+    fit(x, y, 1)
+    fit(x, y, 4)
+with jax.no_tracing(True):
+    fit(x + 1, y, 4)
+### BEGIN HIDDEN TESTS
+for rows in (33, 64, 101):
+    x, y = rows_of_data(rows, seed=rows)
+    with jax.no_tracing(True):
+        w = fit(x, y, 5)
+    assert_allclose(w, fit_slow(x, y, 5), rtol=1e-3, atol=1e-4, name=f"w of {rows} rows (every row counts once)")
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## Task 6 · Write the key yourself (3 points)
+#
+# You have seen what hits and what misses. Now write the rule down: `cache_key` takes one call and returns a hashable value, such
+# that two calls of one function share a trace exactly if their keys are equal. No tracing, and no `jit`: just look at
+# the arguments. It fits in three lines.
+#
+# `static` names the keyword arguments that are static.
+#
+# With your key, `tiny_jit` below is a real `jit` with a cache of its own. A key that is too coarse makes it run the wrong
+# program (JAX notices and raises), one that is too fine makes it compile for nothing.
+#
+# <details><summary>Hint 1</summary>
+# Packing, types, static values: three parts. Which functions of JAX look at packing and at types?
+# </details>
+# <details><summary>Hint 2</summary>
+# Look at <code>jax.tree.flatten(((1.0, [2, 3]), {"y": 4}))</code> and <code>jax.typeof(1.0)</code>. Both answers can be compared; which can be
+# hashed? And what is <code>{1: "a", True: "b"}</code> in Python?
+# </details>
+# <details><summary>Hint 3</summary>
+# <code>leaves, packing = jax.tree.flatten((args, the kwargs that are not static))</code>. The key is a tuple of <code>packing</code>,
+# a tuple of <code>jax.typeof(leaf)</code>, and a <code>frozenset</code> of (name, type, value) for the static ones.
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "cache-key-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+def same_trace(first, second, static=()):
+    """Whether JAX uses one trace for two calls, each given as (args, kwargs). Try your own pairs."""
+    runs = []
+
+    def f(*args, **kwargs):
+        runs.append(1)
+        return 0
+
+    jitted = jax.jit(f, static_argnames=static)
+    for args, kwargs in (first, second):
+        jitted.eval_shape(*args, **kwargs)
+    return len(runs) == 1
+
+
+def tiny_jit(f, cache):
+    """`f`, compiled once for each of your keys. `cache`: a dict, filled here."""
+
+    def call(*args, **kwargs):
+        key = cache_key(args, kwargs)
+        if key not in cache:
+            cache[key] = jax.jit(f).lower(*args, **kwargs).compile()
+        return cache[key](*args, **kwargs)
+
+    return call
+
+
+def of(*args, **kwargs):
+    """A call, written as it would be written: of(1.0, y=2) is ((1.0,), {"y": 2})."""
+    return args, kwargs
+
+
+PAIRS = {
+    "other value": (of(1.0), of(2.0)),
+    "other shape": (of(np.ones(3)), of(np.ones(4))),
+    "same shape, other values": (of(np.ones(3)), of(np.zeros(3))),
+    "int and float": (of(1), of(1.0)),
+    "weak and strong": (of(1.0), of(np.float32(1.0))),
+    "NumPy and JAX": (of(np.ones(3)), of(jnp.ones(3))),
+    "list and tuple": (of([1.0, 2.0]), of((1.0, 2.0))),
+    "two lists of three": (of([1.0], [2.0, 3.0]), of([1.0, 2.0], [3.0])),
+    "order of a dict": (of({"a": 1.0, "b": 2}), of({"b": 5, "a": 0.0})),
+    "position and keyword": (of(1.0, 2.0), of(1.0, y=2.0)),
+    "order of keywords": (of(x=1.0, y=2), of(y=3, x=4.0)),
+    "same static value": (of(1.0, n=3), of(2.0, n=3)),
+    "other static value": (of(1.0, n=3), of(1.0, n=4)),
+    "static 1 and True": (of(1.0, n=1), of(1.0, n=True)),
+}
+
+# %% nbgrader={"grade": false, "grade_id": "cache-key", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def cache_key(args, kwargs, static=()):
+    """The key of one call. args: tuple; kwargs: dict; static: names of static keyword arguments. Returns a hashable."""
+    ### BEGIN SOLUTION
+    # Packing, types, static values. 1 == True, so a static value needs its type beside it.
+    leaves, packing = jax.tree.flatten((args, {k: v for k, v in kwargs.items() if k not in static}))
+    fixed = frozenset((k, type(v), v) for k, v in kwargs.items() if k in static)
+    return packing, tuple(map(jax.typeof, leaves)), fixed
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "cache-key-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+"""3 points. The key agrees with JAX on every pair of calls, and drives a jit of its own."""
+advice = {
+    "other value": "A value is in your key; JAX looks at the type of an array only.",
+    "same shape, other values": "A value is in your key; JAX looks at the type of an array only.",
+    "order of a dict": "jax.tree.flatten sorts the keys of a dict; writing it as text does not.",
+    "order of keywords": "kwargs is a dict, so its order does not count.",
+    "NumPy and JAX": "JAX reads a NumPy float64 array as float32: ask jax.typeof, not the array.",
+    "same static value": "Only the static value counts; the other argument is an ordinary one.",
+    "weak and strong": "Shape and dtype are the same; what else does jax.typeof show?",
+    "list and tuple": "The leaves are the same; the packing is not.",
+    "two lists of three": "The leaves are the same; the packing is not.",
+    "position and keyword": "The leaves are the same; the packing is not.",
+    "static 1 and True": "1 == True in Python, and their hashes are equal: keep the type beside the value.",
+}
+
+
+def one_key(first, second, static):
+    return len({cache_key(*first, static), cache_key(*second, static)}) == 1
+
+
+assert_equal(
+    {name: one_key(*pair, ("n",)) for name, pair in PAIRS.items()},
+    {name: same_trace(*pair, ("n",)) for name, pair in PAIRS.items()},
+    hints=advice,
+    name="cache_key",
+)
+
+programs = {}
+times = tiny_jit(lambda x, y=1.0: x * y, programs)
+calls = [of(2.0), of(3.0), of(np.float32(2)), of(2.0, 3.0), of(2.0, y=3.0), of(np.ones(2), y=7.0), of(jnp.ones(2), y=8.0)]
+results = [np.asarray(times(*args, **kwargs)) for args, kwargs in calls]
+expected = [np.float32(args[0] * (*args, *kwargs.values(), 1.0)[1]) for args, kwargs in calls]
+assert_allclose(results, expected, name="tiny_jit")
+assert_equal({"programs in the cache of tiny_jit": len(programs)}, {"programs in the cache of tiny_jit": 5}, name="cache_key")
+### BEGIN HIDDEN TESTS
+fresh = {
+    "bool and int": (of(True), of(1)),
+    "float16": (of(np.ones(2, np.float16)), of(np.ones(2, np.float32))),
+    "two dicts": (of({"a": 1.0}), of({"b": 1.0})),
+    "None and nothing": (of(1.0, None), of(1.0)),
+    "nested": (of({"w": [np.ones(2), 1.0]}), of({"w": [np.zeros(2), 7.5]})),
+    "nested, other": (of({"w": [np.ones(2), 1.0]}), of({"w": [np.ones(2), 1]})),
+    "rank": (of(np.ones((1, 3))), of(np.ones(3))),
+    "jnp.array": (of(jnp.array(2.0)), of(2.0)),
+    "two arguments, swapped": (of(1.0, 2), of(2, 1.0)),
+    "static 2 and 2.0": (of(n=2), of(n=2.0)),
+    "static text": (of(1.0, n="sum"), of(3.0, n="sum")),
+    "static, two names": (of(1.0, n=1, m=2), of(1.0, m=2, n=1)),
+    "static, exchanged": (of(1.0, n=1, m=2), of(1.0, n=2, m=1)),
+}
+assert_equal(
+    {name: one_key(*pair, ("n", "m")) for name, pair in fresh.items()},
+    {name: same_trace(*pair, ("n", "m")) for name, pair in fresh.items()},
+    hints=advice,
+    name="cache_key",
+)
+### END HIDDEN TESTS
