@@ -13,7 +13,7 @@ def assert_equal(
     """Check what a function returned, by name of the case, against what was expected.
 
     `returned` and `expected` map each case to a plain value, compared as in `assert_prediction`. `name` is the
-    function's. For arrays there is `assert_allclose`. `hints` maps a case to the sentence that is shown when it is wrong.
+    function's. For arrays there is `assert_allclose`. `hints` maps a case to the sentence shown when it is wrong.
 
     Raises `CheckFailed` when a case is missing or wrong; unlike for a prediction, the expected value is shown.
     """

@@ -21,7 +21,6 @@ from autograder._notebook import is_graded, nbgrader_metadata, read_notebook, sc
 from autograder._runner import Runner
 
 UNITS = ["01_three_clocks", "02_jaxprs", "05_the_cache"]
-MARK = "only the hidden tests say this"
 
 
 class Unit:
@@ -164,7 +163,8 @@ def test_every_score_in_the_gradebook(classroom, unit):
 def test_export_holds_every_students_points(classroom, units):
     root, _ = classroom
     with open(root / "grades.csv", newline="") as file:
-        found = {(r["assignment"], r["student_id"]): (float(r["score"]), float(r["max_score"])) for r in csv.DictReader(file)}
+        rows = list(csv.DictReader(file))
+    found = {(r["assignment"], r["student_id"]): (float(r["score"]), float(r["max_score"])) for r in rows}
     expected = {
         (unit.name, student.__name__): (sum(unit.checks[c] for c in student(unit)[1]), 20.0)
         for unit in units.values()
@@ -232,22 +232,23 @@ def points_in_jupyterlab(notebook, folder):
 
 def test_the_three_doors_give_the_same_points(classroom, units):
     root, _ = classroom
+    pairs = [(student, units[UNITS[i % len(UNITS)]]) for i, student in enumerate(STUDENTS)]
+    folders = [f"submitted/{student.__name__}/{unit.name}" for student, unit in pairs]
     (root / "pytest.ini").write_text("[pytest]\naddopts = --continue-on-collection-errors\n")
     printed = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "submitted"],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *folders],
         cwd=root,
         capture_output=True,
         text=True,
     ).stdout
     table = dict(re.findall(r"^submitted/(\S+) +\d+ of \d+ +([\d.]+) of 20$", printed, re.MULTILINE))
     with Gradebook(f"sqlite:///{root}/gradebook.db") as gradebook:
-        for unit in units.values():
-            for student in STUDENTS:
-                name = f"{student.__name__}/{unit.name}"
-                by_nbgrader = gradebook.find_submission(unit.name, student.__name__).score
-                notebook, _ = student(unit)
-                if notebook is None:
-                    assert by_nbgrader == 0 and name not in table
-                    continue
-                by_hand = points_in_jupyterlab(notebook, Path(root, "submitted", name))
-                assert (by_hand, float(table[name])) == (by_nbgrader, by_nbgrader), name
+        for student, unit in pairs:
+            name = f"{student.__name__}/{unit.name}"
+            by_nbgrader = gradebook.find_submission(unit.name, student.__name__).score
+            notebook, _ = student(unit)
+            if notebook is None:
+                assert by_nbgrader == 0 and name not in table
+                continue
+            by_hand = points_in_jupyterlab(notebook, Path(root, "submitted", name))
+            assert (by_hand, float(table[name])) == (by_nbgrader, by_nbgrader), name

@@ -73,8 +73,8 @@ def test_each_graded_cell_is_locked_and_ends_in_a_check_or_partial_credit(soluti
 
 def test_code_fits_the_width_of_a_notebook(unit, solution):
     lesson = jupytext.read(COURSE / "lessons" / f"{unit}.py")
-    long = [line for nb in (lesson, solution) for c in code_cells(nb) for line in c.source.split("\n") if len(line) > 120]
-    assert not long
+    lines = [line for notebook in (lesson, solution) for c in code_cells(notebook) for line in c.source.split("\n")]
+    assert not [line for line in lines if len(line) > 120]
 
 
 def test_each_unit_has_hidden_tests(solution):
