@@ -88,9 +88,7 @@ guess = None  # your number: four products take some time. After how many percen
 # %%
 product = jax.jit(lambda x: x @ x)
 matrix = jnp.full((1500, 1500), 1 / 1500)  # multiplied by itself it stays the same
-product(
-    product(matrix)
-).block_until_ready()  # trace, lower and compile now: they are not today's suspects any more
+product(product(matrix)).block_until_ready()  # trace, lower and compile now: they are not today's suspects any more
 
 results, handed_over, ready = [matrix], [], []
 start = time.perf_counter()
@@ -107,9 +105,7 @@ show_guess(guess, 100 * handed_over[-1] / ready[-1], "%")
 fig, ax = plt.subplots(figsize=(7.5, 2.6))
 end = 1e3 * ready[-1]
 for i, (begin, finish) in enumerate(zip([handed_over[0], *ready], ready, strict=False)):
-    ax.barh(
-        "device", 1e3 * (finish - begin), left=1e3 * begin, color="C0", alpha=1 - 0.3 * (i % 2), height=0.5
-    )
+    ax.barh("device", 1e3 * (finish - begin), left=1e3 * begin, color="C0", alpha=1 - 0.3 * (i % 2), height=0.5)
     ax.text(1e3 * (begin + finish) / 2, "device", f"product {i + 1}", ha="center", va="center", color="white")
 ax.barh("Python", end, color="#eeeeee", height=0.5)
 ax.text(end / 2, "Python", "free to do something else", ha="center", va="center", color="#666666")
@@ -181,9 +177,7 @@ ax.legend(ncols=5, loc="lower center", bbox_to_anchor=(0.4, 1), handlelength=1, 
 ax.grid(axis="y", visible=False)
 plt.show()
 share = (as_posted[0] - awaited[0]) / as_posted[0]
-Markdown(
-    f"**One line took {100 * share:.0f} % off the first call.** That much of it was waiting for random numbers."
-)
+Markdown(f"**One line took {100 * share:.0f} % off the first call.** That much of it was waiting for random numbers.")
 
 # %% [markdown]
 # Case closed, and the rule for every benchmark from now on: **the clock starts when nothing is pending, and stops when
@@ -310,8 +304,7 @@ def forward_pass(W, X):
 dot_jit, relu_jit = jax.jit(get_dot_product), jax.jit(apply_activation)
 Z = dot_jit(W, X)
 dot_time, relu_time, both_time = (
-    fastest(benchmark(fn, *args, rounds=5))
-    for fn, *args in ((dot_jit, W, X), (relu_jit, Z), (forward_pass, W, X))
+    fastest(benchmark(fn, *args, rounds=5)) for fn, *args in ((dot_jit, W, X), (relu_jit, Z), (forward_pass, W, X))
 )
 dot_ms, relu_ms, both_ms = 1e3 * dot_time, 1e3 * relu_time, 1e3 * both_time
 ceiling = (dot_ms + relu_ms) / dot_ms
@@ -334,9 +327,7 @@ Markdown(f"""
 # one, `matrix_product` one large one.
 
 # %%
-guess = (
-    None  # your number: how many times faster does jit make `polynomial` for an array of one single number?
-)
+guess = None  # your number: how many times faster does jit make `polynomial` for an array of one number?
 
 
 # %%
@@ -363,9 +354,7 @@ for fn in (polynomial, relu, matrix_product):
     for side in sides:
         x = jnp.full((side, side), 1 / side)
         eager, jitted = benchmark(fn, x, rounds=11), benchmark(jax.jit(fn), x, rounds=11)
-        saved = fastest(eager) - fastest(
-            jitted
-        )  # by each call; what the first one costs has to be earned with it
+        saved = fastest(eager) - fastest(jitted)  # by each call: it has to earn what the first one costs
         speedups[fn].append(fastest(eager) / fastest(jitted))
         break_evens[fn].append(jitted.first / saved if saved > 0 else np.nan)
 show_guess(guess, speedups[polynomial][0], "x")
@@ -386,9 +375,7 @@ left.set(
 )
 left.set_yticks([1, 2, 5, 10, 20, 50, 100], [f"{n}x" for n in (1, 2, 5, 10, 20, 50, 100)])
 left.minorticks_off()
-right.set(
-    xscale="log", yscale="log", xlabel="numbers in the array", title="Calls until jit has paid for itself"
-)
+right.set(xscale="log", yscale="log", xlabel="numbers in the array", title="Calls until jit has paid for itself")
 right.minorticks_off()
 fig.legend(loc="outside upper center", ncols=3)
 plt.show()

@@ -360,9 +360,7 @@ def where_is_sine(fn, x):
 
 
 fates = {fn.__name__: where_is_sine(fn, jnp.ones(4)) for fn in (wasteful, useful)}
-rows = "\n".join(
-    f"| `{name}` | " + " | ".join("✓" if f else "✗" for f in fate) + " |" for name, fate in fates.items()
-)
+rows = "\n".join(f"| `{name}` | " + " | ".join("✓" if f else "✗" for f in fate) + " |" for name, fate in fates.items())
 display(Markdown(f"| sine in | jaxpr | StableHLO | optimised HLO |\n|---|:-:|:-:|:-:|\n{rows}"))
 assert fates == {"wasteful": [True, False, False], "useful": [True, True, True]}
 
@@ -430,8 +428,7 @@ show_guess(guess, factor, "x")
 # %%
 rounds = np.array([1, 2, 5, 10, 20, 40])
 lines = {
-    fn: [show_jaxpr(lambda x, fn=fn, n=n: fn(x, n), x).equations for n in rounds]
-    for fn in (python_loop, scan_loop)
+    fn: [show_jaxpr(lambda x, fn=fn, n=n: fn(x, n), x).equations for n in rounds] for fn in (python_loop, scan_loop)
 }
 meter = [xla_flops(scan_loop, x, int(n)) for n in rounds]
 walked = [tape_flops(scan_loop, x, int(n)) for n in rounds]

@@ -35,6 +35,7 @@ plt.style.use("autograder.course")
 # A much-copied blog post about `jit` compares the first two of these loops. The third is the one you would
 # write on a good day. All three add 1 twenty times, then add `x`.
 
+
 # %%
 def add_one(i):
     return i + 1
@@ -217,6 +218,7 @@ show_guess(guess, shares[0])
 #
 # `trace_log` follows a function and writes down each call, what happened, and why.
 
+
 # %%
 @jax.jit
 def scale(x, factor=2.0):
@@ -243,6 +245,7 @@ log
 # not passed is not packed at all. In a library, choose one way to write a call and keep to it.
 #
 # JAX has a log of its own, `jax.explain_cache_misses`. It writes warnings; we collect them instead.
+
 
 # %%
 class Collect(logging.Handler):
@@ -274,6 +277,7 @@ print("\n\n".join(message for message in messages if " power " in message))
 # ## The loop that compiles twice
 #
 # Ten training steps, one shape, one dtype. One trace?
+
 
 # %%
 @jax.jit
@@ -313,6 +317,7 @@ assert log.traces == 1
 #
 # An older post speeds up a Python loop by jitting its body and making the first argument static. Here it is, as
 # written there:
+
 
 # %%
 def multiply(x, i):
@@ -379,6 +384,7 @@ Markdown(f"""| | |
 #
 # A static value is looked up in a dictionary, so it must be hashable, and equal things must say that they are
 # equal:
+
 
 # %%
 @jax.jit(static_argnames="sizes")
@@ -502,6 +508,7 @@ show_guess(guess, verdict["`jit(functools.partial(times, 2.0))`, anew each time"
 # So far "cached" meant: the body did not run. A call does two expensive things, though, **trace** and **compile**,
 # and each has its own cache. This shows which of them each use of one function `f` finds.
 
+
 # %%
 def f(x):
     return jnp.tanh(x) * 2
@@ -516,9 +523,9 @@ uses = {
     "`jax.eval_shape(f, x)`": lambda: jax.eval_shape(f, fresh[3]),
     "`jax.jit(f).lower(x)`": lambda: jax.jit(f).lower(fresh[4]),
     "`jax.jit(f, donate_argnums=0)(x)`": lambda: jax.jit(f, donate_argnums=0)(fresh[5]),
-    "`jax.jit(f, compiler_options=...)(x)`": lambda: jax.jit(
-        f, compiler_options={"xla_cpu_enable_fast_math": True}
-    )(fresh[6]),
+    "`jax.jit(f, compiler_options=...)(x)`": lambda: jax.jit(f, compiler_options={"xla_cpu_enable_fast_math": True})(
+        fresh[6]
+    ),
     "`jax.jit(f).clear_cache()`, then a call": lambda: (jax.jit(f).clear_cache(), jax.jit(f)(fresh[7])),
 }
 found = {}
@@ -642,6 +649,7 @@ Markdown(f"""| power of 2, padded with | traces of `masked_sum` | all 16 calls |
 # You have removed the last retrace. How do you keep it removed? `jax.no_tracing(True)` turns any further trace into
 # an error. Warm up outside, then put the belt on:
 
+
 # %%
 @jax.jit
 def train_step(w, x, y):
@@ -662,6 +670,7 @@ assert start == 64  # 70 rows: the last batch has 6
 # %% [markdown]
 # The belt is tight. It objects as soon as a call leaves the fast path of compiled functions, even if the trace
 # is cached. NumPy in the warm-up and a JAX array later is such a case, which is why the warm-up above has two calls:
+
 
 # %%
 def double(x):

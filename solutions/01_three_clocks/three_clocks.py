@@ -225,9 +225,7 @@ first, later = honest_timer(jax.jit(jnp.sin), jnp.arange(3.0))  # the defaults, 
 assert_equal(
     {"both durations are positive": first > 0 and later > 0},
     {"both durations are positive": True},
-    hints={
-        "both durations are positive": "A duration is the clock after the call minus the clock before it."
-    },
+    hints={"both durations are positive": "A duration is the clock after the call minus the clock before it."},
     name="honest_timer",
 )
 ### BEGIN HIDDEN TESTS

@@ -254,9 +254,7 @@ def golf_power(x):
 """2 points. Hole 3: x**15 by multiplication alone; 8 strokes saved earn 1 point, 9 earn 2."""
 x = jnp.array([-1.5, 0.5, 1.0, 1.25])
 assert_allclose(golf_power(x), power_spec(x), rtol=1e-5, name="golf_power(x)")
-assert_primitives(
-    golf_power, x, includes={"mul"}, excludes={"integer_pow", "pow", "exp", "square"}, max_equations=6
-)
+assert_primitives(golf_power, x, includes={"mul"}, excludes={"integer_pow", "pow", "exp", "square"}, max_equations=6)
 strokes = show_jaxpr(golf_power, x).equations
 assert_primitives(golf_power, x, counts={"mul": strokes})
 ### BEGIN HIDDEN TESTS
@@ -336,9 +334,7 @@ def unprint_a(a):
 """1 point. Tape A: the same primitives, the same values."""
 assert_primitives(unprint_a, jnp.ones(4), counts=primitives_in(TAPE_A))
 assert_allclose(unprint_a(jnp.zeros(8)), np.float32(np.log(8.0)), name="unprint_a of eight zeros")
-assert_allclose(
-    unprint_a(jnp.full(8, 1000.0)), np.float32(1000.0 + np.log(8.0)), name="unprint_a of eight 1000s"
-)
+assert_allclose(unprint_a(jnp.full(8, 1000.0)), np.float32(1000.0 + np.log(8.0)), name="unprint_a of eight 1000s")
 ### BEGIN HIDDEN TESTS
 a = np.random.default_rng(3).normal(scale=5.0, size=20)
 largest = a.max()
@@ -484,9 +480,7 @@ def either(v):
     return lax.cond(v[0] > 0, lambda w: jnp.sin(w), lambda w: jnp.cos(jnp.sin(w)), v)
 
 
-assert_equal(
-    count_primitives(jax.make_jaxpr(flat)(x)), count_by_eye(jax.make_jaxpr(flat)(x)), name="count_primitives"
-)
+assert_equal(count_primitives(jax.make_jaxpr(flat)(x)), count_by_eye(jax.make_jaxpr(flat)(x)), name="count_primitives")
 
 wrapper = "jit is a wrapper: it does no work of its own, so it does not count."
 boxed, looped, branched = counted(lambda v: halve(halve(v)), x), counted(rounds, x), counted(either, x)
@@ -870,9 +864,7 @@ evaluate_poly_by_hand(1.5, watch=lambda name, values: by_hand.append((name, valu
 assert_equal(
     {"what watch was told": [[name, float(values[0])] for name, values in by_tape]},
     {"what watch was told": [[name, float(values[0])] for name, values in by_hand]},
-    hints={
-        "what watch was told": "Call watch(name, values) after every equation, with the list of its results."
-    },
+    hints={"what watch was told": "Call watch(name, values) after every equation, with the list of its results."},
     name="evaluate",
 )
 

@@ -127,6 +127,7 @@ def count_traces(program):
     program(f)
     return len(runs)
 
+
 # %% nbgrader={"grade": false, "grade_id": "cache-oracle", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def oracle_arguments():
     """Name of each program in ABOUT_ARGUMENTS -> number of traces."""
@@ -156,6 +157,7 @@ def oracle_functions():
         "static_values": 3,
     }
     ### END SOLUTION
+
 
 # %% nbgrader={"grade": true, "grade_id": "cache-oracle-arguments", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. The six programs about arguments are predicted right."""
@@ -237,6 +239,7 @@ def train(epochs, cured=()):
 
 print("\n".join(f"trace {i}: {reason}" for i, reason in enumerate(train(2), 1)))
 
+
 # %% nbgrader={"grade": false, "grade_id": "detective", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def detective(epochs):
     """Traces that are left after `epochs` epochs (an int, 2 or more).
@@ -255,6 +258,7 @@ def detective(epochs):
         "all": 1,
     }
     ### END SOLUTION
+
 
 # %% nbgrader={"grade": true, "grade_id": "detective-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 """3 points. The law holds for every number of epochs."""
@@ -298,19 +302,21 @@ for epochs in (4, 7):
 # function object again in the next call of <code>relax</code> is free.
 # </details>
 
+
 # %% nbgrader={"grade": false, "grade_id": "lambda-loop-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
 def relax_slow(x, rates, edge):
-    """Heat flow along a rod. x: float32[n]; rates: a list of floats; edge: "wrap" (a ring) or "edge" (insulated ends)."""
+    """Heat flow along a rod. x: float32[n]; rates: list of floats; edge: "wrap" (a ring) or "edge" (insulated ends)."""
     for rate in rates:
 
         def padded(v):
             return jnp.pad(v, 1, mode=edge)
 
-        x = jax.jit(lambda v: v + rate * (padded(v)[2:] - 2 * v + padded(v)[:-2]))(x)  # noqa: B023, a linter's warning of this
+        x = jax.jit(lambda v: v + rate * (padded(v)[2:] - 2 * v + padded(v)[:-2]))(x)
     return x
 
 
 rod = np.sin(np.arange(12.0)).astype(np.float32)
+
 
 # %% nbgrader={"grade": false, "grade_id": "lambda-loop", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def diffuse(v, rate, edge):
@@ -330,6 +336,7 @@ def relax(x, rates, edge):
         x = step(x, rate, edge)
     return x
     ### END SOLUTION
+
 
 # %% nbgrader={"grade": true, "grade_id": "lambda-loop-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 """3 points. The values match, and one trace serves every rate, in the next run too."""
@@ -378,6 +385,7 @@ with assert_max_traces(relax, 2):
 # number of real pairs.
 # </details>
 
+
 # %% nbgrader={"grade": false, "grade_id": "bucket-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
 def energy_slow(x):
     """Mean of exp(-|x_i - x_j|) over all pairs, in NumPy and float64. x: [n], n from 1 to 1024. Returns a scalar."""
@@ -399,6 +407,7 @@ def all_at_longest(lengths, *vectors):
         return jnp.where(real[:, None] & real, pairs, 0).sum() / length**2
 
     return jnp.stack([one(x, length) for x, length in zip(vectors, lengths, strict=True)])
+
 
 # %% nbgrader={"grade": false, "grade_id": "bucket", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def bucket_size(length):
@@ -428,6 +437,7 @@ def energy(x):
     # NumPy pads: jnp.pad would be compiled for every length.
     return pair_energy(np.pad(x, (0, bucket_size(len(x)) - len(x))), len(x))
     ### END SOLUTION
+
 
 # %% nbgrader={"grade": true, "grade_id": "bucket-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. Thirty ragged lengths, at most five traces, right values; then nothing is traced any more."""
@@ -488,6 +498,7 @@ partial_credit(speedup(in_your_buckets, all_at_longest, lengths, *short, at_leas
 # <code>rate</code> in one form.
 # </details>
 
+
 # %% nbgrader={"grade": false, "grade_id": "no-tracing-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
 def fit_slow(x, y, epochs):
     """Least squares by gradient steps, in NumPy and float64. x: [rows, 3]; y: [rows]. Returns w: [3]."""
@@ -505,6 +516,7 @@ def rows_of_data(rows, seed=0):
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(rows, 3)).astype(np.float32)
     return x, (x @ np.array([1.0, -2.0, 0.5]) + 0.1 * rng.normal(size=rows)).astype(np.float32)
+
 
 # %% nbgrader={"grade": false, "grade_id": "no-tracing", "locked": false, "schema_version": 3, "solution": true, "task": false}
 @jax.jit
@@ -529,6 +541,7 @@ def fit(x, y, epochs):
             w = train_step(w, xb, yb, real, 0.2 / (1 + epoch))
     return w
     ### END SOLUTION
+
 
 # %% nbgrader={"grade": true, "grade_id": "no-tracing-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 """3 points. The weights match, one trace serves the whole run, and nothing else is traced after the warm-up."""
@@ -570,6 +583,7 @@ for rows in (33, 64, 101):
 # <code>leaves, packing = jax.tree.flatten((args, the kwargs that are not static))</code>. The key is a tuple of <code>packing</code>,
 # a tuple of <code>jax.typeof(leaf)</code>, and a <code>frozenset</code> of (name, type, value) for the static ones.
 # </details>
+
 
 # %% nbgrader={"grade": false, "grade_id": "cache-key-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
 def same_trace(first, second, static=()):
@@ -620,6 +634,7 @@ PAIRS = {
     "static 1 and True": (of(1.0, n=1), of(1.0, n=True)),
 }
 
+
 # %% nbgrader={"grade": false, "grade_id": "cache-key", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def cache_key(args, kwargs, static=()):
     """The key of one call. args: tuple; kwargs: dict; static: names of static keyword arguments. Returns a hashable."""
@@ -629,6 +644,7 @@ def cache_key(args, kwargs, static=()):
     fixed = frozenset((k, type(v), v) for k, v in kwargs.items() if k in static)
     return packing, tuple(map(jax.typeof, leaves)), fixed
     ### END SOLUTION
+
 
 # %% nbgrader={"grade": true, "grade_id": "cache-key-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 """3 points. The key agrees with JAX on every pair of calls, and drives a jit of its own."""
@@ -660,11 +676,13 @@ assert_equal(
 
 programs = {}
 times = tiny_jit(lambda x, y=1.0: x * y, programs)
-calls = [of(2.0), of(3.0), of(np.float32(2)), of(2.0, 3.0), of(2.0, y=3.0), of(np.ones(2), y=7.0), of(jnp.ones(2), y=8.0)]
+scalars = [of(2.0), of(3.0), of(np.float32(2)), of(2.0, 3.0), of(2.0, y=3.0)]
+calls = [*scalars, of(np.ones(2), y=7.0), of(jnp.ones(2), y=8.0)]
 results = [np.asarray(times(*args, **kwargs)) for args, kwargs in calls]
 expected = [np.float32(args[0] * (*args, *kwargs.values(), 1.0)[1]) for args, kwargs in calls]
 assert_allclose(results, expected, name="tiny_jit")
-assert_equal({"programs in the cache of tiny_jit": len(programs)}, {"programs in the cache of tiny_jit": 5}, name="cache_key")
+filled = "programs in the cache of tiny_jit"
+assert_equal({filled: len(programs)}, {filled: 5}, name="cache_key")
 ### BEGIN HIDDEN TESTS
 fresh = {
     "bool and int": (of(True), of(1)),
