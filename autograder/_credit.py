@@ -2,6 +2,7 @@
 
 import math
 import numbers
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
@@ -17,10 +18,11 @@ def partial_credit(value: Any, tiers: Mapping[float, float]) -> float:
     Returns a finite Python float and nothing else: nbgrader gives *full* points, without a word, for NaN, a
     negative number, a NumPy float64 or an array. So anything that is no plain number is refused here.
     Raises `CheckFailed` when no tier is reached. A tier that the measurement could not decide is named in
-    the line, so that noise never costs points in silence.
+    the line, so that noise never costs points in silence. A speedup is shown first: its line and its picture.
     """
     tiers = _checked_tiers(tiers)
     total = tiers[-1][1]
+    _show(value)
     value, unit, verdict_at = _read(value)
 
     verdicts = [verdict_at(threshold) for threshold, _ in tiers]
@@ -38,6 +40,16 @@ def partial_credit(value: Any, tiers: Mapping[float, float]) -> float:
         line += f"; {tiers[above][0]:g}{unit} would earn {tiers[above][1]:g}"
     passed(line)
     return float(points)
+
+
+def _show(value: Any) -> None:
+    """A speedup's own line and picture. Both go where a grader does not look: it reads results and errors only."""
+    if not hasattr(value, "_repr_mimebundle_"):
+        return
+    if "IPython" in sys.modules and sys.modules["IPython"].get_ipython():
+        sys.modules["IPython"].display.display(value)
+    else:
+        print(value)
 
 
 def _checked_tiers(tiers: Any) -> list[tuple[float, float]]:

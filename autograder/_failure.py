@@ -24,7 +24,8 @@ class CheckFailed(AssertionError):
         # IPython prints these lines instead of a traceback: the frames are the autograder's own, and the
         # source lines around them would show a hidden test. The line number is kept, because the feedback
         # needs to know whether a visible or a hidden line failed.
-        lines = str(self).splitlines()
+        first, *rest = str(self).splitlines()
+        lines = [f"\x1b[1;31m{first}\x1b[0m", *rest]
         number = cell_line(self)
         if number is not None:
             lines.append(f"  (line {number} of this cell)")

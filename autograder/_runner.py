@@ -33,6 +33,7 @@ class Runner:
             kernel_name="python3",  # a submission may name a kernel that is not here
             extra_arguments=["--IPKernelApp.log_level=ERROR"],  # it warns of its transport on every start
             resources={"metadata": {"path": str(folder)}},
+            on_cell_executed=_keep_error,
         )
         self._stack = ExitStack()
         self._started = False
@@ -93,6 +94,13 @@ class Runner:
         name = cell.metadata.get("nbgrader", {}).get("grade_id") or cell.source.strip().split("\n")[0][:40]
         self._dead = f"not run, because the kernel had died in an earlier cell ({name})"
         _end_in(cell, "KernelDied", line)
+
+
+def _keep_error(cell: NotebookNode, execute_reply: dict, **_) -> None:
+    """Note an error that left no error output, because IPython could not format it: it would earn full marks."""
+    reply = execute_reply["content"]
+    if reply["status"] == "error" and not any(output.output_type == "error" for output in cell.outputs):
+        _end_in(cell, reply["ename"], reply["evalue"])
 
 
 def _end_in(cell: NotebookNode, name: str, line: str) -> None:

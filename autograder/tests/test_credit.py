@@ -116,3 +116,23 @@ def test_what_nbgrader_would_give_full_points_is_refused(value, called):
 def test_tiers_that_make_no_sense_are_the_authors_mistake(tiers):
     with pytest.raises(ValueError, match="^partial_credit: "):
         partial_credit(3, tiers)
+
+
+class Shown:
+    """As much of a speedup as partial_credit asks for."""
+
+    ratio = 5.0
+
+    def at_least(self, threshold):
+        return "pass" if self.ratio >= threshold else "fail"
+
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        return {"text/plain": str(self)}
+
+    def __str__(self):
+        return "fast is 5x faster than slow (4.9 to 5.1)"
+
+
+def test_a_speedup_is_shown_before_its_points(capsys):
+    assert partial_credit(Shown(), {2: 1, 5: 3}) == 3.0
+    assert capsys.readouterr().out == "fast is 5x faster than slow (4.9 to 5.1)\n✓ 5x earns 3 of 3 points\n"

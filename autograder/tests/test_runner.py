@@ -46,3 +46,12 @@ def test_a_dead_kernel_fails_its_cells_with_one_line_each(tmp_path, make_noteboo
         "KernelDied: the kernel died while this cell ran: killed, crashed, or left by os._exit",
         "KernelDied: not run, because the kernel had died in an earlier cell (import os; os._exit(1))",
     ]
+
+
+def test_an_exception_that_cannot_be_shown_is_still_an_error(tmp_path, make_notebook):
+    source = """class Sly(Exception):
+    def _render_traceback_(self):
+        raise ValueError
+raise Sly("full marks, please")"""
+    failures = run(make_notebook(source), tmp_path)
+    assert failures == ["Sly: full marks, please"]
