@@ -1,0 +1,278 @@
+"""The measuring process: it answers, dies, starts again, is ended in time, and leaves nothing behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from autograder import _bench, _carry, _leaves, _speedup
+from autograder._parcel import Parcel
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+
+@jax.jit
+def double(x):
+    return 2 * x
+
+
+def double_slowly(x):
+    return x + x
+
+
+def forever(x):
+    while True:
+        x = x + 1
+
+
+@pytest.fixture(autouse=True)
+def no_process_is_left():
+    yield
+    _bench.stop()
+
+
+def message(candidate=double, baseline=double_slowly, *args):
+    job = Parcel(candidate, baseline, args or (jnp.arange(4.0),))
+    return job, {**job.header}, job.blobs
+
+
+def alive(pid):
+    """Whether the process runs (one that has ended and is not yet collected does not)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def children(pid):
+    return [
+        int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()
+    ]
+
+
+def test_it_says_what_it_measured():
+    job, header, blobs = message()
+    reply = _bench.bench().ask(header, *blobs, limit=60)
+    assert reply["results"] == ["float32[4]"]
+    assert reply["platform"] == jax.default_backend()
+    assert reply["bytes"] == [16, 16]
+    outcome = _bench.bench().ask({"op": "contest", "job": job.id, "bar": None, "budget": 1}, limit=60)
+    assert outcome["wrong"] is None
+    assert len(outcome["baseline"]) == len(outcome["candidate"]) >= 3
+    assert all(time > 0 for time in outcome["baseline"] + outcome["candidate"])
+
+
+def test_one_process_serves_many_questions():
+    first = _bench.bench()
+    for _ in range(2):
+        _, header, blobs = message()
+        assert "results" in _bench.bench().ask(header, *blobs, limit=60)
+    assert _bench.bench() is first
+
+
+def test_warm_up_starts_it_without_an_answer():
+    _bench.warm_up()
+    assert _bench._bench.alive
+    assert not _bench._bench._ready
+
+
+def test_a_job_it_does_not_know_is_not_an_error():
+    assert _bench.bench().ask({"op": "contest", "job": "?", "bar": 2, "budget": 1}, limit=60) == {"unknown": True}
+
+
+def test_only_the_latest_jobs_are_kept():
+    jobs = []
+    for _ in range(8):
+        job, header, blobs = message()
+        _bench.bench().ask(header, *blobs, limit=60)
+        jobs.append(job.id)
+    asked = [_bench.bench().ask({"op": "contest", "job": job, "bar": None, "budget": 0}, limit=60) for job in jobs]
+    assert ["unknown" in reply for reply in asked] == [True] * 2 + [False] * 6
+
+
+def test_death_is_noticed():
+    bench = _bench.bench()
+    bench.process.kill()
+    bench.process.wait()
+    with pytest.raises(_bench.BenchDied):
+        bench.ask({"op": "contest", "job": "?", "bar": 2, "budget": 1}, limit=60)
+    assert _bench.bench() is not bench
+
+
+def test_a_verdict_survives_one_death():
+    job, *_ = message()
+    _, reply = _speedup.decide(job, None)
+    _bench.bench().process.kill()
+    outcome, _ = _speedup.decide(job, None)
+    assert len(outcome["baseline"]) >= 3
+
+
+def test_a_function_that_never_ends_is_ended(monkeypatch):
+    monkeypatch.setattr(_speedup, "LIMIT", 3.0)
+    bench = _bench.bench()
+    bench.ask({"op": "contest", "job": "?", "bar": 2, "budget": 1}, limit=60)
+    with pytest.raises(AssertionError, match="did not finish within 3 seconds"):
+        _speedup.decide(message(forever)[0], 2)
+    assert not bench.alive
+
+
+@linux
+def test_the_guest_ends_with_the_bench():
+    bench = _bench.bench()
+    _speedup.decide(message(double_slowly)[0], None)
+    (guest,) = children(bench.process.pid)
+    bench.close()
+    wait_for(lambda: not alive(guest))
+
+
+@linux
+def test_it_does_not_outlive_a_killed_notebook():
+    program = textwrap.dedent("""
+        import sys
+        from autograder import _bench
+        bench = _bench.bench()
+        bench.ask({"op": "contest", "job": "?", "bar": 2, "budget": 1}, limit=60)
+        print(bench.process.pid, flush=True)
+        sys.stdin.read()
+    """)
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", program], stdin=pipe, stdout=pipe, text=True) as notebook:
+        measuring = int(notebook.stdout.readline())
+        assert alive(measuring)
+        os.kill(notebook.pid, signal.SIGKILL)
+    wait_for(lambda: not alive(measuring))
+
+
+def wait_for(condition):
+    """The system needs a moment to deliver a signal: look again, many times, yielding in between."""
+    for _ in range(2_000_000):
+        if condition():
+            return
+        os.sched_yield()
+    raise AssertionError("it did not happen")
+
+
+@linux
+def test_it_has_one_core_and_a_clean_environment(monkeypatch):
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "65536")
+    monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
+    monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
+    bench = _bench.bench()
+    bench.ask({"op": "contest", "job": "?", "bar": 2, "budget": 1}, limit=60)
+    assert os.sched_getaffinity(bench.process.pid) == {bench.core}
+    found = dict(
+        item.split("=", 1) for item in Path(f"/proc/{bench.process.pid}/environ").read_text().split("\0") if item
+    )
+    assert found["MALLOC_TRIM_THRESHOLD_"] != "65536"
+    assert "NBGRADER_EXECUTION" not in found
+    assert found["XLA_FLAGS"] == "--xla_cpu_multi_thread_eigen=false"
+
+
+def test_a_new_process_takes_another_core():
+    own = _bench.cores()
+    first = _bench.renew().core
+    assert (_bench.renew().core != first) == (len(own) > 1)
+
+
+def test_it_writes_nothing(capfd):
+    def noisy(x):
+        print("heard")
+        return 2 * x
+
+    _speedup.decide(message(noisy)[0], None)
+    assert capfd.readouterr() == ("", "")
+
+
+# --- what travels --------------------------------------------------------------------------------------------------
+
+OFFSET = 3.0
+
+
+def factorial(n):
+    return 1 if n < 2 else n * factorial(n - 1)
+
+
+def through(value):
+    """`value` after its journey: in this process, but from bytes alone."""
+    return _carry.loads(_carry.dumps(value))
+
+
+def test_a_function_travels_with_what_it_names():
+    factor = 2.0
+
+    def inner(x):
+        return double(x) * factor + OFFSET + factorial(3)
+
+    arrived = through(inner)
+    assert arrived is not inner
+    assert arrived(1.0) == inner(1.0) == 13.0
+
+
+def test_a_recursive_function_travels():
+    assert through(factorial)(5) == 120
+
+
+def test_defaults_and_keywords_travel():
+    def f(x, y=2, *, z=3):
+        return x + y + z
+
+    assert through(f)(1) == 6
+
+
+def test_options_of_jit_travel():
+    fixed = jax.jit(lambda x, n: x * n, static_argnums=1, donate_argnums=0)
+    x = jnp.ones(3)
+    assert through(fixed)(x, 2).tolist() == [2, 2, 2]
+    assert x.is_deleted()
+
+
+def test_library_functions_travel_by_name():
+    assert through(jnp.sin) is jnp.sin
+    assert through(jnp.add) is jnp.add
+    assert through(np.linalg.norm) is np.linalg.norm
+
+
+def test_a_class_of_the_notebook_is_refused_by_name():
+    class State:
+        pass
+
+    def f():
+        return State()
+
+    with pytest.raises(_carry.pickle.PicklingError, match="State"):
+        _carry.dumps(f)
+
+
+@pytest.mark.parametrize(
+    "leaf",
+    [
+        jnp.arange(3.0),
+        jnp.ones((2, 2), jnp.bfloat16),
+        np.float64([1, 2]),
+        jnp.zeros((0, 3), jnp.int32),
+        jax.random.key(7),
+        np.float32(2),
+        3,
+        2.5,
+        True,
+        1 + 2j,
+    ],
+    ids=str,
+)
+def test_leaves_arrive_as_they_were(leaf):
+    arrived = _leaves.decode(*_leaves.encode(leaf))
+    assert type(arrived) is type(leaf) or isinstance(leaf, np.generic)
+    if hasattr(leaf, "dtype"):
+        assert (arrived.dtype, arrived.shape) == (leaf.dtype, leaf.shape)
+    assert np.array_equal(*(jax.random.key_data(x) if _is_key(x) else x for x in (arrived, leaf)))
+
+
+def _is_key(x):
+    return isinstance(x, jax.Array) and jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key)

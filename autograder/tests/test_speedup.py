@@ -1,0 +1,299 @@
+"""`speedup`: the answer on margins that no noise can turn, and what it says when the values are wrong."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from autograder import Speedup, _bench, _speedup, speedup
+from autograder._failure import CheckFailed
+
+REPEATS = 1000
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_process():
+    yield
+    _bench.stop()
+
+
+@jax.jit
+def fast(x):
+    return x + 1
+
+
+def slow(x):
+    for _ in range(REPEATS):
+        y = fast(x)
+    return y
+
+
+X = jnp.arange(8.0)
+
+
+def test_a_thousand_times_faster_passes():
+    answer = speedup(fast, slow, X, at_least=5)
+    assert isinstance(answer, Speedup)
+    assert answer.verdict == "pass"
+    assert 5 < answer.low <= answer.ratio <= answer.high
+
+
+def test_a_thousand_times_slower_fails_and_does_not_raise():
+    answer = speedup(slow, fast, X, at_least=5)
+    assert answer.verdict == "fail"
+    assert answer.ratio < 0.2
+    assert "slower than fast" in str(answer)
+
+
+def test_tiers_use_the_same_answer():
+    answer = speedup(fast, slow, X, at_least=2)
+    assert [answer.at_least(threshold) for threshold in (1.5, 2, 5, 20, 1e7)] == ["pass"] * 4 + ["fail"]
+    assert answer.at_least(1e8) == "fail"
+
+
+def test_without_a_bar_there_is_a_ratio_and_tiers_can_be_asked():
+    answer = speedup(fast, slow, X)
+    assert answer.bar is None
+    assert answer.at_least(5) == "pass"
+    assert "bar" not in str(answer)
+
+
+def test_the_line_names_both_functions_the_bar_and_the_verdict():
+    line = str(speedup(fast, slow, X, at_least=5))
+    assert line.startswith("fast is ")
+    assert "x faster than slow (" in line
+    assert ", bar 5x: pass; " in line
+    assert "% of this machine's" in line
+
+
+def test_the_picture_is_small_and_says_the_numbers():
+    bundle = speedup(fast, slow, X, at_least=5)._repr_mimebundle_()
+    assert set(bundle) == {"text/plain", "text/html"}
+    assert "bar 5x" in bundle["text/html"]
+    assert len(bundle["text/html"]) < 3000
+
+
+def test_the_answer_says_what_was_measured():
+    answer = speedup(fast, slow, X, at_least=5)
+    assert answer.device == jax.devices()[0].device_kind
+    assert answer.results == ["float32[8]"]
+    assert answer.how == {"candidate": "compiled artefact", "baseline": "source"}
+    assert answer.moved == 64
+    assert set(answer.seconds) == set(answer.compile_seconds) == {"candidate", "baseline"}
+
+
+def test_a_plain_candidate_runs_from_source_in_its_own_process():
+    answer = speedup(slow, slow, X, at_least=100)
+    assert answer.how["candidate"].startswith("source")
+    assert answer.verdict == "fail"
+
+
+def test_static_arguments_are_found():
+    @functools.partial(jax.jit, static_argnums=1)
+    def once(x, n):
+        return x + jnp.ones(n)
+
+    def often(x, n):
+        for _ in range(REPEATS):
+            y = once(x, n)
+        return y
+
+    answer = speedup(once, often, X, 8, at_least=5)
+    assert answer.how["candidate"] == "compiled artefact"
+    assert answer.verdict == "pass"
+
+
+def test_pytrees_and_numbers_as_arguments():
+    @jax.jit
+    def once(tree, scale):
+        return {"sum": tree["a"] + tree["b"][0], "scale": scale * 2.0}
+
+    def often(tree, scale):
+        for _ in range(REPEATS):
+            y = once(tree, scale)
+        return y
+
+    assert speedup(once, often, {"a": X, "b": [X]}, 3, at_least=5).verdict == "pass"
+
+
+def test_a_donating_candidate_gets_fresh_buffers():
+    @functools.partial(jax.jit, donate_argnums=0)
+    def once(x):
+        return x + 1
+
+    answer = speedup(once, slow, X, at_least=5)
+    assert answer.how["candidate"].startswith("source")
+    assert answer.verdict == "pass"
+    assert not X.is_deleted()
+
+
+def test_official_grading_asks_for_a_stated_share(monkeypatch):
+    asked = []
+    decide = _speedup.decide
+
+    def spy(job, bar):
+        asked.append(bar)
+        return decide(job, bar)
+
+    monkeypatch.setattr(_speedup, "decide", spy)
+    monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
+    assert "official grading: 4x" in str(speedup(fast, slow, X, at_least=5))
+    assert asked == [5 * _speedup.OFFICIAL]
+
+
+def test_the_bar_may_depend_on_the_platform():
+    answer = speedup(fast, slow, X, at_least={jax.default_backend(): 5, "other": 1e9})
+    assert (answer.bar, answer.verdict) == (5, "pass")
+    with pytest.raises(ValueError, match="no bar for"):
+        speedup(fast, slow, X, at_least={"other": 2})
+
+
+# --- undecided -----------------------------------------------------------------------------------------------------
+
+
+def an_answer(**changes):
+    values = dict(
+        candidate="f",
+        baseline="g",
+        bar=2.0,
+        ratio=2.0,
+        low=1.9,
+        high=2.1,
+        pairs=400,
+        device="cpu",
+        results=["float32[]"],
+        how={},
+        seconds={},
+        compile_seconds={},
+        others=0.0,
+    )
+    return Speedup(**values | changes)
+
+
+def test_undecided_says_that_the_ratio_is_at_the_bar():
+    assert "bar 2x: undecided, because the ratio is too close to the bar" in str(an_answer())
+
+
+def test_undecided_says_that_other_programs_disturbed():
+    assert "other programs had the core for 60 % of the time" in str(an_answer(others=0.6))
+
+
+def test_undecided_says_that_the_calls_are_too_slow():
+    assert "there was time for 3 pairs only (2 s for a call" in str(an_answer(pairs=3, seconds={"baseline": 2.0}))
+
+
+def test_a_new_process_is_asked_before_undecided_is_said(monkeypatch):
+    ask, processes = _bench.Bench.ask, []
+
+    def never_sure(bench, header, *blobs, limit):
+        reply = ask(bench, header, *blobs, limit=limit)
+        if header["op"] == "contest":
+            processes.append(bench.process.pid)
+            reply |= {"answer": None, "others": [0.0] * 7}
+        return reply
+
+    monkeypatch.setattr(_bench.Bench, "ask", never_sure)
+    assert speedup(fast, slow, X, at_least=5).verdict == "undecided"
+    assert len(set(processes)) == 2
+
+
+def test_slow_calls_do_not_ask_for_a_new_process(monkeypatch):
+    monkeypatch.setattr(_speedup, "BUDGET", 0.0)
+    before = _bench.bench()
+    answer = speedup(fast, slow, X, at_least=5)
+    assert (answer.verdict, answer.pairs) == ("undecided", 1)
+    assert _bench.bench() is before
+
+
+# --- values --------------------------------------------------------------------------------------------------------
+
+
+def test_wrong_values_are_told_before_any_time():
+    @jax.jit
+    def wrong(x):
+        return jnp.where(x == 3, x + 1.01, x + 1)
+
+    with pytest.raises(CheckFailed, match=r"wrong and slow disagree in 1 of 8 values") as caught:
+        speedup(wrong, slow, X, at_least=2)
+    assert "index [3]" in str(caught.value)
+
+
+def test_wrong_shapes_are_told():
+    with pytest.raises(CheckFailed, match=r"it returns float32\[3\], the baseline's is float32\[8\]"):
+        speedup(jax.jit(lambda x: x[:3]), slow, X, at_least=2)
+
+
+def test_wrong_kinds_of_numbers_are_told():
+    with pytest.raises(CheckFailed, match=r"it returns int32\[8\], the baseline's is float32\[8\]"):
+        speedup(jax.jit(lambda x: (x + 1).astype(int)), slow, X, at_least=2)
+
+
+def test_rounding_of_another_order_of_operations_is_no_disagreement():
+    x = jnp.linspace(0, 1, 4096)
+
+    def one_by_one(x):
+        total = jnp.float32(0)
+        for value in np.asarray(x):
+            total += value
+        return total
+
+    assert speedup(jax.jit(jnp.sum), one_by_one, x, at_least=2).verdict == "pass"
+
+
+def test_less_precision_than_the_baseline_is_a_disagreement():
+    @jax.jit
+    def half(x):
+        return jnp.sin(x.astype(jnp.bfloat16)).astype(jnp.float32)
+
+    def single(x):
+        return jnp.sin(x)
+
+    with pytest.raises(CheckFailed, match="disagree"):
+        speedup(half, single, jnp.linspace(0, 1, 100), at_least=2)
+
+
+def test_a_cheat_that_remembers_its_first_answer_is_found():
+    kept = []
+
+    def remembers(x):
+        if not kept:
+            kept.append(x + 1)
+        return kept[0]
+
+    with pytest.raises(CheckFailed, match="disagree"):
+        speedup(remembers, slow, X, at_least=2)
+
+
+def test_an_exception_of_the_candidate_is_told():
+    def broken(x):
+        raise KeyError("weights")
+
+    with pytest.raises(CheckFailed, match="broken raised KeyError") as caught:
+        speedup(broken, slow, X, at_least=2)
+    assert "weights" in str(caught.value)
+
+
+def test_what_cannot_travel_is_told():
+    class State:
+        pass
+
+    def with_a_class(x):
+        State()
+        return x + 1
+
+    with pytest.raises(CheckFailed, match="with_a_class cannot be sent") as caught:
+        speedup(with_a_class, slow, X, at_least=2)
+    assert "the class" in str(caught.value)
+
+
+@pytest.mark.parametrize("bar", [0, -1, float("nan"), float("inf"), "2", True])
+def test_a_bar_that_is_no_positive_number_is_refused(bar):
+    with pytest.raises(ValueError, match="at_least"):
+        speedup(fast, slow, X, at_least=bar)
+
+
+def test_what_is_not_a_function_is_refused():
+    with pytest.raises(TypeError, match="the baseline must be a function"):
+        speedup(fast, 3, X, at_least=2)
