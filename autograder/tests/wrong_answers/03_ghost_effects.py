@@ -1,0 +1,551 @@
+# %% [markdown]
+# Wrong answers to unit 03, one for each misconception. Each replaces its whole solution cell and must fail the named
+# cells with the message that is meant for it.
+
+# %% task="seance" name="a global is read at each call" fails=["seance-check"] message="what does its tape hold?"
+def seance(old, new):
+    return {
+        "a float": new + 1,
+        "three floats": new,
+        "an int": new + 1,
+        "a float32 array": new + 1,
+        "vmap": new,
+        "jit again": new + 2,
+        "a new function": new + 2,
+        "not jitted": new + 2,
+        "boos so far": 10,
+        "after clear_cache": new + 3,
+    }
+
+
+def haunting(n):
+    return {}
+
+
+# %% task="seance" name="jit again to refresh, and looking does not count" fails=["seance-check"] message="The tracing cache belongs to f"
+def seance(old, new):
+    return {
+        "a float": old + 1,
+        "three floats": new,
+        "an int": new + 1,
+        "a float32 array": old + 1,
+        "vmap": new,
+        "jit again": new + 2,
+        "a new function": new + 2,
+        "not jitted": new + 2,
+        "boos so far": 7,
+        "after clear_cache": new + 3,
+    }
+
+
+def haunting(n):
+    return {}
+
+
+# %% task="seance" name="a weak type is a type like any other" fails=["seance-check"] message="Has it the same type?"
+def seance(old, new):
+    return {
+        "a float": old + 1,
+        "three floats": new,
+        "an int": old + 1,
+        "a float32 array": old + 1,
+        "vmap": old,
+        "jit again": old + 2,
+        "a new function": new + 2,
+        "not jitted": new + 2,
+        "boos so far": 5,
+        "after clear_cache": new + 3,
+    }
+
+
+def haunting(n):
+    return {}
+
+
+# %% task="seance" name="effects happen as in Python" fails=["seance-haunting"] message="May a compiler drop a pure value"
+def seance(old, new):
+    return {}
+
+
+def haunting(n):
+    return {
+        "print": 1,
+        "print, branch not taken": 0,
+        "debug.print, branch not taken": 0,
+        "debug.print in a scan": 5 * n,
+        "pure_callback, unused": n,
+        "io_callback, unused": n,
+    }
+
+
+# %% task="cures" name="everything static" fails=["cures-step-check"] message="rate: static"
+def make_step():
+    def step(w, rate, clip):
+        move = w * rate
+        return w - (jnp.clip(move, -1, 1) if clip else move)
+
+    return jax.jit(step, static_argnames=("rate", "clip"))
+
+
+def follow(jitted, look):
+    return jitted
+
+
+# %% task="cures" name="the settings are still global" fails=["cures-step-check"] message="step(w, 0.25, False)"
+def make_step():
+    @jax.jit
+    def step(w, rate, clip):
+        return haunted_step(w)
+
+    return step
+
+
+def follow(jitted, look):
+    return jitted
+
+
+# %% task="cures" name="jit again" fails=["cures-follow-check"] message="Jitting again does not help"
+def make_step():
+    return None
+
+
+def follow(jitted, look):
+    return lambda *args: jax.jit(jitted.__wrapped__)(*args)
+
+
+# %% task="cures" name="clear at each call" fails=["cures-follow-check"] message="when the value has changed, and only then"
+def make_step():
+    return None
+
+
+def follow(jitted, look):
+    def call(*args):
+        jitted.clear_cache()
+        return jitted(*args)
+
+    return call
+
+
+# %% task="cures" name="clear everybody's caches" fails=["cures-follow-check"] message="empties everybody's cache"
+def make_step():
+    return None
+
+
+def follow(jitted, look):
+    seen = None
+
+    def call(*args):
+        nonlocal seen
+        if look() != seen:
+            jax.clear_caches()
+            seen = look()
+        return jitted(*args)
+
+    return call
+
+
+# %% task="cures" name="forgets the tapes from before" fails=["cures-follow-check"] message="Some come from an old value"
+def make_step():
+    return None
+
+
+def follow(jitted, look):
+    seen = None
+
+    def call(*args):
+        nonlocal seen
+        if seen is not None and look() != seen:
+            jitted.clear_cache()
+        seen = look()
+        return jitted(*args)
+
+    return call
+
+
+# %% task="exorcism" name="a global counter" fails=["exorcism-tick"] message="A count that Python keeps moves once a trace"
+ghost_count = 0
+
+
+@jax.jit
+def tick(calls, x):
+    global ghost_count
+    ghost_count += 1
+    return ghost_count, x / ghost_count
+
+
+@jax.jit
+def orbit(x):
+    return x, x
+
+
+@jax.jit
+def noisy(key, x):
+    return key, x
+
+
+# %% task="exorcism" name="a global list" fails=["exorcism-orbit"] message="Collect the points in a list that is born and dies"
+@jax.jit
+def tick(calls, x):
+    return calls + 1, x / (calls + 1)
+
+
+ghost_list = []
+
+
+@jax.jit
+def orbit(x):
+    for _ in range(6):
+        x = 3.7 * x * (1 - x)
+        ghost_list.append(x)
+    return x, jnp.stack(ghost_list[-6:])
+
+
+@jax.jit
+def noisy(key, x):
+    return key, x
+
+
+# %% task="exorcism" name="a list is returned as it is" fails=["exorcism-orbit"] message="another structure"
+@jax.jit
+def tick(calls, x):
+    return calls + 1, x / (calls + 1)
+
+
+@jax.jit
+def orbit(x):
+    visited = []
+    for _ in range(6):
+        x = 3.7 * x * (1 - x)
+        visited.append(x)
+    return x, visited
+
+
+@jax.jit
+def noisy(key, x):
+    return key, x
+
+
+# %% task="exorcism" name="NumPy's generator" fails=["exorcism-noisy"] message="Two calls gave the same noise"
+@jax.jit
+def tick(calls, x):
+    return calls + 1, x / (calls + 1)
+
+
+@jax.jit
+def orbit(x):
+    return x, x
+
+
+@jax.jit
+def noisy(key, x):
+    keep = np.random.random(x.shape) < 0.5
+    return jax.random.split(key)[0], jnp.where(keep, x, 0.0) + np.random.standard_normal(x.shape)
+
+
+# %% task="exorcism" name="one key for mask and noise" fails=["exorcism-noisy"] message="they share their bits"
+@jax.jit
+def tick(calls, x):
+    return calls + 1, x / (calls + 1)
+
+
+@jax.jit
+def orbit(x):
+    return x, x
+
+
+@jax.jit
+def noisy(key, x):
+    key, draw = jax.random.split(key)
+    keep = jax.random.bernoulli(draw, 0.5, x.shape)
+    return key, jnp.where(keep, x, 0.0) + jax.random.normal(draw, x.shape)
+
+
+# %% task="exorcism" name="the same key goes out" fails=["exorcism-noisy"] message="Two calls gave the same noise"
+@jax.jit
+def tick(calls, x):
+    return calls + 1, x / (calls + 1)
+
+
+@jax.jit
+def orbit(x):
+    return x, x
+
+
+@jax.jit
+def noisy(key, x):
+    for_mask, for_noise = jax.random.split(key)
+    keep = jax.random.bernoulli(for_mask, 0.5, x.shape)
+    return key, jnp.where(keep, x, 0.0) + jax.random.normal(for_noise, x.shape)
+
+
+# %% task="exorcism" name="a used key goes out" fails=["exorcism-noisy"] message="the one that drew this call's noise"
+@jax.jit
+def tick(calls, x):
+    return calls + 1, x / (calls + 1)
+
+
+@jax.jit
+def orbit(x):
+    return x, x
+
+
+@jax.jit
+def noisy(key, x):
+    for_mask, for_noise = jax.random.split(key)
+    keep = jax.random.bernoulli(for_mask, 0.5, x.shape)
+    return for_noise, jnp.where(keep, x, 0.0) + jax.random.normal(for_noise, x.shape)
+
+
+# %% task="exorcism" name="draws with the key that was split" fails=["exorcism-noisy"] message="KeyReuseError"
+@jax.jit
+def tick(calls, x):
+    return calls + 1, x / (calls + 1)
+
+
+@jax.jit
+def orbit(x):
+    return x, x
+
+
+@jax.jit
+def noisy(key, x):
+    next_key, for_noise = jax.random.split(key)
+    keep = jax.random.bernoulli(key, 0.5, x.shape)
+    return next_key, jnp.where(keep, x, 0.0) + jax.random.normal(for_noise, x.shape)
+
+
+# %% task="leak-hunt" name="only arguments become tracers" fails=["leak-hunt-check"] message="Under a trace the result of every jnp operation"
+def who_leaks():
+    return {
+        "value": True,
+        "shape": False,
+        "constant": False,
+        "NumPy constant": False,
+        "local list": False,
+        "attribute": True,
+        "closure": True,
+        "callback": False,
+    }
+
+
+def mixer(n):
+    return None
+
+
+# %% task="leak-hunt" name="only containers leak, and any append is one" fails=["leak-hunt-check"] message="A function holds the variables that it uses"
+def who_leaks():
+    return {
+        "value": True,
+        "shape": True,
+        "constant": True,
+        "NumPy constant": True,
+        "local list": True,
+        "attribute": False,
+        "closure": False,
+        "callback": True,
+    }
+
+
+def mixer(n):
+    return None
+
+
+# %% task="leak-hunt" name="the leak itself" fails=["leak-hunt-repair"] message="the cache kept a tracer for ever"
+def who_leaks():
+    return {}
+
+
+@functools.cache
+def mixer(n):
+    return jax.random.normal(jax.random.key(n), (n, n))
+
+
+# %% task="leak-hunt" name="jit the table" fails=["leak-hunt-repair"] message="the cache kept a tracer for ever"
+def who_leaks():
+    return {}
+
+
+@functools.cache
+def mixer(n):
+    return jax.jit(lambda: jax.random.normal(jax.random.key(n), (n, n)))()
+
+
+# %% task="leak-hunt" name="the cache is in the way" fails=["leak-hunt-repair"] message="Leave the functools.cache above the function"
+def who_leaks():
+    return {}
+
+
+def mixer(n):
+    with jax.ensure_compile_time_eval():
+        return jax.random.normal(jax.random.key(n), (n, n))
+
+
+# %% task="is-pure" name="compares a trace with itself" fails=["is-pure-check"] message="what is found agrees with itself"
+def is_pure(fn, *args):
+    one, two = jax.make_jaxpr(fn)(*args), jax.make_jaxpr(fn)(*args)
+    return str(one) == str(two) and not one.effects
+
+
+def sneaky():
+    return None
+
+
+# %% task="is-pure" name="compares the print, without the constants" fails=["is-pure-check"] message="their captured arrays differ"
+def is_pure(fn, *args):
+    programs = []
+    for _ in range(2):
+        jax.clear_caches()
+        try:
+            with jax.checking_leaks():
+                programs.append(jax.make_jaxpr(fn)(*args))
+        except Exception:
+            return False
+    return str(programs[0]) == str(programs[1]) and not programs[0].effects
+
+
+def sneaky():
+    return None
+
+
+# %% task="is-pure" name="no leaks, no effects" fails=["is-pure-check"] message="it has an effect when it runs"
+def is_pure(fn, *args):
+    programs = []
+    for _ in range(2):
+        jax.clear_caches()
+        programs.append(jax.jit(fn).lower(*args).as_text())
+    return programs[0] == programs[1]
+
+
+def sneaky():
+    return None
+
+
+# %% task="is-pure" name="reads the source" fails=["is-pure-check"] message="It appends to a list of its own"
+def is_pure(fn, *args):
+    import inspect
+
+    source = inspect.getsource(fn)
+    return not any(word in source for word in ("append", "nonlocal", "global", "print", "random"))
+
+
+def sneaky():
+    return None
+
+
+# %% task="is-pure" name="compares results" fails=["is-pure-check"] message="The same program, and"
+def is_pure(fn, *args):
+    plain = getattr(fn, "__wrapped__", fn)
+    return bool(np.array_equal(plain(*args), plain(*args)))
+
+
+def sneaky():
+    return None
+
+
+# %% task="is-pure" name="the ghost shows itself at once" fails=["is-pure-sneaky"] message="Two fresh traces already differ"
+def is_pure(fn, *args):
+    return True
+
+
+def sneaky():
+    calls = 0
+
+    def f(x):
+        nonlocal calls
+        calls += 1
+        return x + calls
+
+    return f
+
+
+# %% task="is-pure" name="no ghost at all" fails=["is-pure-sneaky"] message="nothing to find"
+def is_pure(fn, *args):
+    return True
+
+
+def sneaky():
+    kept = []
+
+    def f(x):
+        kept.append(len(kept))
+        return x + 1
+
+    return f
+
+
+# %% task="be-the-jit" name="a global is read at each call" fails=["be-the-jit-check", "be-the-jit-all"] message="ghost is wrong"
+def ghost(script):
+    g, runs, answers = 0.0, 0, []
+    for action, *details in script:
+        if action == "set":
+            (g,) = details
+        elif action == "call":
+            runs += 1
+            answers.append(1.0 + g)
+    return answers, runs
+
+
+# %% task="be-the-jit" name="jit again forgets" fails=["be-the-jit-check"] message="Another jit around the same f finds them"
+def ghost(script):
+    g, runs, answers, tapes = 0.0, 0, [], {}
+    for action, *details in script:
+        if action == "set":
+            (g,) = details
+        elif action in ("call", "look"):
+            kind = tuple(details)
+            if kind not in tapes:
+                tapes[kind] = g
+                runs += 1
+            if action == "call":
+                answers.append(1.0 + tapes[kind])
+        else:
+            tapes = {}
+    return answers, runs
+
+
+# %% task="be-the-jit" name="one dictionary for all functions" fails=["be-the-jit-check"] message="While jf was a wrapper the tapes of f were kept"
+def ghost(script):
+    g, runs, answers, tapes = 0.0, 0, [], {}
+    for action, *details in script:
+        if action == "set":
+            (g,) = details
+        elif action in ("call", "look"):
+            kind = tuple(details)
+            if kind not in tapes:
+                tapes[kind] = g
+                runs += 1
+            if action == "call":
+                answers.append(1.0 + tapes[kind])
+        elif action in ("wrap", "clear"):
+            tapes = {}
+    return answers, runs
+
+
+# %% task="be-the-jit" name="looking leaves nothing behind" fails=["be-the-jit-check"] message="make_jaxpr writes a tape as a call does"
+def ghost(script):
+    g, runs, answers = 0.0, 0, []
+    tapes_of_f = {}
+    tapes = tapes_of_f
+    for action, *details in script:
+        if action == "set":
+            (g,) = details
+        elif action == "look":
+            runs += 1
+        elif action == "call":
+            kind = tuple(details)
+            if kind not in tapes:
+                tapes[kind] = g
+                runs += 1
+            answers.append(1.0 + tapes[kind])
+        elif action == "rejit":
+            tapes = tapes_of_f
+        elif action == "wrap":
+            tapes = {}
+        elif action == "clear":
+            tapes.clear()
+    return answers, runs
+
+
+# %% task="be-the-jit" name="asks jax" fails=["be-the-jit-check", "be-the-jit-all"] message="ghost is wrong"
+def ghost(script):
+    return play(script)

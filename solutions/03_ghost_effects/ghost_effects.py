@@ -1,0 +1,1205 @@
+# %% [markdown]
+# # Exercise 03 · Ghost effects
+#
+# Six tasks, 20 points. The lesson is [03 · Ghost effects](../../lessons/03_ghost_effects.ipynb).
+#
+# Fill in each function whose body raises `NotImplementedError`, then run the checks below it. A check that fails says
+# what happened and what to try. Three hints wait under each task, from a nudge to a skeleton.
+#
+# | task | you will | points |
+# |---|---|---|
+# | seance | say what a jitted function answers, and how often it is heard | 3 |
+# | cures | free two functions from a stale global, within a budget of traces | 3 |
+# | exorcism | make a counter, a list and a random generator pure | 4 |
+# | leak-hunt | name the leaking suspects, then repair a cache that leaks | 3 |
+# | is-pure | write a detector of impure functions, then fool it | 4 |
+# | be-the-jit | rebuild `jit`'s memory with one dictionary | 3 |
+
+# %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
+import contextlib
+import functools
+import io
+import random
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import io_callback
+
+from autograder import assert_allclose, assert_equal, assert_max_traces, assert_prediction
+
+# %% [markdown]
+# ## 1 · seance (3 points)
+#
+# Here is a ghost. It reads a global, it can be heard each time its Python body runs, and it is called in many ways.
+#
+# ```python
+# g = old
+# heard = []
+#
+# def f(x):
+#     heard.append("boo")
+#     return x + g
+#
+# jf = jax.jit(f)
+# jax.make_jaxpr(jf)(0)
+# first = jf(0.0)
+# g = new
+#
+# answers = {}
+# answers["a float"] = jf(1.0)
+# answers["three floats"] = jf(jnp.zeros(3))[0]
+# answers["an int"] = jf(1)
+# answers["a float32 array"] = jf(jnp.float32(1))
+# answers["vmap"] = jax.vmap(jf)(jnp.zeros(5))[0]
+# answers["jit again"] = jax.jit(f)(2.0)
+# answers["a new function"] = jax.jit(lambda x: f(x))(2.0)
+# answers["not jitted"] = f(2.0)
+# answers["boos so far"] = len(heard)
+# jf.clear_cache()
+# answers["after clear_cache"] = jf(3.0)
+# ```
+#
+# `seance(old, new)` returns the dict `answers` as plain numbers, for any two integers: formulas in `old` and `new`,
+# no JAX.
+#
+# Then six other ghosts, each in a jitted function of a scalar `x` that is called `n` times with floats. `haunting(n)`
+# returns how often each is heard in these `n` calls, again as formulas:
+#
+# | name | what the function does |
+# |---|---|
+# | `"print"` | `print("boo")` |
+# | `"print, branch not taken"` | `lax.cond(x > 100, loud, quiet, x)`, where `loud` prints with Python's `print`, and `x` is never over 100 |
+# | `"debug.print, branch not taken"` | the same with `jax.debug.print` in `loud` |
+# | `"debug.print in a scan"` | a `lax.scan` of 5 rounds with `jax.debug.print` in its body |
+# | `"pure_callback, unused"` | calls `jax.pure_callback` with a function that prints, and ignores the result |
+# | `"io_callback, unused"` | the same with `io_callback` |
+#
+# <details><summary>Hint 1: a nudge</summary>
+#
+# For each line ask one thing: is there already a tape for this function object and this type? If so, nothing of
+# Python runs and the number on the tape is used.
+# </details>
+#
+# <details><summary>Hint 2: an instrument</summary>
+#
+# `print(jax.typeof(v))` for `1.0`, `1`, `jnp.float32(1)`: the tilde (a weak type) makes another type. Inside `vmap` a
+# function sees one element: of which type? For the second part, the picture in section 6 of the lesson.
+# </details>
+#
+# <details><summary>Hint 3: a skeleton</summary>
+#
+# Tapes before `g = new`: a weak int, by `make_jaxpr`, and a weak float, by the first call. Both hold `old`. Every
+# other type, and every other function object, reads `new`. "boos so far" counts the tapes of `f`, the one that the
+# `lambda` wrote, and one run without `jit`.
+# </details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "seance", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def seance(old, new):
+    """The answers of the ghost as a dict of numbers, for two integers."""
+    ### BEGIN SOLUTION
+    # Only two tapes know the old g: weak int (make_jaxpr wrote it) and weak float (the first call).
+    return {
+        "a float": old + 1,
+        "three floats": new,
+        "an int": old + 1,
+        "a float32 array": new + 1,
+        "vmap": new,
+        "jit again": old + 2,
+        "a new function": new + 2,
+        "not jitted": new + 2,
+        "boos so far": 6,
+        "after clear_cache": new + 3,
+    }
+    ### END SOLUTION
+
+
+def haunting(n):
+    """How often each of the six ghosts is heard in n calls: a dict of integers."""
+    ### BEGIN SOLUTION
+    # print belongs to the trace, and a trace walks both branches. The others are equations, or are dropped.
+    return {
+        "print": 1,
+        "print, branch not taken": 1,
+        "debug.print, branch not taken": 0,
+        "debug.print in a scan": 5 * n,
+        "pure_callback, unused": 0,
+        "io_callback, unused": n,
+    }
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "seance-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. Which calls still see the old g, and how often the Python body ran."""
+seance_hints = {
+    "a float": "A weak float came before: what does its tape hold?",
+    "three floats": "No tape of this shape existed, so Python ran once more, and read g then.",
+    "an int": "Nobody called it with an int before, but somebody looked at it with one.",
+    "a float32 array": "jnp.float32(1) has the same dtype and shape as 1.0. Has it the same type?",
+    "vmap": "jf sees one element, a float32[]. Is there a tape for that, and since when?",
+    "jit again": "The tracing cache belongs to f, not to the jit that was put around it.",
+    "a new function": "The lambda is a function object that JAX has never met.",
+    "not jitted": "Without jit, Python does what Python does.",
+    "boos so far": "Once for each tape that had to be written, and once where there was no jit.",
+    "after clear_cache": "The tapes of f are gone, so the body runs again, and reads g again.",
+}
+
+
+def hold_seance(old, new):
+    g = old
+    heard = []
+
+    def f(x):
+        heard.append("boo")
+        return x + g
+
+    jf = jax.jit(f)
+    jax.make_jaxpr(jf)(0)
+    jf(0.0)
+    g = new
+    answers = {
+        "a float": jf(1.0),
+        "three floats": jf(jnp.zeros(3))[0],
+        "an int": jf(1),
+        "a float32 array": jf(jnp.float32(1)),
+        "vmap": jax.vmap(jf)(jnp.zeros(5))[0],
+        "jit again": jax.jit(f)(2.0),
+        "a new function": jax.jit(lambda x: f(x))(2.0),
+        "not jitted": f(2.0),
+        "boos so far": len(heard),
+    }
+    jf.clear_cache()
+    answers["after clear_cache"] = jf(3.0)
+    return {name: float(answer) for name, answer in answers.items()}
+
+
+assert_prediction(seance(1, 10), hold_seance(1, 10), hints=seance_hints)
+### BEGIN HIDDEN TESTS
+assert_prediction(seance(3, -70), hold_seance(3, -70), hints=seance_hints)
+### END HIDDEN TESTS
+
+# %% nbgrader={"grade": true, "grade_id": "seance-haunting", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. What is heard once a trace, once a call, or never."""
+haunting_hints = {
+    "print": "Python's print is not on the tape. It is heard while the tape is written.",
+    "print, branch not taken": "To write both branches onto the tape, Python has to walk through both.",
+    "debug.print, branch not taken": "It is an equation of that branch, and runs when the branch does.",
+    "debug.print in a scan": "It is an equation of the scan's body. How often does the body run, in n calls?",
+    "pure_callback, unused": "You promised that it is pure. May a compiler drop a pure value nobody reads?",
+    "io_callback, unused": "It promises an effect, so it may not be dropped.",
+}
+
+
+def go_haunting(n):
+    def boo(x):
+        print("boo")
+        return x
+
+    def loud(x):
+        jax.debug.print("boo")
+        return x
+
+    like = jax.ShapeDtypeStruct((), jnp.float32)
+    ghosts = {
+        "print": lambda x: boo(x),
+        "print, branch not taken": lambda x: jax.lax.cond(x > 100, boo, lambda x: x, x),
+        "debug.print, branch not taken": lambda x: jax.lax.cond(x > 100, loud, lambda x: x, x),
+        "debug.print in a scan": lambda x: jax.lax.scan(lambda c, _: (loud(c), None), x, None, 5)[0],
+        "pure_callback, unused": lambda x: (jax.pure_callback(boo, like, x), x)[1],
+        "io_callback, unused": lambda x: (io_callback(boo, like, x), x)[1],
+    }
+    counts = {}
+    for name, ghost in ghosts.items():
+        jitted = jax.jit(ghost)
+        with contextlib.redirect_stdout(io.StringIO()) as output:
+            for i in range(n):
+                jitted(float(i)).block_until_ready()
+            jax.effects_barrier()
+        counts[name] = output.getvalue().count("boo")
+    return counts
+
+
+assert_prediction(haunting(3), go_haunting(3), hints=haunting_hints)
+### BEGIN HIDDEN TESTS
+assert_prediction(haunting(7), go_haunting(7), hints=haunting_hints)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 2 · cures (3 points)
+#
+# A training step reads two settings from a global dict. Under `jit` both freeze.
+#
+# **`make_step()`** returns a jitted function `step(w, rate, clip)` that computes what `haunted_step` would with these
+# two settings. `rate` is a number that changes all the time; `clip` is `True` or `False`. However they change: at
+# most **two traces** for one type of `w`.
+#
+# **`follow(jitted, look)`** is for code that you may not change. `jitted` is somebody's jitted function that reads a
+# global; `look()` returns that global's current value, a plain Python value. Return a function `call(*args)` that
+# answers as if the global were read at each call. The budget: a new trace only when the value *has changed since the
+# last call*, and other people's functions keep their caches.
+#
+# <details><summary>Hint 1: a nudge</summary>
+#
+# One of the two settings is arithmetic, the other decides what Python does. Only what Python itself must know needs
+# to be static. And for `follow`: jitting again does not help. What does `jit` remember, and whose memory is it?
+# </details>
+#
+# <details><summary>Hint 2: an instrument</summary>
+#
+# `with trace_log(step) as log:` (from `autograder`), then `log.call(step, w, 0.1, True)`, and `print(log)` gives the
+# reason for each trace. A jitted function has a method `clear_cache()`; `jax.clear_caches()` empties everybody's.
+# </details>
+#
+# <details><summary>Hint 3: a skeleton</summary>
+#
+# ```python
+# def make_step():
+#     def step(w, rate, clip):
+#         ...
+#     return jax.jit(step, static_argnames=...)
+#
+# def follow(jitted, look):
+#     seen = look()          # is that early enough? jitted may have a tape from before
+#     def call(*args):
+#         nonlocal seen
+#         if ...:
+#             jitted.clear_cache()
+#         ...
+#     return call
+# ```
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "cures-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+settings = {"rate": 0.5, "clip": True}
+
+
+def haunted_step(w):
+    """One step towards 0. Correct in plain Python; under jit the settings freeze."""
+    move = w * settings["rate"]
+    if settings["clip"]:
+        move = jnp.clip(move, -1, 1)
+    return w - move
+
+
+# %% nbgrader={"grade": false, "grade_id": "cures", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def make_step():
+    """A jitted step(w, rate, clip), with at most two traces for each type of w."""
+
+    ### BEGIN SOLUTION
+    # The rate is data, so it is traced. Only the branch is Python's business, so only that is static.
+    def step(w, rate, clip):
+        move = w * rate
+        return w - (jnp.clip(move, -1, 1) if clip else move)
+
+    return jax.jit(step, static_argnames="clip")
+    ### END SOLUTION
+
+
+def follow(jitted, look):
+    """A function call(*args) that answers as `jitted` would if it read its global, look(), at each call."""
+    ### BEGIN SOLUTION
+    # A tape from before this moment may hold anything, so the first call always forgets.
+    never = object()
+    seen = never
+
+    def call(*args):
+        nonlocal seen
+        now = look()
+        if seen is never or now != seen:
+            jitted.clear_cache()
+            seen = now
+        return jitted(*args)
+
+    return call
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "cures-step-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. The settings are arguments: right values, and two traces for any number of rates."""
+cured_step = make_step()
+
+
+def spec_step(w, rate, clip):
+    move = np.float32(rate) * w
+    return w - (np.clip(move, -1, 1) if clip else move)
+
+
+cure_w = np.array([-4.0, 0.5, 3.0], np.float32)
+for cure_rate, cure_clip in ((0.5, True), (0.25, False), (0.75, True)):
+    assert_allclose(
+        cured_step(cure_w, cure_rate, cure_clip),
+        spec_step(cure_w, cure_rate, cure_clip),
+        name=f"step(w, {cure_rate}, {cure_clip})",
+    )
+with assert_max_traces(cured_step, 2):
+    for i in range(6):
+        cured_step(cure_w, 0.1 * i, i % 2 == 0)
+### BEGIN HIDDEN TESTS
+cured_step = make_step()
+cure_w = np.array([[9.0, -7.5], [0.125, 2.0]], np.float32)
+with assert_max_traces(cured_step, 2):
+    for i in range(8):
+        case = (cure_w, 0.07 * i, i % 3 == 0)
+        assert_allclose(cured_step(*case), spec_step(*case), name=f"step {i}")
+### END HIDDEN TESTS
+
+# %% nbgrader={"grade": true, "grade_id": "cures-follow-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. The global is followed: right values, one trace for each change, and nobody else pays."""
+follow_hints = {
+    "answers": "Some come from an old value. Jitting again does not help: traces are kept by function.",
+    "runs of the body": "It has to be traced again when the value has changed, and only then.",
+    "traces of a bystander": "Another function was traced again: clear_caches() empties everybody's cache.",
+}
+
+
+def assert_follows(values, early=None):
+    """Set the global to each of the values in turn, and call. `early`: its value in a call before follow."""
+    world, runs, bystander_runs = {"g": early}, [], []
+
+    def haunted(x):
+        runs.append(x.shape)
+        return x + world["g"]
+
+    @jax.jit
+    def bystander(x):
+        bystander_runs.append(x.shape)
+        return x - 1
+
+    jitted = jax.jit(haunted)
+    bystander(jnp.ones(2))
+    if early is not None:
+        jitted(jnp.ones(2))
+    runs.clear()
+    bystander_runs.clear()
+    call = follow(jitted, lambda: world["g"])
+    answers = []
+    for value in values:
+        world["g"] = value
+        answers.append(float(call(jnp.ones(2))[0]))
+        bystander(jnp.ones(2))
+    changes = sum(a != b for a, b in zip(values, [early, *values], strict=False))
+    said = {"answers": answers, "runs of the body": len(runs), "traces of a bystander": len(bystander_runs)}
+    right_answers = [1.0 + value for value in values]
+    right = {"answers": right_answers, "runs of the body": changes, "traces of a bystander": 0}
+    assert_equal(said, right, name="follow", hints=follow_hints)
+
+
+assert_follows([1, 1, 5, 5, 5, 2])
+assert_follows([4, 4, 8], early=3)
+### BEGIN HIDDEN TESTS
+assert_follows([7, 7, -2, 7, 7, 30])
+assert_follows([0, 0, 1, 0], early=9)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 3 · exorcism (4 points)
+#
+# Three haunted functions. Each works in plain Python, and each goes wrong under `jit`. Write the pure ones: what the
+# function reads comes in, what it changes goes out. The `@jax.jit` is given; one trace has to serve all calls of a
+# type, and nothing may stay behind.
+#
+# - `tick(calls, x)` returns `(calls, y)`: the count after this call, and `x` divided by it.
+# - `orbit(x)` returns `(x, visited)`: the end point, and the six points in one array with a new first axis.
+# - `noisy(key, x)` returns `(key, y)`: a key for the next call, and `x` with each element kept or zeroed (an even
+#   chance), plus standard normal noise on
+#   *every* element. No key may be used twice, in one call or over many.
+#
+# <details><summary>Hint 1: a nudge</summary>
+#
+# Is a list that is born and dies inside the function a side effect? And how many keys do you need in one call: count
+# the draws, and do not forget the next call.
+# </details>
+#
+# <details><summary>Hint 2: an instrument</summary>
+#
+# `leak_alarm(orbit, x)` tells what stays behind, if this is the *first* call of its type. `key_alarm(play)`, where `play`
+# calls `noisy` two or three times in a row, tells whether a key is used twice.
+# </details>
+#
+# <details><summary>Hint 3: a skeleton</summary>
+#
+# ```python
+# def orbit(x):
+#     visited = []                       # local: it leaves through the return
+#     ...
+#     return x, jnp.stack(visited)
+#
+# def noisy(key, x):
+#     key, for_mask, for_noise = jax.random.split(key, 3)
+#     ...
+# ```
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "exorcism-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+number_of_calls = 0
+all_visited = []
+
+
+def haunted_tick(x):
+    global number_of_calls
+    number_of_calls += 1
+    return x / number_of_calls
+
+
+def haunted_orbit(x):
+    for _ in range(6):
+        x = 3.7 * x * (1 - x)
+        all_visited.append(x)
+    return x
+
+
+def haunted_noisy(x):
+    keep = np.random.random(x.shape) < 0.5
+    return np.where(keep, x, 0.0) + np.random.standard_normal(x.shape)
+
+
+# %% [markdown]
+# Two of JAX's alarms, made readable. The checks listen to them; so can you.
+
+
+# %% nbgrader={"grade": false, "grade_id": "alarms-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+def leak_alarm(fn, *args):
+    """What jax.checking_leaks says of this call: "silent", or who keeps a tracer. It hears fresh traces."""
+    try:
+        with jax.checking_leaks():
+            fn(*args)
+    except Exception as error:  # JAX raises a plain Exception for a leak
+        if "Leaked trace" not in str(error):
+            raise
+        holders = {line.split()[-1] for line in str(error).splitlines() if "referred to by __main__." in line}
+        return f"leaked trace: a tracer is kept by {', '.join(sorted(holders)) or 'somebody outside'}"
+    return "silent"
+
+
+def key_alarm(fn, *args):
+    """What jax.debug_key_reuse says of this call: "silent", or "KeyReuseError: ..."."""
+    try:
+        with jax.debug_key_reuse(True):
+            fn(*args)
+    except jax.errors.KeyReuseError as error:
+        return f"KeyReuseError: {str(error).splitlines()[0]}"
+    return "silent"
+
+
+# %% nbgrader={"grade": false, "grade_id": "exorcism", "locked": false, "schema_version": 3, "solution": true, "task": false}
+@jax.jit
+def tick(calls, x):
+    """(calls + 1, x / (calls + 1)). calls: int32[]; x: float32 array."""
+    ### BEGIN SOLUTION
+    calls = calls + 1
+    return calls, x / calls
+    ### END SOLUTION
+
+
+@jax.jit
+def orbit(x):
+    """(end point, the six points visited). x: float32[...]; visited: float32[6, ...]."""
+    ### BEGIN SOLUTION
+    # Python's list is fine as long as nobody outside can see it.
+    visited = []
+    for _ in range(6):
+        x = 3.7 * x * (1 - x)
+        visited.append(x)
+    return x, jnp.stack(visited)
+    ### END SOLUTION
+
+
+@jax.jit
+def noisy(key, x):
+    """(next key, x kept or zeroed with an even chance, plus standard normal noise). x: float32 array."""
+    ### BEGIN SOLUTION
+    # Three uses, three keys: the next call, the mask, the noise.
+    key, for_mask, for_noise = jax.random.split(key, 3)
+    keep = jax.random.bernoulli(for_mask, 0.5, x.shape)
+    return key, jnp.where(keep, x, 0.0) + jax.random.normal(for_noise, x.shape)
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "exorcism-tick", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. The counter counts calls, not traces."""
+
+
+def assert_ticks(start, xs):
+    why = "A count that Python keeps moves once a trace. Let it come in as an argument, go out as a result."
+    with assert_max_traces(tick, 1):
+        calls, seen = jnp.int32(start), []
+        for x in xs:
+            calls, y = tick(calls, jnp.float32(x))
+            seen.append(float(y))
+        said = {"the count": int(calls), "results": seen}
+        right = {"the count": start + len(xs), "results": [x / (start + i) for i, x in enumerate(xs, 1)]}
+        assert_equal(said, right, name="tick", hints=dict.fromkeys(said, why))
+
+
+assert_ticks(0, [12.0, 12.0, 12.0, 12.0])
+### BEGIN HIDDEN TESTS
+assert_ticks(5, [10.0, -4.0, 3.0])
+### END HIDDEN TESTS
+
+# %% nbgrader={"grade": true, "grade_id": "exorcism-orbit", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. The points visited come out, and no tracer stays behind."""
+
+
+def spec_orbit(x):
+    visited = []
+    for _ in range(6):
+        x = np.float32(3.7) * x * (1 - x)
+        visited.append(x)
+    return x, np.stack(visited)
+
+
+orbit_x = np.array([0.1, 0.4], np.float32)
+with assert_max_traces(orbit, 1):
+    for shift in (0.0, 0.05):
+        shifted = orbit_x + np.float32(shift)
+        assert_allclose(orbit(shifted), spec_orbit(shifted), rtol=1e-3, name="orbit(x)")
+assert_equal(
+    {"JAX's leak alarm": leak_alarm(orbit, jnp.ones(5) / 3)},  # a new shape: it hears fresh traces only
+    {"JAX's leak alarm": "silent"},
+    name="orbit",
+    hints={"JAX's leak alarm": "Collect the points in a list that is born and dies inside the function."},
+)
+### BEGIN HIDDEN TESTS
+orbit_x = np.array([[0.2], [0.9], [0.33]], np.float32)
+assert_allclose(orbit(orbit_x), spec_orbit(orbit_x), rtol=1e-3)
+assert_allclose(orbit(orbit_x / 2), spec_orbit(orbit_x / 2), rtol=1e-3)
+### END HIDDEN TESTS
+
+# %% nbgrader={"grade": true, "grade_id": "exorcism-noisy", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. Fresh noise in every call, the same noise for the same key, and no key is used twice."""
+
+
+def assert_good_noise(seed):
+    x = jnp.full(2000, 1000.0)  # so that one look tells kept (about 1000) from zeroed (about 0)
+    key, first = noisy(jax.random.key(seed), x)
+    _, second = noisy(key, x)
+    _, again = noisy(jax.random.key(seed), x)
+    from_next = np.asarray(jax.random.normal(key, x.shape))
+    first, second, again = np.asarray(first), np.asarray(second), np.asarray(again)
+    keep = first > 500
+    noise, noise2 = first - 1000 * keep, second - 1000 * (second > 500)
+    said = {
+        "the same key repeats the draw": bool((first == again).all()),
+        "the next key draws anew": abs(np.corrcoef(noise, noise2)[0, 1]) < 0.1,
+        "the next key has not drawn yet": abs(np.corrcoef(noise, from_next)[0, 1]) < 0.1,
+        "about half is kept": 0.4 < keep.mean() < 0.6,
+        "the noise is standard normal": abs(noise.mean()) < 0.15 and 0.85 < noise.std() < 1.15,
+        "the mask says nothing about the noise": abs(noise[keep].mean() - noise[~keep].mean()) < 0.25,
+    }
+    hints = {
+        "the same key repeats the draw": "The noise depends on the key alone, not on a hidden state.",
+        "the next key draws anew": "Two calls gave the same noise: return a new key, use the one you got.",
+        "the next key has not drawn yet": "The key that goes out is the one that drew this call's noise.",
+        "about half is kept": "Each element has an even chance, by itself.",
+        "the noise is standard normal": "Mean 0 and deviation 1, on every element, the zeroed ones too.",
+        "the mask says nothing about the noise": "Mask and noise came from one key: they share their bits.",
+    }
+    said = {name: bool(holds) for name, holds in said.items()}
+    assert_equal(said, dict.fromkeys(said, True), name="noisy", hints=hints)
+
+
+with assert_max_traces(noisy, 1):
+    assert_good_noise(0)
+
+
+def three_calls(seed):
+    key = jax.random.key(seed)
+    for _ in range(3):
+        key, _ = noisy(key, jnp.ones(2000))
+
+
+assert_equal(
+    {"JAX's key alarm": key_alarm(three_calls, 1)},
+    {"JAX's key alarm": "silent"},
+    name="noisy",
+    hints={"JAX's key alarm": "A key that was split is used up: draw from its children only."},
+)
+### BEGIN HIDDEN TESTS
+assert_good_noise(42)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 4 · leak-hunt (3 points)
+#
+# A tracer leaks when something outside still holds it after the trace. Eight suspects, each called once under `jit`
+# with `x = jnp.ones(3)`. `outside` is a global list, `machine` a global object:
+#
+# | name | what the function does before it returns `x * 2` |
+# |---|---|
+# | `"value"` | `outside.append(x)` |
+# | `"shape"` | `outside.append(x.shape)` |
+# | `"constant"` | `outside.append(jnp.arange(3.0))` |
+# | `"NumPy constant"` | `outside.append(np.arange(3.0))` |
+# | `"local list"` | `inside = []; inside.append(x)` |
+# | `"attribute"` | `machine.mean = x.mean()`, read again in the next line |
+# | `"closure"` | `outside.append(lambda: x)` |
+# | `"callback"` | `jax.debug.callback(outside.append, x)` |
+#
+# `who_leaks()` returns a dict from these names to `True` (leaks) or `False`.
+#
+# Then the repair. `mixer(n)` is a table of fixed random numbers, made once for each `n` and kept. It has a nasty
+# habit: it works, unless its first call comes from a jitted function. Write its body so that it can be called first
+# from anywhere. It must stay a JAX array, with the same numbers as in the specification.
+#
+# <details><summary>Hint 1: a nudge</summary>
+#
+# What does a <code>jnp</code> operation give during a trace, even if its operands are plain numbers? And what does a
+# callback receive?
+# </details>
+#
+# <details><summary>Hint 2: an instrument</summary>
+#
+# `leak_alarm` from task 3, on a jitted function that was not called before. In the repair: print `type(mixer(4))` after
+# a jitted function was the first to ask.
+# </details>
+#
+# <details><summary>Hint 3: a skeleton</summary>
+#
+# Section 5 of the lesson ends with a context manager that says: compute this now, not on the tape.
+#
+# ```python
+# with jax.ensure_compile_time_eval():
+#     ...
+# ```
+# </details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "leak-hunt-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+@functools.cache
+def leaky_mixer(n):
+    """float32[n, n]. Never the same after a jitted function was the first to call it."""
+    return jax.random.normal(jax.random.key(n), (n, n))
+
+
+# %% nbgrader={"grade": false, "grade_id": "leak-hunt", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def who_leaks():
+    """Which of the eight suspects leak: a dict from the name to True or False."""
+    ### BEGIN SOLUTION
+    # Under a trace every jnp result is a tracer, constants too. Shapes and NumPy arrays are not, and a
+    # callback gets values.
+    return {
+        "value": True,
+        "shape": False,
+        "constant": True,
+        "NumPy constant": False,
+        "local list": False,
+        "attribute": True,
+        "closure": True,
+        "callback": False,
+    }
+    ### END SOLUTION
+
+
+@functools.cache
+def mixer(n):
+    """float32[n, n], standard normal, from jax.random.key(n). May be called first from anywhere."""
+    ### BEGIN SOLUTION
+    # Nothing here depends on a traced value, so compute it now instead of writing it onto the tape.
+    with jax.ensure_compile_time_eval():
+        return jax.random.normal(jax.random.key(n), (n, n))
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "leak-hunt-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. Who keeps a tracer beyond its trace?"""
+
+
+def interrogate():
+    outside = []
+
+    class machine:
+        mean = None
+
+    def attribute(x):
+        machine.mean = x.mean()
+        return x - machine.mean
+
+    suspects = {
+        "value": lambda x: outside.append(x),
+        "shape": lambda x: outside.append(x.shape),
+        "constant": lambda x: outside.append(jnp.arange(3.0)),
+        "NumPy constant": lambda x: outside.append(np.arange(3.0)),
+        "local list": lambda x: [].append(x),
+        "attribute": attribute,
+        "closure": lambda x: outside.append(lambda: x),
+        "callback": lambda x: jax.debug.callback(outside.append, x),
+    }
+    found = {}
+    for name, suspect in suspects.items():
+        jax.jit(lambda x, suspect=suspect: (suspect(x), x * 2)[1])(jnp.ones(3)).block_until_ready()
+        jax.effects_barrier()
+        left = [machine.mean] + [item() if callable(item) else item for item in outside]
+        found[name] = any(isinstance(item, jax.core.Tracer) for item in left)
+        machine.mean = None
+        outside.clear()
+    return found
+
+
+leak_hints = {
+    "value": "The list outlives the trace, and it holds x.",
+    "shape": "A shape is a tuple of Python integers, during a trace too.",
+    "constant": "Under a trace the result of every jnp operation is a tracer, whatever the operands are.",
+    "NumPy constant": "NumPy knows nothing of the trace: what it makes is a real array.",
+    "local list": "Who can reach that list when the function is over?",
+    "attribute": "It works in this call. But the object is still there when the trace is over.",
+    "closure": "A function holds the variables that it uses.",
+    "callback": "At run time, when the callback happens, there are no tracers: what does it receive?",
+}
+assert_prediction(who_leaks(), interrogate(), hints=leak_hints)
+
+# %% nbgrader={"grade": true, "grade_id": "leak-hunt-repair", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. The table is made once, can be asked for first under jit, and never leaks."""
+
+
+def assert_repaired(n, alarm):
+    if hasattr(mixer, "cache_clear"):
+        mixer.cache_clear()
+    expected = np.asarray(jax.random.normal(jax.random.key(n), (n, n)))
+
+    @jax.jit
+    def mixed(x):
+        return mixer(x.shape[0]) @ x
+
+    if alarm:
+        assert_equal(
+            {"JAX's leak alarm": leak_alarm(mixed, jnp.ones(n))},
+            {"JAX's leak alarm": "silent"},
+            name="mixer",
+            hints={"JAX's leak alarm": "The table went onto the tape, and the cache kept a tracer for ever."},
+        )
+    result = mixed(jnp.ones(n))
+    assert_allclose(result, expected @ np.ones(n, np.float32), rtol=1e-4, name="mixer(n) @ x, under jit")
+    assert_allclose(mixer(n), expected, name="mixer(n) afterwards")
+    assert_equal(
+        {"made once and kept": mixer(n) is mixer(n), "a JAX array": isinstance(mixer(n), jax.Array)},
+        {"made once and kept": True, "a JAX array": True},
+        name="mixer",
+        hints={
+            "made once and kept": "Leave the functools.cache above the function.",
+            "a JAX array": "What is kept should be an array of JAX, not of NumPy.",
+        },
+    )
+
+
+assert_repaired(4, alarm=True)
+### BEGIN HIDDEN TESTS
+assert_repaired(6, alarm=False)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 5 · is-pure (4 points)
+#
+# Years ago somebody asked JAX's authors for a way to detect impure functions: *trace twice, and compare*. Build it.
+# `is_pure(fn, *args)` returns `False` if one of these holds, else `True`:
+#
+# 1. two traces of `fn(*args)`, each from scratch, are **not the same program**, constants included;
+# 2. the program carries **run-time effects** (`debug.print`, `io_callback`, ...);
+# 3. a **tracer leaks** out of the trace.
+#
+# `fn` may be plain or jitted, called before or not. Its arguments are arrays or numbers.
+#
+# It is a good detector, not a perfect one. **`sneaky()`** proves it: it returns a new function `f(x)` that your
+# detector believes to be pure, and that gives at least two different results in twenty plain calls `f(1.0)`.
+#
+# <details><summary>Hint 1: a nudge</summary>
+#
+# Trace twice with `make_jaxpr` and everything looks pure. Why? (Section 2 of the lesson.) And if `fn` adds an array
+# of NumPy's random numbers, two different programs print alike. Where are the numbers?
+# </details>
+#
+# <details><summary>Hint 2: an instrument</summary>
+#
+# `jax.clear_caches()` makes the next trace start from scratch. `traced = jax.jit(fn).trace(*args)` gives
+# `traced.jaxpr.effects` (empty or not), and `traced.lower().as_text()`, the StableHLO, in which all constants are
+# written out. A leak under `jax.checking_leaks()` is a plain `Exception` whose text says `Leaked trace`.
+# </details>
+#
+# <details><summary>Hint 3: a skeleton</summary>
+#
+# ```python
+# programs = []
+# for _ in range(2):
+#     jax.clear_caches()
+#     try:
+#         with jax.checking_leaks():
+#             traced = ...
+#     except Exception:
+#         return False
+#     if ...effects:
+#         return False
+#     programs.append(...)
+# return ...
+# ```
+#
+# `sneaky`: your detector looks twice. What if the ghost waits?
+# </details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "is-pure", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def is_pure(fn, *args):
+    """Whether two fresh traces agree, without run-time effects and without a leak. Returns a bool."""
+    ### BEGIN SOLUTION
+    # A cached trace would agree with itself, so everything is forgotten first. StableHLO shows constants.
+    programs = []
+    for _ in range(2):
+        jax.clear_caches()
+        try:
+            with jax.checking_leaks():
+                traced = jax.jit(fn).trace(*args)
+        except Exception as error:
+            if "Leaked trace" in str(error):
+                return False
+            raise  # an error of fn itself is no verdict
+        if traced.jaxpr.effects:
+            return False
+        programs.append(traced.lower().as_text())
+    return programs[0] == programs[1]
+    ### END SOLUTION
+
+
+def sneaky():
+    """A new function f(x) that is_pure believes, with more than one result in twenty plain calls f(1.0)."""
+    ### BEGIN SOLUTION
+    # Two looks see two calls. This ghost waits for the sixth.
+    calls = 0
+
+    def f(x):
+        nonlocal calls
+        calls += 1
+        return x if calls < 6 else x + 1
+
+    return f
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "is-pure-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+"""3 points. Impure functions are caught, pure ones are left in peace."""
+
+
+def line_up(seed):
+    rng, count, kept = np.random.default_rng(seed), 0, []
+    table = rng.random(3).astype(np.float32)
+
+    def counter(x):
+        nonlocal count
+        count += 1
+        return x * count
+
+    def local_list(x):
+        points = []
+        for _ in range(3):
+            x = jnp.sin(x)
+            points.append(x)
+        return jnp.stack(points)
+
+    def looks(x):
+        jax.debug.print("x is {x}", x=x)
+        return x + seed
+
+    def polynomial(x):
+        return 2 * x * x + seed
+
+    def adds_random_array(x):
+        return x + rng.random(3).astype(np.float32)
+
+    def leaks(x):
+        kept.append(x * 2)
+        return x
+
+    def adds_table(x):
+        return x + table
+
+    jitted_counter = jax.jit(counter)
+    jitted_counter(1.0)
+    return {
+        "a polynomial": (polynomial, True, "It is pure: the two programs are the same."),
+        "a counter": (counter, False, "Two traces differ. Did the second really run, or find the first?"),
+        "a jitted counter": (jitted_counter, False, "Traced before: what is found agrees with itself."),
+        "random array": (
+            adds_random_array,
+            False,
+            "The two programs print alike, but their captured arrays differ.",
+        ),
+        "debug.print": (looks, False, "The program is the same twice, and it has an effect when it runs."),
+        "leak": (leaks, False, "The same program, and a tracer stays behind."),
+        "a local list": (local_list, True, "It appends to a list of its own, which nobody sees."),
+        "a constant table": (adds_table, True, "It captures an array, but the same one each time."),
+    }
+
+
+def assert_judges(cases):
+    said = {}
+    for name, (fn, _, _) in cases.items():
+        said[name] = is_pure(fn, jnp.float32(0.5))
+    right = {name: pure for name, (_, pure, _) in cases.items()}
+    assert_equal(said, right, name="is_pure", hints={name: hint for name, (_, _, hint) in cases.items()})
+
+
+assert_judges(line_up(1))
+### BEGIN HIDDEN TESTS
+hidden_rng, hidden_machine = np.random.default_rng(3), {}
+
+
+def adds_random_number(x):
+    return x + hidden_rng.random()
+
+
+def adds_clock(x):
+    return x + time.perf_counter()
+
+
+@jax.jit
+def jitted_random_array(x):
+    return x + hidden_rng.random(2).astype(np.float32)
+
+
+def prints_in_scan(x):
+    def body(c, _):
+        jax.debug.print("{c}", c=c)
+        return c * 2, None
+
+    return jax.lax.scan(body, x, None, 3)[0]
+
+
+def keeps_last(x):
+    hidden_machine["last"] = jnp.cos(x)
+    return x + 1
+
+
+def fixed_key(x):
+    return x + jax.random.normal(jax.random.key(4))
+
+
+assert_judges(
+    {
+        "a random number": (adds_random_number, False, "Two traces draw two numbers."),
+        "the clock": (adds_clock, False, "Two traces read two times."),
+        "a jitted random array": (jitted_random_array, False, "The arrays differ, one level further in."),
+        "a print in a scan": (prints_in_scan, False, "The effect is inside the scan's body."),
+        "an entry of a dict": (keeps_last, False, "A tracer stays behind in a dict."),
+        "a key": (fixed_key, True, "A fixed key gives fixed numbers."),
+        "gelu": (jax.jit(jax.nn.gelu), True, "A jitted function is as pure as what it jits."),
+    }
+)
+### END HIDDEN TESTS
+
+# %% nbgrader={"grade": true, "grade_id": "is-pure-sneaky", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. A ghost that every detector of this kind believes in."""
+
+
+def looks_pure(fn, x):
+    programs = []
+    for _ in range(2):
+        jax.clear_caches()
+        with jax.checking_leaks():
+            traced = jax.jit(fn).trace(x)
+        programs.append((traced.lower().as_text(), bool(traced.jaxpr.effects)))
+    return programs[0] == programs[1] and not programs[0][1]
+
+
+sneaky_hints = {
+    "your is_pure is fooled": "Your own detector sees through it.",
+    "a plain trace-twice detector is fooled": "Two fresh traces already differ, or it has effects.",
+    "it changes its mind": "Twenty plain calls f(1.0) gave one result, so there is nothing to find.",
+}
+sneaky_f, sneaky_results = sneaky(), set()
+for _ in range(20):
+    sneaky_results.add(float(sneaky_f(1.0)))
+sneaky_said = {
+    "your is_pure is fooled": is_pure(sneaky(), 1.0),
+    "a plain trace-twice detector is fooled": looks_pure(sneaky(), 1.0),
+    "it changes its mind": len(sneaky_results) > 1,
+}
+assert_equal(sneaky_said, dict.fromkeys(sneaky_said, True), name="sneaky", hints=sneaky_hints)
+
+# %% [markdown]
+# ## 6 · be-the-jit (3 points)
+#
+# You know enough to rebuild `jit`'s memory, without JAX, from one kind of dictionary. The stage:
+#
+# ```python
+# g, runs = 0.0, 0
+#
+# def f(x):
+#     global runs
+#     runs += 1
+#     return x + g
+#
+# jf = jax.jit(f)
+# ```
+#
+# and a script, a list of tuples that are played in order:
+#
+# | action | what is done |
+# |---|---|
+# | `("set", v)` | `g = v` |
+# | `("call", dtype, shape)` | `jf(jnp.ones(shape, dtype))`; the answer is the first element of the result |
+# | `("look", dtype, shape)` | `jax.make_jaxpr(jf)(jnp.ones(shape, dtype))`; no answer |
+# | `("rejit",)` | `jf = jax.jit(f)` |
+# | `("wrap",)` | `jf = jax.jit(lambda x: f(x))` |
+# | `("clear",)` | `jf.clear_cache()` |
+#
+# `ghost(script)` returns `(answers, runs)`: the answers of all calls as a list of floats, and how often the body of
+# `f` ran. The checks play each script on the real `jax.jit`, and on your ghost with `jit` switched off.
+#
+# <details><summary>Hint 1: a nudge</summary>
+#
+# What is a tape here? A type, and the `g` that was true when it was written. That is one dictionary. How many
+# dictionaries are there, and which one does `jf` look into?
+# </details>
+#
+# <details><summary>Hint 2: an instrument</summary>
+#
+# The visible scripts have names: each isolates one rule. The trickiest is the way back: `wrap`, then `rejit`. The
+# tapes of `f` were never thrown away.
+# </details>
+#
+# <details><summary>Hint 3: a skeleton</summary>
+#
+# ```python
+# g, runs, answers = 0.0, 0, []
+# tapes_of_f = {}              # (dtype, shape) -> the g on the tape
+# tapes = tapes_of_f           # those of the function inside jf
+# for action, *details in script:
+#     if action in ("call", "look"):
+#         kind = tuple(details)
+#         if kind not in tapes:
+#             ...
+#     elif action == "wrap":
+#         tapes = ...
+#     ...
+# ```
+# </details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "be-the-jit-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+def play(script):
+    """The script on the real jax.jit: [answers, runs]."""
+    g, runs, answers = 0.0, 0, []
+
+    def f(x):
+        nonlocal runs
+        runs += 1
+        return x + g
+
+    jf = jax.jit(f)
+    for action, *details in script:
+        if action == "set":
+            (g,) = details
+        elif action == "call":
+            dtype, shape = details
+            answers.append(float(np.ravel(jf(np.ones(shape, dtype)))[0]))
+        elif action == "look":
+            dtype, shape = details
+            jax.make_jaxpr(jf)(np.ones(shape, dtype))
+        elif action == "rejit":
+            jf = jax.jit(f)
+        elif action == "wrap":
+            jf = jax.jit(lambda x: f(x))
+        elif action == "clear":
+            jf.clear_cache()
+    return [answers, runs]
+
+
+def write_script(seed, length=14):
+    """A random script."""
+    dice = random.Random(seed)
+    script = []
+    for _ in range(length):
+        action = dice.choice(["set", "set", "call", "call", "call", "call", "look", "rejit", "wrap", "clear"])
+        if action == "set":
+            script.append((action, float(dice.randint(1, 9))))
+        elif action in ("call", "look"):
+            script.append((action, dice.choice(["float32", "int32"]), dice.choice([(), (3,)])))
+        else:
+            script.append((action,))
+    return script
+
+
+def without_jit(player, script):
+    """What a player makes of a script while jit is switched off: it has to remember by itself."""
+    with jax.disable_jit():
+        return list(player(script))
+
+
+# %% nbgrader={"grade": false, "grade_id": "be-the-jit", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def ghost(script):
+    """Play the script without JAX: (answers of all calls, runs of the body of f)."""
+    ### BEGIN SOLUTION
+    # One dictionary for each function object; jf is only a pointer to one of them.
+    g, runs, answers = 0.0, 0, []
+    tapes_of_f = {}
+    tapes = tapes_of_f
+    for action, *details in script:
+        if action == "set":
+            (g,) = details
+        elif action in ("call", "look"):
+            kind = tuple(details)
+            if kind not in tapes:
+                tapes[kind] = g
+                runs += 1
+            if action == "call":
+                answers.append(1.0 + tapes[kind])
+        elif action == "rejit":
+            tapes = tapes_of_f
+        elif action == "wrap":
+            tapes = {}
+        elif action == "clear":
+            tapes.clear()
+    return answers, runs
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "be-the-jit-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. One rule at a time."""
+one, three, whole = ("call", "float32", ()), ("call", "float32", (3,)), ("call", "int32", ())
+scripts = {
+    "the global is frozen": [("set", 1.0), one, ("set", 5.0), one, one],
+    "a new shape": [one, ("set", 5.0), three, ("set", 7.0), one, three],
+    "a new dtype": [one, ("set", 2.0), whole, one],
+    "looking": [("look", "float32", (3,)), ("set", 4.0), three, one],
+    "jit again": [one, ("set", 3.0), ("rejit",), one],
+    "a wrapper": [one, ("set", 3.0), ("wrap",), one, ("set", 4.0), one],
+    "and back": [one, ("set", 3.0), ("wrap",), one, ("set", 4.0), ("rejit",), one, three],
+    "clear": [one, three, ("set", 6.0), ("clear",), one, ("rejit",), three],
+    "clear a wrapper": [one, ("set", 6.0), ("wrap",), one, ("clear",), ("set", 7.0), one, ("rejit",), one],
+}
+rules = {
+    "the global is frozen": "A call of a type that was seen replays its tape, with the g of that time.",
+    "a new shape": "Each shape has a tape of its own, with the g of its own first time.",
+    "a new dtype": "Each dtype has a tape of its own.",
+    "looking": "make_jaxpr writes a tape as a call does, and later calls find it.",
+    "jit again": "The tapes belong to f. Another jit around the same f finds them.",
+    "a wrapper": "A new lambda is a new function: it starts without tapes.",
+    "and back": "While jf was a wrapper the tapes of f were kept. rejit comes back to them.",
+    "clear": "clear_cache throws away every tape of the function inside jf.",
+    "clear a wrapper": "clear_cache throws away the tapes of the wrapper only; those of f are still there.",
+}
+ghost_said, really = {}, {}
+for script_name, script in scripts.items():
+    ghost_said[script_name] = without_jit(ghost, script)
+    really[script_name] = play(script)
+assert_equal(ghost_said, really, name="ghost", hints=rules)
+
+# %% nbgrader={"grade": true, "grade_id": "be-the-jit-all", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. Long scripts: your dictionary against the real jax.jit."""
+for script_seed in (1, 2):
+    long_script = write_script(script_seed)
+    assert_equal(
+        {"the script": without_jit(ghost, long_script)},
+        {"the script": play(long_script)},
+        name="ghost",
+        hints={"the script": f"It reads {long_script}"},
+    )
+### BEGIN HIDDEN TESTS
+for script_seed in (31, 47, 59):
+    long_script = write_script(script_seed)
+    assert_equal(
+        {"the script": without_jit(ghost, long_script)},
+        {"the script": play(long_script)},
+        name="ghost",
+        hints={"the script": f"It reads {long_script}"},
+    )
+### END HIDDEN TESTS

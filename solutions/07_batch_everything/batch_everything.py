@@ -1,0 +1,915 @@
+# %% [markdown]
+# # Exercise 07 · Batch everything
+#
+# Six tasks, 20 points, and in them ten shape puzzles. The lesson is
+# [07 · Batch everything](../../lessons/07_batch_everything.ipynb).
+#
+# Shapes are written as in the lesson: `([n], [m]) -> [n,m]` takes two vectors and returns a matrix, `[]` is a single
+# number. Every puzzle has a specification in Python loops. Yours has none.
+#
+# Fill in each function whose body raises `NotImplementedError`, then run the checks below it. Three hints wait under
+# each task.
+
+# %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
+import functools
+from collections import Counter
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from autograder import assert_allclose, assert_prediction, assert_primitives, partial_credit, show_jaxpr, speedup
+
+# %% [markdown]
+# ## Task 1 · What comes out? (2 points)
+#
+# Ten programs. Say the shape of each result as a list: `[2, 3]`, or `[]` for a number. Decide first, run afterwards: the
+# check tells you which are wrong, never what is right.
+#
+# <details><summary>Hint 1</summary>
+# Three steps for each <code>vmap</code>: take the axis in <code>in_axes</code> away from each argument, say what the
+# function returns for what is left, put the axis back in at <code>out_axes</code> (0 if nothing is said).
+# </details>
+# <details><summary>Hint 2</summary>
+# Put <code>print(m.shape)</code> into a function and <code>vmap</code> it: you see what one call sees.
+# <code>jax.eval_shape(program)</code> tells the shape of a result without computing anything.
+# </details>
+# <details><summary>Hint 3</summary>
+# "turned": <code>box</code> is [2,3,4]. <code>in_axes=1</code> takes the 3 away, so one call sees [2,4] and returns
+# [4,2]. <code>out_axes=1</code> puts the 3 between them. For "twice", do the outer <code>vmap</code> first: its axis is
+# counted in [2,3,4], the axis of the inner one in what is left.
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "predict-shapes-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+box, three, four, five = jnp.zeros((2, 3, 4)), jnp.zeros(3), jnp.zeros(4), jnp.zeros(5)
+vmap = jax.vmap
+
+SHAPE_PROGRAMS = {
+    "front": lambda: vmap(jnp.sum)(box),
+    "back": lambda: vmap(jnp.sum, in_axes=-1)(box),
+    "moved": lambda: vmap(lambda m: m, in_axes=1)(box),
+    "turned": lambda: vmap(jnp.transpose, in_axes=1, out_axes=1)(box),
+    "shared": lambda: vmap(jnp.dot, in_axes=(0, None))(box, four),
+    "table": lambda: vmap(vmap(jnp.multiply, in_axes=(None, 0)), in_axes=(0, None))(four, five),
+    "other table": lambda: vmap(vmap(jnp.multiply, in_axes=(0, None)), in_axes=(None, 0))(four, five),
+    "refused by NumPy": lambda: vmap(jnp.add)(box[0], three),
+    "does not look": lambda: vmap(lambda m: jnp.zeros(7))(box),
+    "twice": lambda: vmap(vmap(jnp.sum, in_axes=1), in_axes=1)(box),
+}
+
+# %% nbgrader={"grade": false, "grade_id": "predict-shapes", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def predict_shapes():
+    """Name of each of SHAPE_PROGRAMS -> shape of its result, as a list."""
+    ### BEGIN SOLUTION
+    # Take the mapped axis away, apply the function, put the axis in at out_axes.
+    return {
+        "front": [2],
+        "back": [4],
+        "moved": [3, 2, 4],
+        "turned": [4, 3, 2],
+        "shared": [2, 3],
+        "table": [4, 5],
+        "other table": [5, 4],
+        "refused by NumPy": [3, 4],
+        "does not look": [2, 7],
+        "twice": [3, 4],
+    }
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "predict-shapes-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. All ten shapes."""
+assert_prediction(
+    predict_shapes(),
+    {name: list(jax.eval_shape(program).shape) for name, program in SHAPE_PROGRAMS.items()},
+    hints={
+        "front": "Axis 0 is the batch; what one call sees is summed to a number.",
+        "back": "-1 is the last axis. It is the one that stays, not the one that is summed.",
+        "moved": "The axis is taken from place 1 and put in at place 0, the default of out_axes.",
+        "turned": "One call sees two axes and turns those two. Then the mapped axis goes in at place 1.",
+        "shared": "One call sees a matrix and the whole of four.",
+        "table": "The outer vmap makes the first axis: which argument does it map?",
+        "other table": "The outer vmap makes the first axis: which argument does it map?",
+        "refused by NumPy": "One call sees a row and one number.",
+        "does not look": "The result of each call is stacked, even when all calls return the same.",
+        "twice": "The outer vmap counts its axis in box, the inner one in what is left of it. The sum takes the rest.",
+    },
+)
+
+# %% [markdown]
+# ## Task 2 · Lift it: puzzles 1 to 5 (5 points)
+#
+# A *brick* is a function for one of everything. It is strict: hand it a whole array where it takes a number, and it
+# refuses, so that broadcasting by hand gets you nowhere. Lift the bricks with `vmap`.
+#
+# **Rules**: call the brick (do not copy it), no Python loop, no `lax` loop. The check reads the tape: the brick stands on
+# it once.
+#
+#     1 columns   rescale: [n] -> [n]         2 table   pull: ([], []) -> []
+#
+#       [n,m] -> [n,m], each column               ([n], [m]) -> [n,m], all pairs
+#       by itself
+#           │ │ │      │ │ │                           y y y y
+#           ▼ ▼ ▼  ->  ▼ ▼ ▼                         x ■ ■ ■ ■
+#                                                    x ■ ■ ■ ■
+#
+#     3 blocks    pull again: ([n,b], [b,m]) -> [n,m,b]
+#
+#       b tables side by side: x's column k with y's row k, and the table number comes last
+#
+# <details><summary>Hint 1</summary>
+# One <code>vmap</code> for each axis of the result that the brick does not know. How many is that for each puzzle?
+# </details>
+# <details><summary>Hint 2</summary>
+# Build from the inside and print a shape after each layer: <code>jax.eval_shape(jax.vmap(pull, (None, 0)),
+# jnp.zeros(()), y)</code>.
+# </details>
+# <details><summary>Hint 3</summary>
+# 1: the axis goes in at 1 and has to come out at 1. 2: the inner <code>vmap</code> walks along y and keeps x
+# (<code>(None, 0)</code>), the outer one walks along x. 3: <code>table</code> is a brick too; the third
+# <code>vmap</code> takes axis 1 of x, axis 0 of y, and puts its own at 2.
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "lift-pairs-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+def takes(*axes):
+    """Make a brick: a function that refuses arguments with any other number of axes."""
+
+    def strict(fn):
+        @functools.wraps(fn)
+        def brick(*args):
+            if jax.tree.map(jnp.ndim, args) != axes:
+                got = " and ".join(str(jax.tree.map(lambda leaf: list(jnp.shape(leaf)), arg)) for arg in args)
+                message = f"{fn.__name__} takes one of everything, {fn.__doc__}, and got {got}."
+                raise TypeError(f"{message} Let vmap hand them over one by one.")
+            return fn(*args)
+
+        return brick
+
+    return strict
+
+
+@takes(1)
+@jax.jit
+def rescale(v):
+    """[n] -> [n]"""
+    return (v - jnp.min(v)) / (jnp.max(v) - jnp.min(v))
+
+
+@takes(0, 0)
+@jax.jit
+def pull(a, b):
+    """([], []) -> []"""
+    return a * jnp.exp(-b)
+
+
+def columns_spec(x):
+    out = np.zeros(x.shape, np.float32)
+    for j in range(x.shape[1]):
+        out[:, j] = rescale(x[:, j])
+    return out
+
+
+def table_spec(x, y):
+    out = np.zeros((len(x), len(y)), np.float32)
+    for i in range(len(x)):
+        for j in range(len(y)):
+            out[i, j] = pull(x[i], y[j])
+    return out
+
+
+def blocks_spec(x, y):
+    out = np.zeros((x.shape[0], y.shape[1], x.shape[1]), np.float32)
+    for k in range(x.shape[1]):
+        out[:, :, k] = table_spec(x[:, k], y[k])
+    return out
+
+
+LOOPS = {"scan", "while"}
+
+
+def draws(seed, *shapes):
+    """Random float32 arrays of these shapes."""
+    rng = np.random.default_rng(seed)
+    return [jnp.asarray(rng.normal(size=shape), jnp.float32) for shape in shapes]
+
+# %% nbgrader={"grade": false, "grade_id": "lift-pairs", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def columns(x):
+    """[n,m] -> [n,m]: rescale, applied to each column."""
+    ### BEGIN SOLUTION
+    return jax.vmap(rescale, in_axes=1, out_axes=1)(x)
+    ### END SOLUTION
+
+
+def table(x, y):
+    """([n], [m]) -> [n,m]: pull, of each x with each y."""
+    ### BEGIN SOLUTION
+    # The outer vmap makes the first axis, so it is the one that walks along x.
+    return jax.vmap(jax.vmap(pull, in_axes=(None, 0)), in_axes=(0, None))(x, y)
+    ### END SOLUTION
+
+
+def blocks(x, y):
+    """([n,b], [b,m]) -> [n,m,b]: a table for each k, of x[:, k] with y[k]."""
+    ### BEGIN SOLUTION
+    return jax.vmap(table, in_axes=(1, 0), out_axes=2)(x, y)
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "lift-pairs-columns", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. Puzzle 1: each column by itself."""
+(x,) = draws(1, (4, 3))
+assert_allclose(columns(x), columns_spec(x), name="columns(x)")
+assert_primitives(columns, x, counts={"reduce_max": 1}, excludes=LOOPS)
+### BEGIN HIDDEN TESTS
+(x,) = draws(2, (5, 5))
+assert_allclose(columns(x), columns_spec(x), name="columns of a square x")
+### END HIDDEN TESTS
+
+# %% nbgrader={"grade": true, "grade_id": "lift-pairs-table", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. Puzzle 2: every x with every y."""
+x, y = draws(3, (2,), (4,))
+assert_allclose(table(x, y), table_spec(x, y), name="table(x, y)")
+assert_primitives(table, x, y, counts={"exp": 1}, excludes=LOOPS)
+### BEGIN HIDDEN TESTS
+x, y = draws(4, (3,), (3,))
+assert_allclose(table(x, y), table_spec(x, y), name="table of equally long x and y")
+### END HIDDEN TESTS
+
+# %% nbgrader={"grade": true, "grade_id": "lift-pairs-blocks", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. Puzzle 3: a table for each k, stacked at the end."""
+x, y = draws(5, (3, 2), (2, 4))
+assert_allclose(blocks(x, y), blocks_spec(x, y), name="blocks(x, y)")
+assert_primitives(blocks, x, y, counts={"exp": 1}, excludes=LOOPS)
+### BEGIN HIDDEN TESTS
+x, y = draws(6, (3, 3), (3, 3))
+assert_allclose(blocks(x, y), blocks_spec(x, y), name="blocks of two squares")
+### END HIDDEN TESTS
+
+# %% [markdown]
+# Two more, where the arguments do not all behave alike.
+#
+#     4 frames    blend: ([], [], []) -> []      ([n], [n], [m]) -> [m,n]
+#
+#       two curves a and b of n points walk together; there are m moments t:
+#
+#              a0 a1 a2 a3
+#              b0 b1 b2 b3
+#         t0 [ ■  ■  ■  ■ ]   one frame of the film for each moment
+#         t1 [ ■  ■  ■  ■ ]
+#
+#     5 ensemble  respond: ({"w": [d], "b": [], "scale": []}, [d]) -> []
+#
+#       members {"w": [d,m], "b": [m], "scale": []}, points [n,d] -> [m,n]
+#
+#       m members, who share one scale (and whose weights lie side by side, as columns); every member answers to every
+#       point
+#
+# <details><summary>Hint 1</summary>
+# Walking together is one <code>vmap</code> with two axes in <code>in_axes</code>. Crossing is two <code>vmap</code>s.
+# </details>
+# <details><summary>Hint 2</summary>
+# For the tree: <code>jax.tree.map(jnp.shape, members)</code>. For each leaf, which axis counts the members? The answer is
+# a tree of the same form, and it goes into <code>in_axes</code>.
+# </details>
+# <details><summary>Hint 3</summary>
+# 4: the inner <code>vmap</code> has <code>in_axes=(0, 0, None)</code>. 5: one of the two has
+# <code>in_axes=({"w": ..., "b": ..., "scale": ...}, None)</code> and the other <code>(None, 0)</code>. Which is the outer
+# one?
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "lift-trees-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+@takes(0, 0, 0)
+@jax.jit
+def blend(a, b, t):
+    """([], [], []) -> []"""
+    return a + (b - a) * jnp.sin(t)
+
+
+@takes({"w": 1, "b": 0, "scale": 0}, 1)
+@jax.jit
+def respond(member, point):
+    """({w: [d], b: [], scale: []}, [d]) -> []"""
+    return member["scale"] * jnp.tanh(jnp.dot(member["w"], point) + member["b"])
+
+
+def frames_spec(a, b, t):
+    out = np.zeros((len(t), len(a)), np.float32)
+    for k in range(len(t)):
+        for i in range(len(a)):
+            out[k, i] = blend(a[i], b[i], t[k])
+    return out
+
+
+def ensemble_spec(members, points):
+    out = np.zeros((len(members["b"]), len(points)), np.float32)
+    for k in range(len(members["b"])):
+        one = {"w": members["w"][:, k], "b": members["b"][k], "scale": members["scale"]}
+        for i in range(len(points)):
+            out[k, i] = respond(one, points[i])
+    return out
+
+
+def draw_members(seed, d, m):
+    w, b, scale = draws(seed, (d, m), (m,), ())
+    return {"w": w, "b": b, "scale": scale}
+
+# %% nbgrader={"grade": false, "grade_id": "lift-trees", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def frames(a, b, t):
+    """([n], [n], [m]) -> [m,n]: blend, with a and b walking together, for each moment t."""
+    ### BEGIN SOLUTION
+    # a and b share an axis, so they share a vmap. The moments are the outer one.
+    return jax.vmap(jax.vmap(blend, in_axes=(0, 0, None)), in_axes=(None, None, 0))(a, b, t)
+    ### END SOLUTION
+
+
+def ensemble(members, points):
+    """({w: [d,m], b: [m], scale: []}, [n,d]) -> [m,n]: each member's response to each point."""
+    ### BEGIN SOLUTION
+    # in_axes is a tree like the argument: the axis that counts the members, None for what they share.
+    of_member = {"w": 1, "b": 0, "scale": None}
+    return jax.vmap(jax.vmap(respond, in_axes=(None, 0)), in_axes=(of_member, None))(members, points)
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "lift-trees-frames", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. Puzzle 4: together along the curves, crossed with the moments."""
+a, b, t = draws(7, (4,), (4,), (3,))
+assert_allclose(frames(a, b, t), frames_spec(a, b, t), name="frames(a, b, t)")
+assert_primitives(frames, a, b, t, counts={"sin": 1}, excludes=LOOPS)
+### BEGIN HIDDEN TESTS
+a, b, t = draws(8, (3,), (3,), (3,))
+assert_allclose(frames(a, b, t), frames_spec(a, b, t), name="frames of three points at three moments")
+### END HIDDEN TESTS
+
+# %% nbgrader={"grade": true, "grade_id": "lift-trees-ensemble", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. Puzzle 5: every member, every point, one tree."""
+members, (points,) = draw_members(9, 2, 3), draws(10, (4, 2))
+assert_allclose(ensemble(members, points), ensemble_spec(members, points), name="ensemble(members, points)")
+assert_primitives(ensemble, members, points, counts={"tanh": 1, "dot_general": 1}, excludes=LOOPS)
+### BEGIN HIDDEN TESTS
+members, (points,) = draw_members(11, 3, 3), draws(12, (3, 3))
+assert_allclose(ensemble(members, points), ensemble_spec(members, points), name="ensemble of fresh members")
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## Task 3 · One element: puzzles 6 to 9 (4 points)
+#
+# Now the lifting is given, and you write the brick: a function that computes **one element** of the result, from its
+# index. `fill` asks it for all of them at once.
+#
+# **Rules**: no loop, and nothing ready-made that does the puzzle for you: no cumulative sum, no sort, no scatter, no matrix
+# product. An index that comes from `vmap` is a tracer, so `x[:i]` has no length that JAX could know.
+#
+#     6 running_sum    [n] -> [n]        3 1 4 1  ->  3 4 8 9
+#
+#     7 life           [h,w] -> [h,w]    the game of life on a torus: row -1 is the last row, row h the first. A cell
+#                                        is alive in the next generation if 3 of its 8 neighbours are alive now, or
+#                                        if 2 are and it is alive itself
+#
+#     8 arranged       [n] -> [n]        3 1 4 1  ->  1 1 3 4, a sort without a sort. Place i belongs to the number
+#                                        that has i numbers before it. Mind the twins
+#
+#     9 unpack         ([n], [n]) -> [12]
+#                                        values 7 5 9, counts 2 0 3  ->  7 7 9 9 9 0 0 0 0 0 0 0:
+#                                        each value as often as its count says, zeros in the places left over
+#
+# <details><summary>Hint 1</summary>
+# Look at all of <code>x</code> from place <code>i</code> and ask each element a yes-or-no question:
+# <code>jnp.where(question, x, 0).sum()</code>. 6: which elements take part? 8: which elements come before mine? 9: how many
+# runs are over at place i?
+# </details>
+# <details><summary>Hint 2</summary>
+# Call your function on one index before you lift it: <code>running_sum_at(2, x)</code>. Then
+# <code>show_jaxpr(running_sum, x)</code>: what is on the tape that is forbidden? In 7, <code>%</code> brings an index
+# back onto the torus; without it, JAX clamps an index that is too large to the last row, and says nothing.
+# </details>
+# <details><summary>Hint 3</summary>
+# <pre>6: (jnp.arange(x.size) &lt;= i) chooses the elements
+# 8: before = lambda j: jnp.sum((x &lt; x[j]) | ...)     # twins: the one with the smaller index is first
+#    rank = jax.vmap(before)(jnp.arange(x.size))       # then: the element whose rank is i
+# 9: ends = running_sum(counts)                        # the place where each run is over
+#    run = jnp.sum(ends &lt;= i)                          # the number of the run that place i is in</pre>
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "one-element-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+def fill(element, *shape):
+    """The vector or matrix whose element at i, or at (i, j), is element(i), or element(i, j)."""
+    if len(shape) == 1:
+        return jax.vmap(element)(jnp.arange(shape[0]))
+    rows = jax.vmap(jax.vmap(element, in_axes=(None, 0)), in_axes=(0, None))
+    return rows(jnp.arange(shape[0]), jnp.arange(shape[1]))
+
+
+READY_MADE = {"scan", "while", "cumsum", "sort", "top_k", "scatter", "scatter-add", "dot_general"}
+READY_MADE |= {"reduce_window_sum", "conv_general_dilated"}
+ROOM = 12
+
+
+def running_sum_spec(x):
+    out, total = np.zeros(x.shape, x.dtype), 0
+    for i in range(len(x)):
+        total = total + x[i]
+        out[i] = total
+    return out
+
+
+def life_spec(world):
+    height, width = world.shape
+    out = np.zeros_like(world)
+    for i in range(height):
+        for j in range(width):
+            neighbours = -world[i, j]
+            for di in (-1, 0, 1):
+                for dj in (-1, 0, 1):
+                    neighbours += world[(i + di) % height, (j + dj) % width]
+            out[i, j] = neighbours == 3 or (neighbours == 2 and world[i, j] == 1)
+    return out
+
+
+def arranged_spec(x):
+    out = np.array(x)
+    for i in range(len(out)):
+        for j in range(i + 1, len(out)):
+            if out[j] < out[i]:
+                out[i], out[j] = out[j], out[i]
+    return out
+
+
+def unpack_spec(values, counts):
+    out, place = np.zeros(ROOM, values.dtype), 0
+    for value, count in zip(values, counts, strict=True):
+        for _ in range(count):
+            out[place] = value
+            place += 1
+    return out
+
+
+def draw_world(world):
+    print("\n".join(" ".join("■" if cell else "·" for cell in row) for row in np.asarray(world)), "\n")
+
+
+GLIDER = np.zeros((5, 6), np.int32)
+GLIDER[[0, 1, 2, 2, 2], [1, 2, 0, 1, 2]] = 1
+CORNER = np.roll(GLIDER, (3, 4), axis=(0, 1))  # the same, across all four edges
+draw_world(GLIDER)
+draw_world(life_spec(GLIDER))
+
+# %% nbgrader={"grade": false, "grade_id": "one-element", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def running_sum_at(i, x):
+    """Element i, int32[], of the running sum of x."""
+    ### BEGIN SOLUTION
+    return jnp.where(jnp.arange(x.size) <= i, x, 0).sum()
+    ### END SOLUTION
+
+
+def life_at(i, j, world):
+    """Cell (i, j), 0 or 1 as int32[], in the generation after `world`, int32[h,w]."""
+    ### BEGIN SOLUTION
+    rows = (i + jnp.array([-1, 0, 1])) % world.shape[0]
+    columns = (j + jnp.array([-1, 0, 1])) % world.shape[1]
+    alive = world[i, j]
+    neighbours = world[rows][:, columns].sum() - alive
+    return ((neighbours == 3) | ((neighbours == 2) & (alive == 1))).astype(world.dtype)
+    ### END SOLUTION
+
+
+def arranged_at(i, x):
+    """Element i, int32[], of x in rising order."""
+    ### BEGIN SOLUTION
+    # rank does not depend on i: vmap leaves what has no batch alone, so it is computed once.
+    places = jnp.arange(x.size)
+    rank = jax.vmap(lambda j: jnp.sum((x < x[j]) | ((x == x[j]) & (places < j))))(places)
+    return jnp.where(rank == i, x, 0).sum()
+    ### END SOLUTION
+
+
+def unpack_at(i, values, counts):
+    """Element i of the values, each as often as its count says; 0 after the last."""
+    ### BEGIN SOLUTION
+    run = jnp.sum(running_sum(counts) <= i)
+    return jnp.where(jnp.arange(values.size) == run, values, 0).sum()
+    ### END SOLUTION
+
+
+@jax.jit
+def running_sum(x):
+    """[n] -> [n]. Given: all elements at once."""
+    return fill(lambda i: running_sum_at(i, x), x.size)
+
+
+@jax.jit
+def life(world):
+    """[h,w] -> [h,w]. Given: all cells at once."""
+    return fill(lambda i, j: life_at(i, j, world), *world.shape)
+
+
+@jax.jit
+def arranged(x):
+    """[n] -> [n]. Given: all elements at once."""
+    return fill(lambda i: arranged_at(i, x), x.size)
+
+
+@jax.jit
+def unpack(values, counts):
+    """([n], [n]) -> [ROOM]. Given: all elements at once."""
+    return fill(lambda i: unpack_at(i, values, counts), ROOM)
+
+# %% nbgrader={"grade": true, "grade_id": "one-element-running-sum", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. Puzzle 6: a running sum that does not run."""
+x = jnp.array([3, 1, 4, 1, 5, 9], jnp.int32)
+assert_allclose(running_sum(x), running_sum_spec(x), name="running_sum(x)")
+assert_primitives(running_sum, x, excludes=READY_MADE)
+### BEGIN HIDDEN TESTS
+x = jnp.asarray(np.random.default_rng(13).integers(-9, 9, 40), jnp.int32)
+assert_allclose(running_sum(x), running_sum_spec(x), name="running_sum of fresh numbers")
+### END HIDDEN TESTS
+
+# %% nbgrader={"grade": true, "grade_id": "one-element-life", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. Puzzle 7: the next generation, edges included."""
+world = jnp.asarray(GLIDER)
+assert_allclose(life(world), life_spec(GLIDER), name="the glider's next generation")
+assert_allclose(life(jnp.asarray(CORNER)), life_spec(CORNER), name="a glider across the edges")
+assert_primitives(life, world, excludes=READY_MADE)
+### BEGIN HIDDEN TESTS
+world = np.random.default_rng(14).integers(0, 2, (7, 5)).astype(np.int32)
+assert_allclose(life(jnp.asarray(world)), life_spec(world), name="life of a fresh world")
+### END HIDDEN TESTS
+
+# %% nbgrader={"grade": true, "grade_id": "one-element-arranged", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. Puzzle 8: a sort without a sort, twins included."""
+x = jnp.array([3, 9, 4, 7, -5, 1], jnp.int32)
+assert_allclose(arranged(x), arranged_spec(x), name="arranged(x)")
+x = jnp.array([3, 1, 4, 1, 5, 1, 4], jnp.int32)
+assert_allclose(arranged(x), arranged_spec(x), name="arranged of x with twins")
+assert_primitives(arranged, x, excludes=READY_MADE)
+### BEGIN HIDDEN TESTS
+x = jnp.asarray(np.random.default_rng(15).integers(-4, 4, 30), jnp.int32)
+assert_allclose(arranged(x), arranged_spec(x), name="arranged fresh numbers")
+### END HIDDEN TESTS
+
+# %% nbgrader={"grade": true, "grade_id": "one-element-unpack", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. Puzzle 9: each value as often as its count, then zeros."""
+values, counts = jnp.array([7, 5, 9], jnp.int32), jnp.array([2, 0, 3], jnp.int32)
+assert_allclose(unpack(values, counts), unpack_spec(values, counts), name="unpack(values, counts)")
+assert_primitives(unpack, values, counts, excludes=READY_MADE)
+### BEGIN HIDDEN TESTS
+for seed in (16, 17):
+    values, counts = np.random.default_rng(seed).integers(1, 3, (2, 6)).astype(np.int32)
+    counts[seed - 15] = 0
+    desired = unpack_spec(values, counts)
+    assert_allclose(unpack(jnp.asarray(values), jnp.asarray(counts)), desired, name="unpack fresh values")
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## Task 4 · One product: puzzle 10 (2 points)
+#
+# The scores of multi-head attention: in each example and each head, the dot product of every query with every key.
+#
+#     10 scores   dot: ([d], [d]) -> []
+#
+#       queries [batch,q,head,d], keys [batch,k,head,d]  ->  [batch,head,q,k]
+#
+# The brick is `dot`, of two vectors. Four `vmap`s make of it what the libraries write as
+# `einsum("bqhd,bkhd->bhqk", ...)`.
+#
+# **Rule**: the tape has one equation. One `dot_general`, no `transpose`, nothing else. No `einsum`, of course.
+#
+# <details><summary>Hint 1</summary>
+# The result reads [batch,head,q,k], and the outer <code>vmap</code> makes the first axis. So who is the outermost, who the
+# innermost?
+# </details>
+# <details><summary>Hint 2</summary>
+# <code>print(jax.make_jaxpr(scores)(queries, keys))</code>. A <code>transpose</code> means that two axes come out in the
+# order in which you did not ask for them. Swap two layers rather than <code>moveaxis</code> the result.
+# </details>
+# <details><summary>Hint 3</summary>
+# <pre>over_k     = jax.vmap(dot, in_axes=(None, 0))
+# over_q     = jax.vmap(over_k, in_axes=(0, None))
+# over_heads = jax.vmap(over_q, in_axes=(..., ...))   # what is left: queries [q,head,d], keys [k,head,d]
+# over_batch = ...</pre>
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "scores-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+@takes(1, 1)
+def dot(a, b):
+    """([d], [d]) -> []"""
+    return jnp.dot(a, b)
+
+
+def scores_spec(queries, keys):
+    queries, keys = np.asarray(queries), np.asarray(keys)
+    (batch, length, heads, _), other = queries.shape, keys.shape[1]
+    out = np.zeros((batch, heads, length, other), np.float32)
+    for b in range(batch):
+        for h in range(heads):
+            for q in range(length):
+                for k in range(other):
+                    out[b, h, q, k] = queries[b, q, h] @ keys[b, k, h]
+    return out
+
+# %% nbgrader={"grade": false, "grade_id": "scores", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def scores(queries, keys):
+    """([batch,q,head,d], [batch,k,head,d]) -> [batch,head,q,k]: dot, of each query with each key."""
+    ### BEGIN SOLUTION
+    # From the inside out: keys, queries, heads, batch. Both arguments share the last two.
+    over_queries = jax.vmap(jax.vmap(dot, in_axes=(None, 0)), in_axes=(0, None))
+    over_heads = jax.vmap(over_queries, in_axes=(1, 1))
+    return jax.vmap(over_heads)(queries, keys)
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "scores-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. Puzzle 10: the right scores from a tape of one equation."""
+queries, keys = draws(18, (2, 4, 3, 5), (2, 6, 3, 5))
+assert_allclose(scores(queries, keys), scores_spec(queries, keys), rtol=1e-4, atol=1e-5, name="scores(queries, keys)")
+assert_primitives(scores, queries, keys, counts={"dot_general": 1})
+assert_primitives(scores, queries, keys, excludes={"scan", "while", "transpose"}, max_equations=1)
+### BEGIN HIDDEN TESTS
+queries, keys = draws(19, (3, 3, 3, 3), (3, 3, 3, 3))
+desired = scores_spec(queries, keys)
+assert_allclose(scores(queries, keys), desired, rtol=1e-4, atol=1e-5, name="scores, all axes equally long")
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## Task 5 · The bill (3 points)
+#
+# **Predict it** (1 point). A callback writes into a ledger each time a body or a branch runs, once for each example that
+# it runs for. Say how many lines each of these programs leaves in the ledger, before you run any of them.
+#
+# `countdown(n)` goes from n to 0 in n steps. `choose(x)` takes the branch `dear` if x > 5, and only `dear` writes into the
+# ledger.
+#
+# <details><summary>Hint 1</summary>
+# Who must wait for whom? A <code>vmap</code>ped <code>while</code> ends for all when it ends for the last one, and an
+# example that is done still goes round.
+# </details>
+# <details><summary>Hint 2</summary>
+# <code>show_jaxpr(jax.vmap(choose), jnp.arange(7.0))</code>: is there still a <code>cond</code>? And
+# <code>show_jaxpr(lambda x: lax.map(choose, x), jnp.arange(7.0))</code>?
+# </details>
+# <details><summary>Hint 3</summary>
+# vmap over 1, 3, 100: rounds of the slowest, times three. Two vmaps: add the bills of both. <code>lax.map</code> is a loop:
+# each example pays for itself. A predicate that everybody shares leaves the <code>cond</code> in place.
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "predict-bill-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+ledger = Counter()
+
+
+def note(x):
+    """Write a line into the ledger whenever this point is reached, for each example."""
+    jax.debug.callback(lambda _: ledger.update(["lines"]), x)
+
+
+def countdown(n):
+    def step(n):
+        note(n)
+        return n - 1
+
+    return lax.while_loop(lambda n: n > 0, step, n)
+
+
+def dear(x):
+    note(x)
+    return jnp.exp(x)
+
+
+def choose(x):
+    return lax.cond(x > 5, dear, lambda x: x, x)
+
+
+def choose_by(flag, x):
+    return lax.cond(flag, dear, lambda x: x, x)
+
+
+choose_all = jax.jit(jax.vmap(choose))
+
+
+BILLS = {
+    "vmap over 1, 3, 100": lambda: jax.vmap(countdown)(jnp.array([1, 3, 100])),
+    "vmap over 1, 3, then 100 alone": lambda: (jax.vmap(countdown)(jnp.array([1, 3])), countdown(100)),
+    "lax.map over 1, 3, 100": lambda: lax.map(countdown, jnp.array([1, 3, 100])),
+    "dear, vmap over 0 to 6": lambda: choose_all(jnp.arange(7.0)),
+    "dear, vmap over -1 to 5": lambda: choose_all(jnp.arange(-1.0, 6.0)),
+    "dear, lax.map over 0 to 6": lambda: lax.map(choose, jnp.arange(7.0)),
+    "dear, one flag for all, False": lambda: jax.vmap(choose_by, (None, 0))(False, jnp.arange(7.0)),
+}
+
+
+def lines(program):
+    """How many lines a program leaves in the ledger."""
+    jax.effects_barrier()
+    ledger.clear()
+    jax.block_until_ready(program())
+    jax.effects_barrier()
+    return ledger["lines"]
+
+# %% nbgrader={"grade": false, "grade_id": "predict-bill", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def predict_bill():
+    """Name of each of BILLS -> number of lines in the ledger."""
+    ### BEGIN SOLUTION
+    # vmap: the slowest times everybody, and both branches for all. lax.map: each for itself.
+    return {
+        "vmap over 1, 3, 100": 300,
+        "vmap over 1, 3, then 100 alone": 106,
+        "lax.map over 1, 3, 100": 104,
+        "dear, vmap over 0 to 6": 7,
+        "dear, vmap over -1 to 5": 7,
+        "dear, lax.map over 0 to 6": 1,
+        "dear, one flag for all, False": 0,
+    }
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "predict-bill-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. All seven bills."""
+assert_prediction(
+    predict_bill(),
+    {name: lines(program) for name, program in BILLS.items()},
+    hints={
+        "vmap over 1, 3, 100": "The loop goes round until the last example is done, and everybody goes with it.",
+        "vmap over 1, 3, then 100 alone": "Two programs, two bills: in the first, 1 waits for 3.",
+        "lax.map over 1, 3, 100": "A loop over the examples: each takes its own number of steps.",
+        "dear, vmap over 0 to 6": "The cond became a select: both branches run, for every example.",
+        "dear, vmap over -1 to 5": "Nobody takes the branch. Does the program know that when it is built?",
+        "dear, lax.map over 0 to 6": "One example at a time, so the cond stays, and one of 0 to 6 is larger than 5.",
+        "dear, one flag for all, False": "The predicate is not batched: there is one way for all, and the cond stays.",
+    },
+)
+
+# %% [markdown]
+# **Cut it down** (2 points). A picture of the night sky: 4096 pixels, almost all of them dark, at most `STARS` = 16 of
+# them positive. A dark pixel is halved. A star needs `fit`, 200 steps of Newton's method.
+#
+#     x       -0.3  -1.2  64.0  -0.8  -0.1  27.0  -2.0  ...        4096 pixels
+#                          fit               fit                   at most 16 fits
+#     result -0.15  -0.6   4.0  -0.4 -0.05   3.0  -1.0  ...
+#
+# `jax.vmap(one_pixel)` is right and fits every pixel. Write `whole_sky`, with the same results for a tenth of its FLOPs or
+# less. Shapes are static, so you cannot have a batch of just the stars. You can have a batch of 16.
+#
+# Leave out `top_k`: the meter cannot see into it.
+#
+# <details><summary>Hint 1</summary>
+# Gather the stars into a short array, fit that, and put the results back where they came from.
+# </details>
+# <details><summary>Hint 2</summary>
+# <code>jnp.nonzero(x &gt; 0, size=STARS, fill_value=...)</code> always returns 16 indices. Print them for a sky with 3 stars.
+# Which index stands in the 13 places left over, and what happens to that pixel when you write the results back?
+# </details>
+# <details><summary>Hint 3</summary>
+# <pre>where = jnp.nonzero(x &gt; 0, size=STARS, fill_value=x.size)[0]      # x.size is outside: nobody's place
+# stars = x.at[where].get(mode="fill", fill_value=1.0)
+# return (x / 2).at[where].set(..., mode="drop")                    # drop what has no place</pre>
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "whole-sky-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+STARS = 16
+
+
+@jax.jit
+def fit(x):
+    """The cube root of a positive number, by 200 steps: [] -> []"""
+    return lax.fori_loop(0, 200, lambda _, v: v - (v - x / v**2) / 3, jnp.maximum(x, 1.0))
+
+
+def one_pixel(x):
+    return lax.cond(x > 0, fit, lambda x: x / 2, x)
+
+
+def whole_sky_spec(x):
+    out = np.zeros(x.shape, np.float32)
+    for i, pixel in enumerate(np.asarray(x)):
+        out[i] = fit(pixel) if pixel > 0 else pixel / 2
+    return out
+
+
+def night(seed, stars):
+    """4096 pixels, this many of them stars."""
+    rng = np.random.default_rng(seed)
+    sky = -rng.uniform(0.1, 2, 4096)
+    sky[rng.permutation(4096)[:stars]] = rng.uniform(1, 99, stars)
+    return jnp.asarray(sky, jnp.float32)
+
+# %% nbgrader={"grade": false, "grade_id": "whole-sky", "locked": false, "schema_version": 3, "solution": true, "task": false}
+@jax.jit
+def whole_sky(x):
+    """[4096] -> [4096]: one_pixel of each, when at most STARS of them are positive."""
+    ### BEGIN SOLUTION
+    # A batch of fixed size: gather the few, fit them, scatter them back. Empty places point outside and are dropped.
+    where = jnp.nonzero(x > 0, size=STARS, fill_value=x.size)[0]
+    stars = x.at[where].get(mode="fill", fill_value=1.0)
+    return (x / 2).at[where].set(jax.vmap(fit)(stars), mode="drop")
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "whole-sky-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. The right sky, for a tenth of the FLOPs."""
+for stars in (16, 3):
+    sky = night(stars, stars)
+    assert_allclose(whole_sky(sky), whole_sky_spec(sky), rtol=1e-4, name=f"whole_sky with {stars} stars")
+assert_primitives(whole_sky, sky, max_flops=show_jaxpr(jax.vmap(one_pixel), sky).flops // 10)
+### BEGIN HIDDEN TESTS
+for seed, stars in ((20, 0), (21, 9)):
+    sky = night(seed, stars)
+    assert_allclose(whole_sky(sky), whole_sky_spec(sky), rtol=1e-4, name=f"a fresh sky with {stars} stars")
+sky = np.array(night(22, 2))
+sky[[0, -1]] = 27.0, 8.0
+assert_allclose(whole_sky(sky), whole_sky_spec(sky), rtol=1e-4, name="a star in the first and the last pixel")
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## Task 6 · Every example its own gradient (4 points)
+#
+# One wrong label can pull a model far away. *Clipping* limits the pull: the gradient of **each example** is scaled down
+# until its length is at most `limit` (shorter ones stay as they are), and then they are averaged. The length is that of
+# all leaves together, as if they were one long vector. Private learning does just this, and then adds noise.
+#
+#     example 0   ──►              ──►
+#     example 1   ───────────►     ───►|       limit
+#     example 2   ─►               ─►
+#                                  ──►         their mean
+#
+# Write `clipped_mean`: the same tree as the specification, without its loop. 2 points for the values and the tape, and up
+# to 2 for speed with 256 examples: 20x earns 1, 60x earns 2.
+#
+# **Rules**: no loop, neither Python's nor `lax.map`. `@jax.jit` stays where it is.
+#
+# <details><summary>Hint 1</summary>
+# Write the function for one example first: its gradient, its length, its scaled gradient. Then one <code>vmap</code>, then
+# one mean for each leaf.
+# </details>
+# <details><summary>Hint 2</summary>
+# <code>jax.tree.map(jnp.shape, jax.vmap(jax.grad(loss), (None, 0, 0))(params, xs, ys))</code>: which axis counts the
+# examples? <code>show_jaxpr(clipped_mean, ...).equations</code> for 4 and for 8 examples must be the same number.
+# </details>
+# <details><summary>Hint 3</summary>
+# <pre>def clipped(x, y):
+#     gradient = jax.grad(loss)(params, x, y)
+#     length = jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient)))
+#     return jax.tree.map(lambda leaf: leaf * jnp.minimum(1.0, ...), gradient)</pre>
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "clipped-mean-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+def loss(params, x, y):
+    """Squared error of a small network for one example: ({v: [h], w: [d,h], b: [h]}, [d], []) -> []"""
+    hidden = jnp.tanh(x @ params["w"] + params["b"])
+    return (hidden @ params["v"] - y) ** 2
+
+
+gradient_of_one = jax.jit(jax.grad(loss))
+
+
+def clipped_mean_spec(params, xs, ys, limit):
+    """One example at a time."""
+    total = {name: np.zeros(leaf.shape) for name, leaf in params.items()}
+    for x, y in zip(np.asarray(xs), np.asarray(ys), strict=True):
+        gradient = gradient_of_one(params, x, y)
+        length = np.sqrt(sum(np.sum(np.square(leaf)) for leaf in gradient.values()))
+        scale = min(1.0, limit / length)
+        total = {name: total[name] + scale * np.asarray(gradient[name]) for name in params}
+    return {name: (total[name] / len(xs)).astype(np.float32) for name in params}
+
+
+def examples(seed, n, d=8, h=16):
+    """Parameters of the network, n points and n targets, some of them far off."""
+    w, v, b, xs, ys = draws(seed, (d, h), (h,), (h,), (n, d), (n,))
+    return {"w": w / 3, "v": v / 4, "b": b / 10}, xs, ys * jnp.asarray(np.where(np.arange(n) % 5, 1, 10), jnp.float32)
+
+# %% nbgrader={"grade": false, "grade_id": "clipped-mean", "locked": false, "schema_version": 3, "solution": true, "task": false}
+@jax.jit
+def clipped_mean(params, xs, ys, limit):
+    """The mean of the gradients of all examples, each clipped to `limit`: a tree like params."""
+    ### BEGIN SOLUTION
+    # The function for one example, then vmap. Clipping the mean instead would let one example set its direction.
+    def clipped(x, y):
+        gradient = jax.grad(loss)(params, x, y)
+        length = jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient)))
+        return jax.tree.map(lambda leaf: leaf * jnp.minimum(1.0, limit / length), gradient)
+
+    return jax.tree.map(lambda leaf: leaf.mean(axis=0), jax.vmap(clipped)(xs, ys))
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "clipped-mean-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. The clipped mean, from a tape that does not grow with the batch."""
+params, xs, ys = examples(23, 6)
+for limit in (1e6, 0.5):
+    desired = clipped_mean_spec(params, xs, ys, limit)
+    actual = clipped_mean(params, xs, ys, limit)
+    assert_allclose(actual, desired, rtol=1e-4, atol=1e-5, name=f"clipped_mean with limit {limit:g}")
+few = show_jaxpr(clipped_mean, params, xs[:2], ys[:2], 0.5).equations
+assert_primitives(clipped_mean, params, xs, ys, 0.5, excludes={"scan", "while"}, max_equations=few)
+### BEGIN HIDDEN TESTS
+params, xs, ys = examples(24, 6)
+for limit in (2.0, 0.1):
+    desired = clipped_mean_spec(params, xs, ys, limit)
+    actual = clipped_mean(params, xs, ys, limit)
+    assert_allclose(actual, desired, rtol=1e-4, atol=1e-5, name=f"clipped_mean of fresh examples, limit {limit:g}")
+### END HIDDEN TESTS
+
+# %% nbgrader={"grade": true, "grade_id": "clipped-mean-speed", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. Speed over the loop of jitted gradients, 256 examples: 20x earns 1 point, 60x earns 2."""
+params, xs, ys = examples(25, 256)
+assert_primitives(clipped_mean, params, xs, ys, 0.5, excludes={"scan", "while"}, max_equations=200)
+partial_credit(speedup(clipped_mean, clipped_mean_spec, params, xs, ys, 0.5, at_least=60), {20: 1, 60: 2})
+
+# %% [markdown]
+# ## What you have now
+#
+# Ten functions without a loop, a way to pay for the few, and a gradient for everybody. `vmap` and `grad` have met in one
+# line here. Unit 08 puts all transformations together, in every order, and finds out which orders are wrong.
