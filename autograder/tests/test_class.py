@@ -181,6 +181,17 @@ def test_a_broken_file_is_one_line_and_the_class_goes_on(classroom, unit):
     assert "Traceback" not in printed
 
 
+def test_a_wrong_unit_name_and_a_missing_notebook_are_one_line_each(classroom):
+    root, _ = classroom
+    printed = nbgrader(root, "autograde", "05_cache")
+    assert "No notebooks were matched by" in printed and "Did you mean:" in printed
+    assert "Traceback" not in printed
+    (root / "submitted" / "nothing" / UNITS[0]).mkdir(parents=True)
+    printed = nbgrader(root, "autograde", UNITS[0], "--student", "nothing")
+    assert f"No notebooks were matched by '{root}/submitted/nothing/{UNITS[0]}/*.ipynb'" in printed
+    assert "Traceback" not in printed
+
+
 def feedback(root, student, unit):
     return (root / "feedback" / student.__name__ / unit.name / f"{unit.notebook_name}.html").read_text()
 

@@ -102,3 +102,9 @@ def test_a_students_copy_is_brought_back_in_line_with_the_release(pytester, writ
     result, out = run(pytester, "submitted")
     result.assert_outcomes(failed=2)
     assert "0 of 6" in out
+
+
+def test_a_wrong_unit_name_gets_one_line(pytester, write):
+    write("exercises/unit/unit.ipynb", ("pass", graded("fine", 1)))
+    result = pytester.runpytest_subprocess("exercises/05_cache")
+    assert result.stderr.lines == ["ERROR: file or directory not found: exercises/05_cache", ""]

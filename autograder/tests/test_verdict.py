@@ -110,10 +110,10 @@ def test_elapsed_takes_the_run_delay_out():
     assert elapsed(Reading(1000, 50), Reading(3000, 650)) == 1400
 
 
-def test_elapsed_is_never_less_than_what_the_guest_ran():
-    # Pushed off the core by its own guest: the run delay is the guest's work.
+def test_elapsed_is_never_less_than_what_the_threads_ran():
+    # Pushed off the core by its own helper: the run delay is the helper's work.
     assert elapsed(Reading(1000, 0, 100), Reading(3000, 1900, 1900)) == 1800
-    # A guest that sleeps is not faster for it.
+    # A helper that sleeps is not faster for it.
     assert elapsed(Reading(1000, 0, 100), Reading(3000, 0, 150)) == 2000
 
 
