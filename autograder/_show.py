@@ -334,7 +334,7 @@ class _JaxprPicture(_Picture):
             if output is not carry:
                 self.edge(output, carry, "next", back=True)
         self.node(inside, ("go on?",), "control", test)
-        return outputs
+        return carries  # what the condition turned down last, not what the body made of it
 
     def cond(self, eqn: JaxprEqn, operands: list[Source], box: Box) -> list[Source]:
         branches = eqn.params["branches"]
@@ -456,7 +456,7 @@ class _HloPicture(_Picture):
             if output is not carry:
                 self.edge(output, carry, "next", back=True)
         self.node(inside, ("go on?",), "control", [test])
-        return outputs
+        return carried  # what the condition turned down last, not what the body made of it
 
     def conditional(self, instruction: _hlo.Instruction, operands: list[Source], box: Box) -> Node:
         branches = [name for _, name in instruction.called]

@@ -32,6 +32,7 @@ plt.style.use("autograder.course")
 # Two vectors go in, a number comes out. There are 512 vectors to compare with one query, and two ways to do it. How
 # many times faster will the second be?
 
+
 # %%
 def vec_vec_dot(x, y):
     """vector-vector dot, ([a], [a]) -> []"""
@@ -101,6 +102,7 @@ print("calls of the body:", len(calls), "so far: 1 without vmap, and 1 for each 
 #
 # Below, a colour is a call; grey belongs to every call. What one call sees is what one colour covers.
 
+
 # %%
 def draw_grid(ax, values, axis, title):
     """A vector or a matrix as cells, coloured by their index along `axis`; grey if that is None."""
@@ -166,6 +168,7 @@ print("vmap(jnp.sum) gives one number a colour:", results)
 # a trap: `in_axes` speaks of positional arguments only, and an argument passed **by keyword is always mapped over
 # axis 0**. Pass it by position, with `None`.
 
+
 # %%
 def scaled(x, scale):
     return x * scale
@@ -184,6 +187,7 @@ assert jax.vmap(scaled, in_axes=(0, None))(four, 2.0).tolist() == [2, 0, 0, 4]
 #
 # An argument can be a pytree, and then its entry in `in_axes` can be one too. One number stands for a whole subtree.
 # Here, three models with their own weights share one scale, and all of them look at the same point:
+
 
 # %%
 def predict(model, point):
@@ -206,6 +210,7 @@ assert np.allclose(jax.vmap(predict, in_axes=(0, None))(alike, point), each_mode
 # ## 4. vmap of vmap
 #
 # A `vmap` makes one axis. For a table you need two, so apply it twice. The **outer** one makes the **first** axis:
+
 
 # %%
 def distance(p, q):
@@ -243,6 +248,7 @@ show_guess(guess, far.shape)
 #
 # `vmap` is a reader of tapes (unit 02): for each primitive it has a rule that says what it becomes when some operands
 # have one more axis. Mostly that is the same primitive. Look at what becomes of `jnp.dot` on two vectors:
+
 
 # %%
 def dots(fn, *args):
@@ -330,6 +336,7 @@ print(jax.make_jaxpr(my_vmap(score))(A, A))
 #
 # Both give the same numbers. Forty operations on 64 numbers; how many times faster is `jit(vmap(f))` than
 # `vmap(jit(f))`, once both are warm?
+
 
 # %%
 def forty(x):
@@ -429,6 +436,7 @@ show_guess(guess, with_vmap["expensive"], "times")
 # One program cannot take two ways at once, so `vmap` lets every example go both ways and picks afterwards. The `cond`
 # is gone, on the tape and in the compiled program:
 
+
 # %%
 def choose(x):
     return lax.cond(x > 62, lambda v: jnp.sin(v) * 3, lambda v: v + 1, x)
@@ -451,6 +459,7 @@ many
 #
 # What are the two `stop_gradient`s for? Older answers warn that a `vmap`ped `cond` brings back a well-known trap: the
 # branch not taken is computed, and its infinite gradient turns into NaN. Here are the root's gradients at 0, 1 and -1:
+
 
 # %%
 def safe_root(x):
@@ -519,6 +528,7 @@ show_guess(guess, 100 * needed / computed, "%")
 # Nothing warns you. One slow example in a batch is enough. 20 000 numbers, Collatz steps until 1; in the second
 # batch, a single number is another one:
 
+
 # %%
 def collatz(n):
     """Steps until n is 1."""
@@ -544,6 +554,7 @@ Markdown(
 # The cure is to batch like with like: sort by cost, or hand over smaller batches. How much of the work is needed if
 # every batch of 300 pixels ends by itself:
 
+
 # %%
 def useful(order):
     batches = rounds.ravel()[order].reshape(-1, 300)
@@ -562,6 +573,7 @@ print(f"all at once {100 * needed / computed:.0f} %, row by row {by_row:.0f} %, 
 #
 # A loop needs the scratch space of one example. `vmap` needs everybody's at once. 400 matrices are raised to a power,
 # and only a trace is kept of each:
+
 
 # %%
 def trace_of_power(m):
@@ -587,6 +599,7 @@ assert scratch["lax.map"] < scratch["lax.map, batch_size=20"] < scratch["vmap"]
 # `grad` of a mean loss gives one gradient, the mean. Who pulled in which direction, it does not say. `vmap` around
 # `grad` does: the gradient of one example is a function like any other. 80 points with labels, four labels are
 # wrong. Can you find them by their gradients?
+
 
 # %%
 def loss(params, point, label):
@@ -659,6 +672,7 @@ show_guess(guess, loop.median / batched.median, "x")
 # ## 11. The same noise for everybody
 #
 # A key inside a `vmap`ped function is a value like any other. If it is shared, so is the noise:
+
 
 # %%
 def jitter(key, x):

@@ -101,11 +101,36 @@ def test_there_are_four_to_six_tasks_with_three_hints_each(solution):
     assert sum(found != [] for found in hints) >= len(tasks)
 
 
+def module_names(tree):
+    """Names that a cell binds for all cells: its definitions, and what its statements assign."""
+    names = {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    statements = [node for node in tree.body if isinstance(node, (ast.Assign, ast.AugAssign, ast.For, ast.With))]
+    return names | {n.id for s in statements for n in ast.walk(s) if stored(n)}
+
+
+def test_a_graded_cell_leaves_the_names_of_other_cells_alone(solution):
+    """Run again in another order, every check must find the same."""
+    others = set()
+    for cell in code_cells(solution):
+        if is_solution(cell) or (nbgrader_metadata(cell).get("locked") and not is_graded(cell)):
+            others |= module_names(ast.parse(cell.source))
+    rebound = {
+        cell.metadata.nbgrader["grade_id"]: names
+        for cell in filter(is_graded, code_cells(solution))
+        if (names := module_names(ast.parse(cell.source)) & others)
+    }
+    assert not rebound
+
+
+def stored(node):
+    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+
+
 def bound_names(tree):
     """Names that a cell binds, at any depth: assignments, imports, definitions, arguments."""
     names = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        if stored(node):
             names.add(node.id)
         elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             names.add(node.name)

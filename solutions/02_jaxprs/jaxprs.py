@@ -483,9 +483,9 @@ def either(v):
 assert_equal(count_primitives(jax.make_jaxpr(flat)(x)), count_by_eye(jax.make_jaxpr(flat)(x)), name="count_primitives")
 
 wrapper = "jit is a wrapper: it does no work of its own, so it does not count."
-boxed, looped, branched = counted(lambda v: halve(halve(v)), x), counted(rounds, x), counted(either, x)
+in_a_box, looped, branched = counted(lambda v: halve(halve(v)), x), counted(rounds, x), counted(either, x)
 assert_equal(
-    {"mul in two calls of a jit": boxed["mul"], "jit itself": boxed["jit"]},
+    {"mul in two calls of a jit": in_a_box["mul"], "jit itself": in_a_box["jit"]},
     {"mul in two calls of a jit": 2, "jit itself": 0},
     hints={
         "mul in two calls of a jit": "Each jit holds a mul in its own tape, under eqn.params['jaxpr'].",

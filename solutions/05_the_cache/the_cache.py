@@ -676,8 +676,8 @@ assert_equal(
 
 programs = {}
 times = tiny_jit(lambda x, y=1.0: x * y, programs)
-scalars = [of(2.0), of(3.0), of(np.float32(2)), of(2.0, 3.0), of(2.0, y=3.0)]
-calls = [*scalars, of(np.ones(2), y=7.0), of(jnp.ones(2), y=8.0)]
+numbers = [of(2.0), of(3.0), of(np.float32(2)), of(2.0, 3.0), of(2.0, y=3.0)]
+calls = [*numbers, of(np.ones(2), y=7.0), of(jnp.ones(2), y=8.0)]
 results = [np.asarray(times(*args, **kwargs)) for args, kwargs in calls]
 expected = [np.float32(args[0] * (*args, *kwargs.values(), 1.0)[1]) for args, kwargs in calls]
 assert_allclose(results, expected, name="tiny_jit")

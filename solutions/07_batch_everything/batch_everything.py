@@ -58,6 +58,7 @@ SHAPE_PROGRAMS = {
     "twice": lambda: vmap(vmap(jnp.sum, in_axes=1), in_axes=1)(box),
 }
 
+
 # %% nbgrader={"grade": false, "grade_id": "predict-shapes", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def predict_shapes():
     """Name of each of SHAPE_PROGRAMS -> shape of its result, as a list."""
@@ -76,6 +77,7 @@ def predict_shapes():
         "twice": [3, 4],
     }
     ### END SOLUTION
+
 
 # %% nbgrader={"grade": true, "grade_id": "predict-shapes-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. All ten shapes."""
@@ -129,6 +131,7 @@ assert_prediction(
 # (<code>(None, 0)</code>), the outer one walks along x. 3: <code>table</code> is a brick too; the third
 # <code>vmap</code> takes axis 1 of x, axis 0 of y, and puts its own at 2.
 # </details>
+
 
 # %% nbgrader={"grade": false, "grade_id": "lift-pairs-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
 def takes(*axes):
@@ -192,6 +195,7 @@ def draws(seed, *shapes):
     rng = np.random.default_rng(seed)
     return [jnp.asarray(rng.normal(size=shape), jnp.float32) for shape in shapes]
 
+
 # %% nbgrader={"grade": false, "grade_id": "lift-pairs", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def columns(x):
     """[n,m] -> [n,m]: rescale, applied to each column."""
@@ -213,6 +217,7 @@ def blocks(x, y):
     ### BEGIN SOLUTION
     return jax.vmap(table, in_axes=(1, 0), out_axes=2)(x, y)
     ### END SOLUTION
+
 
 # %% nbgrader={"grade": true, "grade_id": "lift-pairs-columns", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 """1 point. Puzzle 1: each column by itself."""
@@ -276,6 +281,7 @@ assert_allclose(blocks(x, y), blocks_spec(x, y), name="blocks of two squares")
 # one?
 # </details>
 
+
 # %% nbgrader={"grade": false, "grade_id": "lift-trees-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
 @takes(0, 0, 0)
 @jax.jit
@@ -312,6 +318,7 @@ def draw_members(seed, d, m):
     w, b, scale = draws(seed, (d, m), (m,), ())
     return {"w": w, "b": b, "scale": scale}
 
+
 # %% nbgrader={"grade": false, "grade_id": "lift-trees", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def frames(a, b, t):
     """([n], [n], [m]) -> [m,n]: blend, with a and b walking together, for each moment t."""
@@ -328,6 +335,7 @@ def ensemble(members, points):
     of_member = {"w": 1, "b": 0, "scale": None}
     return jax.vmap(jax.vmap(respond, in_axes=(None, 0)), in_axes=(of_member, None))(members, points)
     ### END SOLUTION
+
 
 # %% nbgrader={"grade": true, "grade_id": "lift-trees-frames", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 """1 point. Puzzle 4: together along the curves, crossed with the moments."""
@@ -388,6 +396,7 @@ assert_allclose(ensemble(members, points), ensemble_spec(members, points), name=
 # 9: ends = running_sum(counts)                        # the place where each run is over
 #    run = jnp.sum(ends &lt;= i)                          # the number of the run that place i is in</pre>
 # </details>
+
 
 # %% nbgrader={"grade": false, "grade_id": "one-element-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
 def fill(element, *shape):
@@ -452,6 +461,7 @@ CORNER = np.roll(GLIDER, (3, 4), axis=(0, 1))  # the same, across all four edges
 draw_world(GLIDER)
 draw_world(life_spec(GLIDER))
 
+
 # %% nbgrader={"grade": false, "grade_id": "one-element", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def running_sum_at(i, x):
     """Element i, int32[], of the running sum of x."""
@@ -511,6 +521,7 @@ def arranged(x):
 def unpack(values, counts):
     """([n], [n]) -> [ROOM]. Given: all elements at once."""
     return fill(lambda i: unpack_at(i, values, counts), ROOM)
+
 
 # %% nbgrader={"grade": true, "grade_id": "one-element-running-sum", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 """1 point. Puzzle 6: a running sum that does not run."""
@@ -587,6 +598,7 @@ for seed in (16, 17):
 # over_batch = ...</pre>
 # </details>
 
+
 # %% nbgrader={"grade": false, "grade_id": "scores-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
 @takes(1, 1)
 def dot(a, b):
@@ -605,6 +617,7 @@ def scores_spec(queries, keys):
                     out[b, h, q, k] = queries[b, q, h] @ keys[b, k, h]
     return out
 
+
 # %% nbgrader={"grade": false, "grade_id": "scores", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def scores(queries, keys):
     """([batch,q,head,d], [batch,k,head,d]) -> [batch,head,q,k]: dot, of each query with each key."""
@@ -614,6 +627,7 @@ def scores(queries, keys):
     over_heads = jax.vmap(over_queries, in_axes=(1, 1))
     return jax.vmap(over_heads)(queries, keys)
     ### END SOLUTION
+
 
 # %% nbgrader={"grade": true, "grade_id": "scores-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. Puzzle 10: the right scores from a tape of one equation."""
@@ -701,6 +715,7 @@ def lines(program):
     jax.effects_barrier()
     return ledger["lines"]
 
+
 # %% nbgrader={"grade": false, "grade_id": "predict-bill", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def predict_bill():
     """Name of each of BILLS -> number of lines in the ledger."""
@@ -716,6 +731,7 @@ def predict_bill():
         "dear, one flag for all, False": 0,
     }
     ### END SOLUTION
+
 
 # %% nbgrader={"grade": true, "grade_id": "predict-bill-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 """1 point. All seven bills."""
@@ -787,6 +803,7 @@ def night(seed, stars):
     sky[rng.permutation(4096)[:stars]] = rng.uniform(1, 99, stars)
     return jnp.asarray(sky, jnp.float32)
 
+
 # %% nbgrader={"grade": false, "grade_id": "whole-sky", "locked": false, "schema_version": 3, "solution": true, "task": false}
 @jax.jit
 def whole_sky(x):
@@ -797,6 +814,7 @@ def whole_sky(x):
     stars = x.at[where].get(mode="fill", fill_value=1.0)
     return (x / 2).at[where].set(jax.vmap(fit)(stars), mode="drop")
     ### END SOLUTION
+
 
 # %% nbgrader={"grade": true, "grade_id": "whole-sky-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. The right sky, for a tenth of the FLOPs."""
@@ -845,6 +863,7 @@ assert_allclose(whole_sky(sky), whole_sky_spec(sky), rtol=1e-4, name="a star in 
 #     return jax.tree.map(lambda leaf: leaf * jnp.minimum(1.0, ...), gradient)</pre>
 # </details>
 
+
 # %% nbgrader={"grade": false, "grade_id": "clipped-mean-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
 def loss(params, x, y):
     """Squared error of a small network for one example: ({v: [h], w: [d,h], b: [h]}, [d], []) -> []"""
@@ -871,10 +890,12 @@ def examples(seed, n, d=8, h=16):
     w, v, b, xs, ys = draws(seed, (d, h), (h,), (h,), (n, d), (n,))
     return {"w": w / 3, "v": v / 4, "b": b / 10}, xs, ys * jnp.asarray(np.where(np.arange(n) % 5, 1, 10), jnp.float32)
 
+
 # %% nbgrader={"grade": false, "grade_id": "clipped-mean", "locked": false, "schema_version": 3, "solution": true, "task": false}
 @jax.jit
 def clipped_mean(params, xs, ys, limit):
     """The mean of the gradients of all examples, each clipped to `limit`: a tree like params."""
+
     ### BEGIN SOLUTION
     # The function for one example, then vmap. Clipping the mean instead would let one example set its direction.
     def clipped(x, y):
@@ -884,6 +905,7 @@ def clipped_mean(params, xs, ys, limit):
 
     return jax.tree.map(lambda leaf: leaf.mean(axis=0), jax.vmap(clipped)(xs, ys))
     ### END SOLUTION
+
 
 # %% nbgrader={"grade": true, "grade_id": "clipped-mean-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. The clipped mean, from a tape that does not grow with the batch."""

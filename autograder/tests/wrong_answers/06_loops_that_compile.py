@@ -1,0 +1,545 @@
+# %% [markdown]
+# Wrong answers for unit 06. Each cell replaces the solution cell of its task; `fails` names the graded cells that must
+# then fail, and `message` is part of what the learner must read there.
+
+# %% task="oracle" name="a fori_loop is always a while, and unroll unrolls the tape" fails=["oracle-check"] message="unroll is advice for the compiler"
+def on_the_tape():
+    return {
+        "python_for": ["none", 4],
+        "fori_fixed": ["while", 1],
+        "fori_jitted": ["while", 1],
+        "fori_static": ["while", 1],
+        "while_counting": ["while", 1],
+        "scan_unrolled": ["none", 4],
+        "while_behind_a_stop": ["while", 1],
+        "cond_known": ["cond", 3],
+        "cond_of_shape": ["none", 1],
+        "cond_batched": ["select_n", 3],
+        "cond_batched_alike": ["cond", 3],
+    }
+
+
+def has_gradient():
+    return {
+        "python_for": True,
+        "fori_fixed": True,
+        "fori_jitted": False,
+        "fori_static": True,
+        "while_counting": False,
+        "scan_unrolled": True,
+        "while_behind_a_stop": True,
+    }
+
+
+# %% task="oracle" name="vmap keeps the branch, a known cond is decided" fails=["oracle-check"] message="The inputs of one call can disagree"
+def on_the_tape():
+    return {
+        "python_for": ["none", 4],
+        "fori_fixed": ["scan", 1],
+        "fori_jitted": ["while", 1],
+        "fori_static": ["scan", 1],
+        "while_counting": ["while", 1],
+        "scan_unrolled": ["scan", 1],
+        "while_behind_a_stop": ["while", 1],
+        "cond_known": ["none", 1],
+        "cond_of_shape": ["cond", 3],
+        "cond_batched": ["cond", 3],
+        "cond_batched_alike": ["cond", 3],
+    }
+
+
+def has_gradient():
+    return {
+        "python_for": True,
+        "fori_fixed": True,
+        "fori_jitted": False,
+        "fori_static": True,
+        "while_counting": False,
+        "scan_unrolled": True,
+        "while_behind_a_stop": True,
+    }
+
+
+# %% task="oracle" name="every while is in the way, and a jitted fori_loop is fine" fails=["oracle-gradient-check"] message="Reverse mode only has to walk back through"
+def on_the_tape():
+    return {
+        "python_for": ["none", 4],
+        "fori_fixed": ["scan", 1],
+        "fori_jitted": ["while", 1],
+        "fori_static": ["scan", 1],
+        "while_counting": ["while", 1],
+        "scan_unrolled": ["scan", 1],
+        "while_behind_a_stop": ["while", 1],
+        "cond_known": ["cond", 3],
+        "cond_of_shape": ["none", 1],
+        "cond_batched": ["select_n", 3],
+        "cond_batched_alike": ["cond", 3],
+    }
+
+
+def has_gradient():
+    return {
+        "python_for": True,
+        "fori_fixed": True,
+        "fori_jitted": True,
+        "fori_static": True,
+        "while_counting": False,
+        "scan_unrolled": True,
+        "while_behind_a_stop": False,
+    }
+
+
+# %% task="universe" name="Python loops under jit" fails=["universe-check"] message="`history` is unrolled"
+def step(row, rule):
+    return (rule >> (4 * jnp.roll(row, 1) + 2 * row + jnp.roll(row, -1))) & 1
+
+
+@partial(jax.jit, static_argnames="steps")
+def history(row, rule, steps):
+    rows = [row]
+    for _ in range(steps):
+        rows.append(step(rows[-1], rule))
+    return jnp.stack(rows)
+
+
+@jax.jit
+def evolve(row, rule, steps):
+    return lax.fori_loop(0, steps, lambda i, row: step(row, rule), row)
+
+
+# %% task="universe" name="left and right exchanged" fails=["universe-check"] message="step(row, 110) at index"
+def step(row, rule):
+    return (rule >> (4 * jnp.roll(row, -1) + 2 * row + jnp.roll(row, 1))) & 1
+
+
+@partial(jax.jit, static_argnames="steps")
+def history(row, rule, steps):
+    def body(row, _):
+        new = step(row, rule)
+        return new, new
+
+    return jnp.vstack([row, lax.scan(body, row, None, length=steps)[1]])
+
+
+@jax.jit
+def evolve(row, rule, steps):
+    return lax.fori_loop(0, steps, lambda i, row: step(row, rule), row)
+
+
+# %% task="universe" name="a strip, not a ring" fails=["universe-check"] message="history(row, 110, steps=24) at index"
+def step(row, rule):
+    strip = jnp.pad(row, 1)
+    return (rule >> (4 * strip[:-2] + 2 * strip[1:-1] + strip[2:])) & 1
+
+
+@partial(jax.jit, static_argnames="steps")
+def history(row, rule, steps):
+    def body(row, _):
+        new = step(row, rule)
+        return new, new
+
+    return jnp.vstack([row, lax.scan(body, row, None, length=steps)[1]])
+
+
+@jax.jit
+def evolve(row, rule, steps):
+    return lax.fori_loop(0, steps, lambda i, row: step(row, rule), row)
+
+
+# %% task="universe" name="the rule is static" fails=["universe-check"] message="rule: static 0 -> static 15"
+def step(row, rule):
+    return (rule >> (4 * jnp.roll(row, 1) + 2 * row + jnp.roll(row, -1))) & 1
+
+
+@partial(jax.jit, static_argnames=("rule", "steps"))
+def history(row, rule, steps):
+    def body(row, _):
+        new = step(row, rule)
+        return new, new
+
+    return jnp.vstack([row, lax.scan(body, row, None, length=steps)[1]])
+
+
+@jax.jit
+def evolve(row, rule, steps):
+    return lax.fori_loop(0, steps, lambda i, row: step(row, rule), row)
+
+
+# %% task="universe" name="the last row of the history" fails=["universe-evolve-check"] message="static"
+def step(row, rule):
+    return (rule >> (4 * jnp.roll(row, 1) + 2 * row + jnp.roll(row, -1))) & 1
+
+
+@partial(jax.jit, static_argnames="steps")
+def history(row, rule, steps):
+    def body(row, _):
+        new = step(row, rule)
+        return new, new
+
+    return jnp.vstack([row, lax.scan(body, row, None, length=steps)[1]])
+
+
+@partial(jax.jit, static_argnames="steps")
+def evolve(row, rule, steps):
+    return history(row, rule, steps)[-1]
+
+
+# %% task="universe" name="a scan with a traced length" fails=["universe-evolve-check"] message="The `length` argument to `scan` expects a concrete `int` value"
+def step(row, rule):
+    return (rule >> (4 * jnp.roll(row, 1) + 2 * row + jnp.roll(row, -1))) & 1
+
+
+@partial(jax.jit, static_argnames="steps")
+def history(row, rule, steps):
+    def body(row, _):
+        new = step(row, rule)
+        return new, new
+
+    return jnp.vstack([row, lax.scan(body, row, None, length=steps)[1]])
+
+
+@jax.jit
+def evolve(row, rule, steps):
+    return lax.scan(lambda row, _: (step(row, rule), None), row, None, length=steps)[0]
+
+
+# %% task="universe" name="jits the expensive part only" fails=["universe-evolve-check"] message="TracerIntegerConversionError"
+@jax.jit
+def step(row, rule):
+    return (rule >> (4 * jnp.roll(row, 1) + 2 * row + jnp.roll(row, -1))) & 1
+
+
+@partial(jax.jit, static_argnames="steps")
+def history(row, rule, steps):
+    def body(row, _):
+        new = step(row, rule)
+        return new, new
+
+    return jnp.vstack([row, lax.scan(body, row, None, length=steps)[1]])
+
+
+def evolve(row, rule, steps):
+    for _ in range(steps):
+        row = step(row, rule)
+    return row
+
+
+# %% task="universe" name="jits the expensive part only, by the clock" fails=["universe-speed"] message="below 15x, the first tier"
+@jax.jit
+def step(row, rule):
+    return (rule >> (4 * jnp.roll(row, 1) + 2 * row + jnp.roll(row, -1))) & 1
+
+
+def history(row, rule, steps):
+    rows = [row]
+    for _ in range(steps):
+        rows.append(step(rows[-1], rule))
+    return jnp.stack(rows)
+
+
+def evolve(row, rule, steps):
+    for _ in range(steps):
+        row = step(row, rule)
+    return row
+
+
+# %% task="universe" name="ten steps at a time" fails=["universe-speed"] message="below 15x, the first tier"
+def step(row, rule):
+    return (rule >> (4 * jnp.roll(row, 1) + 2 * row + jnp.roll(row, -1))) & 1
+
+
+@jax.jit
+def ten_steps(row, rule):
+    for _ in range(10):
+        row = step(row, rule)
+    return row
+
+
+def history(row, rule, steps):
+    rows = [row]
+    for _ in range(steps):
+        rows.append(step(rows[-1], rule))
+    return jnp.stack(rows)
+
+
+def evolve(row, rule, steps):
+    for _ in range(steps // 10):
+        row = ten_steps(row, rule)
+    for _ in range(steps % 10):
+        row = step(row, rule)
+    return row
+
+
+# %% task="universe" name="a fori_loop, but nothing is jitted" fails=["universe-evolve-check"] message="evolve uses functions that were traced 4 times"
+def step(row, rule):
+    return (rule >> (4 * jnp.roll(row, 1) + 2 * row + jnp.roll(row, -1))) & 1
+
+
+def history(row, rule, steps):
+    def body(row, _):
+        new = step(row, rule)
+        return new, new
+
+    return jnp.vstack([row, lax.scan(body, row, None, length=steps)[1]])
+
+
+def evolve(row, rule, steps):
+    return lax.fori_loop(0, steps, lambda i, row: step(row, rule), row)
+
+
+# %% task="flight" name="a Python while" fails=["flight-check"] message="TracerBoolConversionError"
+@jax.jit
+def flight(n):
+    steps, peak = 0, n
+    while n != 1:
+        n = jnp.where(n % 2 == 0, n // 2, 3 * n + 1)
+        steps, peak = steps + 1, jnp.maximum(peak, n)
+    return steps, peak
+
+
+# %% task="flight" name="a static start" fails=["flight-check"] message="a static argument is part of the program"
+@partial(jax.jit, static_argnums=0)
+def flight(n):
+    steps, peak = 0, n
+    while n != 1:
+        n = n // 2 if n % 2 == 0 else 3 * n + 1
+        steps, peak = steps + 1, max(peak, n)
+    return steps, peak
+
+
+# %% task="flight" name="halves with a slash" fails=["flight-check"] message="float32"
+@jax.jit
+def flight(n):
+    def body(state):
+        n, steps, peak = state
+        n = jnp.where(n % 2 == 0, n / 2, 3 * n + 1)
+        return n, steps + 1, jnp.maximum(peak, n)
+
+    _, steps, peak = lax.while_loop(lambda state: state[0] != 1, body, (n, 0, n))
+    return steps, peak
+
+
+# %% task="flight" name="the start is not on the way" fails=["flight-check"] message="flight(1)"
+@jax.jit
+def flight(n):
+    def body(state):
+        n, steps, peak = state
+        n = jnp.where(n % 2 == 0, n // 2, 3 * n + 1)
+        return n, steps + 1, jnp.maximum(peak, n)
+
+    _, steps, peak = lax.while_loop(lambda state: state[0] != 1, body, (n, 0, 0))
+    return steps, peak
+
+
+# %% task="flight" name="a thousand rounds will do" fails=["flight-check"] message="expected a while"
+@jax.jit
+def flight(n):
+    def body(i, state):
+        n, steps, peak = state
+        flying = n != 1
+        n = jnp.where(flying, jnp.where(n % 2 == 0, n // 2, 3 * n + 1), n)
+        return n, steps + flying, jnp.maximum(peak, n)
+
+    _, steps, peak = lax.fori_loop(0, 1000, body, (n, 0, n))
+    return steps, peak
+
+
+# %% task="computer" name="Python's while and if" fails=["computer-check"] message="TracerBoolConversionError"
+@jax.jit
+def computer(program, registers, limit):
+    r, at, steps = registers, 0, 0
+    while program[at, 0] != HALT and steps < limit:
+        code, a, b = program[at]
+        at, steps = at + 1, steps + 1
+        if code == SET:
+            r = r.at[a].set(b)
+    return r, steps
+
+
+# %% task="computer" name="a static program" fails=["computer-check"] message="Non-hashable static arguments"
+@partial(jax.jit, static_argnames="program")
+def computer(program, registers, limit):
+    r, at, steps = registers, 0, 0
+    while program[at][0] != HALT:
+        code, a, b = program[at]
+        at, steps = at + 1, steps + 1
+        if code == SET:
+            r = r.at[a].set(b)
+    return r, steps
+
+
+# %% task="computer" name="one cond for each instruction" fails=["computer-tape-check"] message="`computer` has cond 6 times: expected 1"
+@jax.jit
+def computer(program, registers, limit):
+    def running(state):
+        at, _, steps = state
+        return (program[at, 0] != HALT) & (steps < limit)
+
+    def body(state):
+        at, r, steps = state
+        code, a, b = program[at]
+        new = lax.cond(code == SET, lambda: r.at[a].set(b), lambda: r)
+        new = lax.cond(code == COPY, lambda: r.at[a].set(r[b]), lambda: new)
+        new = lax.cond(code == ADD, lambda: r.at[a].set(r[a] + r[b]), lambda: new)
+        new = lax.cond(code == MUL, lambda: r.at[a].set(r[a] * r[b]), lambda: new)
+        new = lax.cond(code == REM, lambda: r.at[a].set(r[a] % r[b]), lambda: new)
+        at = lax.cond((code == JNZ) & (r[a] != 0), lambda: b, lambda: at + 1)
+        return at, new, steps + 1
+
+    _, registers, steps = lax.while_loop(running, body, (0, registers, 0))
+    return registers, steps
+
+
+# %% task="computer" name="all results, then a choice" fails=["computer-tape-check"] message="`computer` has cond 0 times: expected 1"
+@jax.jit
+def computer(program, registers, limit):
+    def running(state):
+        at, _, steps = state
+        return (program[at, 0] != HALT) & (steps < limit)
+
+    def body(state):
+        at, r, steps = state
+        code, a, b = program[at]
+        value = jnp.stack([r[a], b, r[b], r[a] + r[b], r[a] * r[b], r[a] % r[b], r[a]])[code]
+        at = jnp.where((code == JNZ) & (r[a] != 0), b, at + 1)
+        return at, r.at[a].set(value), steps + 1
+
+    _, registers, steps = lax.while_loop(running, body, (0, registers, 0))
+    return registers, steps
+
+
+# %% task="computer" name="a jump counts from here" fails=["computer-check"] message="the factorial of 12, limit 10"
+@jax.jit
+def computer(program, registers, limit):
+    operations = [
+        lambda at, r, a, b: (at, r),
+        lambda at, r, a, b: (at + 1, r.at[a].set(b)),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[b])),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[a] + r[b])),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[a] * r[b])),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[a] % r[b])),
+        lambda at, r, a, b: (jnp.where(r[a] != 0, at + b, at + 1), r),
+    ]
+
+    def running(state):
+        at, _, steps = state
+        return (program[at, 0] != HALT) & (steps < limit)
+
+    def body(state):
+        at, r, steps = state
+        code, a, b = program[at]
+        at, r = lax.switch(code, operations, at, r, a, b)
+        return at, r, steps + 1
+
+    _, registers, steps = lax.while_loop(running, body, (0, registers, 0))
+    return registers, steps
+
+
+# %% task="computer" name="no limit" fails=["computer-check"] message="the factorial of 12, limit 10"
+@jax.jit
+def computer(program, registers, limit):
+    operations = [
+        lambda at, r, a, b: (at, r),
+        lambda at, r, a, b: (at + 1, r.at[a].set(b)),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[b])),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[a] + r[b])),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[a] * r[b])),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[a] % r[b])),
+        lambda at, r, a, b: (jnp.where(r[a] != 0, b, at + 1), r),
+    ]
+
+    def body(state):
+        at, r, steps = state
+        code, a, b = program[at]
+        at, r = lax.switch(code, operations, at, r, a, b)
+        return at, r, steps + 1
+
+    state = lax.while_loop(lambda state: program[state[0], 0] != HALT, body, (0, registers, 0))
+    return state[1:]
+
+
+# %% task="puck" name="keeps the while_loop, and looks at the distance alone" fails=["puck-check"] message="has a while: expected a scan"
+slide = jax.jit(slide_until_rest)
+
+
+# %% task="puck" name="keeps the while_loop" fails=["puck-gradient-check"] message="Reverse-mode differentiation does not work for lax.while_loop"
+slide = jax.jit(slide_until_rest)
+
+
+# %% task="puck" name="slides on for ever" fails=["puck-check"] message="where the puck stops"
+@jax.jit
+def slide(speed, drag):
+    def body(_, state):
+        place, speed = state
+        return place + 0.1 * speed, speed - 0.1 * (0.5 + drag * speed**2)
+
+    return lax.fori_loop(0, MOST_ROUNDS, body, (0.0, speed))[0]
+
+
+# %% task="puck" name="the place stops, the speed does not" fails=["puck-gradient-check"] message="nan"
+@jax.jit
+def slide(speed, drag):
+    def body(_, state):
+        place, speed = state
+        return jnp.where(speed > 0, place + 0.1 * speed, place), speed - 0.1 * (0.5 + drag * speed**2)
+
+    return lax.fori_loop(0, MOST_ROUNDS, body, (0.0, speed))[0]
+
+
+# %% task="puck" name="a bound that comes with the call" fails=["puck-gradient-check"] message="fori_loop with dynamic start/stop values"
+@jax.jit
+def slide(speed, drag):
+    def body(_, state):
+        place, speed = state
+        moving = speed > 0
+        new_place, new_speed = place + 0.1 * speed, speed - 0.1 * (0.5 + drag * speed**2)
+        return jnp.where(moving, new_place, place), jnp.where(moving, new_speed, speed)
+
+    rounds = jnp.int32(speed / 0.05) + 1
+    return lax.fori_loop(0, rounds, body, (0.0, speed))[0]
+
+
+# %% task="puck" name="unrolls all the rounds" fails=["puck-check", "puck-gradient-check"] message="`slide` is unrolled"
+@jax.jit
+def slide(speed, drag):
+    place = 0.0
+    for _ in range(MOST_ROUNDS):
+        moving = speed > 0
+        place = jnp.where(moving, place + 0.1 * speed, place)
+        speed = jnp.where(moving, speed - 0.1 * (0.5 + drag * speed**2), speed)
+    return place
+
+
+# %% task="reader" name="a scan" fails=["reader-check"] message="`read` uses scan"
+@jax.jit
+def read(table, text):
+    def body(state, letter):
+        state = table[letter, state]
+        return state, state
+
+    return lax.scan(body, jnp.int32(0), text)[1]
+
+
+# %% task="reader" name="letter by letter, unrolled" fails=["reader-check"] message="expected at most 400"
+@jax.jit
+def read(table, text):
+    state, states = 0, []
+    for i in range(text.shape[0]):
+        state = table[text[i], state]
+        states.append(state)
+    return jnp.stack(states)
+
+
+# %% task="reader" name="joined the wrong way round" fails=["reader-check"] message="the states in say"
+@jax.jit
+def read(table, text):
+    def join(first, then):
+        return jnp.take_along_axis(first, then, axis=1)
+
+    return lax.associative_scan(join, table[text])[:, 0]
+
+
+# %% task="reader" name="picks the first letter's row, not state 0" fails=["reader-check"] message="has shape (28, 3), expected (28,)"
+@jax.jit
+def read(table, text):
+    return lax.associative_scan(lambda first, then: jnp.take_along_axis(then, first, axis=1), table[text])

@@ -1,0 +1,889 @@
+# %% [markdown]
+# # 04 · Static or traced
+#
+# **While JAX traces your function, what does it know about the arguments? And what does it cost to tell it more?**
+#
+# You will
+#
+# - say for any line of a jitted function whether its value is known while tracing (static) or only in the finished
+#   program (traced);
+# - read JAX's tracing errors by their class, and pick the cure that fits;
+# - know the price of a static argument before you pay it.
+#
+# About 20 minutes, then the exercise. You need unit 02: what a tracer is, and how to read a jaxpr.
+
+# %%
+import dataclasses
+import itertools
+import time
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import matplotlib.pyplot as plt
+import numpy as np
+from IPython.display import Markdown, display
+from jax import lax
+
+from autograder import show_guess, show_jaxpr, trace_log
+
+plt.style.use("autograder.course")
+
+
+def outcome(fn, *args):
+    """What happens when fn(*args) is called: "runs", or the class of the error."""
+    try:
+        fn(*args)
+    except Exception as error:
+        return type(error).__name__
+    return "runs"
+
+
+# %% [markdown]
+# ## One `if`, six callers
+#
+# A function in two pieces, from a widely copied post about `jit`:
+
+
+# %%
+def f(x):
+    if x < 3:
+        return 3.0 * x**2
+    else:
+        return -4 * x
+
+
+# %% [markdown]
+# Six ways to call it: by itself, under `grad`, under `vmap`, under `jit`, under `jit(grad(...))`, and to print its
+# jaxpr. How many of the six fail? Type your number, then run on.
+
+# %%
+guess = None  # your number of failures
+
+# %%
+callers = {
+    "f(2.0)": outcome(f, 2.0),
+    "grad(f)(2.0)": outcome(jax.grad(f), 2.0),
+    "vmap(f)(jnp.array([2.0]))": outcome(jax.vmap(f), jnp.array([2.0])),
+    "jit(f)(2.0)": outcome(jax.jit(f), 2.0),
+    "jit(grad(f))(2.0)": outcome(jax.jit(jax.grad(f)), 2.0),
+    "make_jaxpr(f)(2.0)": outcome(jax.make_jaxpr(f), 2.0),
+}
+failures = sum(result != "runs" for result in callers.values())
+assert callers["grad(f)(2.0)"] == "runs" and failures == 4
+print("\n".join(f"{call:28}{result}" for call, result in callers.items()))
+show_guess(guess, failures, "failures")
+
+# %% [markdown]
+# Python has a number to look at. `grad` has one too: it traces, but its tracer carries the number along. The other
+# four trace without any number. They know the *type* of `x`, and `x < 3` on a type has no answer.
+
+# %%
+one_point = {x: jax.make_jaxpr(f, static_argnums=0)(x) for x in (2, 4)}
+line = np.linspace(0, 5, 501)
+curve = np.where(line < 3, 3 * line**2, -4 * line)
+curve[300] = np.nan  # the jump at 3
+fig, panels = plt.subplots(1, 3, figsize=(10, 3.2), sharey=True)
+titles = ("grad: one point", "jit: every point at once", "static: point by point")
+for ax, title in zip(panels, titles, strict=True):
+    ax.plot(line, curve, color="C6", lw=1.2)
+    ax.set(title=title, xlabel="x", ylim=(-26, 33), xlim=(0, 5))
+panels[0].plot(2, 12, "o", color="C0", ms=9)
+panels[0].annotate("x is 2.0,\nso x < 3", (2, 12), xytext=(0.25, 20), va="center", color="C0")
+panels[1].axvspan(0, 5, color="C1", alpha=0.15)
+panels[1].text(0.25, 21, "x is float32[],\nso x < 3 is\nTrue or False", color="C1", va="center")
+panels[1].text(3, -5, "?", color="C1", size=24, ha="center", va="center", weight="bold")
+for (x, tape), place in zip(one_point.items(), ((0.25, 20), (3.3, 4)), strict=True):
+    (result,) = tape.jaxpr.outvars
+    panels[2].plot([x, x], [-26, result.val], color="C2")
+    panels[2].plot(x, result.val, "o", color="C2", ms=9)
+    panels[2].text(*place, f"for {x}, always\n{result.val:g}", va="center", color="C2")
+plt.show()
+
+# %% [markdown]
+# This picture is the unit. `jit` wants **one** program for all values of `x`, so it must not look at any of them.
+# The right-hand panel is the way out that the post took, and we will see what it costs.
+#
+# ## The abstract value
+#
+# What a tracer knows is its **abstract value**: a shape and a dtype. It stands for a set, *all* arrays of that
+# shape and dtype. An old post prints one as
+#
+#     Traced<ShapedArray(int32[], weak_type=True)>with<DynamicJaxprTrace(level=1/1)>
+#
+# Today:
+
+# %%
+jax.jit(lambda x: print("jit  ", x))(2)
+jax.jit(lambda x: print("jit  ", x))(jnp.ones((2, 3)))
+jax.grad(lambda x: [print("grad ", x), x][1])(2.0)
+jax.vmap(lambda x: [print("vmap ", x), x][1])(jnp.ones(3))
+print("typeof", jax.typeof(2), jax.typeof(2.0), jax.typeof(jnp.float32(2)), jax.typeof(np.ones((2, 3))))
+
+# %% [markdown]
+# The old print had more words and the same content. In `grad`'s tracer you see the number, `primal=2.0`. The post's
+# explanation of the error still holds: `x % 2 == 0` is an abstract `bool[]`, the set {True, False},
+# and Python's `if` asks it to be one of the two.
+#
+# The tilde belongs to the type as well. `~float32[]` is a **weak** type: any Python number, which takes the dtype
+# of what it meets. So the abstract value decides the dtype of the result, and it does so before any value is there:
+
+# %%
+half = jnp.ones(3, jnp.float16)
+multiply = jax.jit(lambda x, s: x * s)
+for scale in (2.0, jnp.array(2.0), jnp.float32(2.0), np.float32(2.0)):
+    print(f"float16[3] * {jax.typeof(scale)!s:11} -> {multiply(half, scale).dtype}")
+assert multiply(half, 2.0).dtype == jnp.float16 and multiply(half, jnp.float32(2)).dtype == jnp.float32
+
+# %% [markdown]
+# ## Static or traced?
+#
+# Inside a trace, two kinds of values live side by side. A **static** value is an ordinary Python or NumPy object:
+# it is known, and Python may do with it what it likes. A **traced** value is a tracer. Here `x` is a
+# `float32[2,3]`, traced, and `n = 4` is static. One line makes readers of an old post stumble:
+#
+#     jnp.array(x.shape).prod()
+#
+# Everything that goes into it is static. Is the result static, or traced?
+
+# %%
+guess = None  # "static" or "traced"
+
+# %%
+LINES = """x.shape; x.dtype; x.ndim; len(x); x is None; x.shape[0] * n; np.prod(x.shape); np.sqrt(n); np.ones(n) + 1;
+x + 1; x[0]; x * 0; x.sum() > 0; jnp.array(x.shape).prod(); jnp.sqrt(n); jnp.ones(n); jnp.ones(n).shape;
+jnp.add(1, 2)"""
+found = {}
+
+
+def look(x, n):
+    for code in LINES.replace("\n", " ").split("; "):
+        value = eval(code, globals(), {"x": x, "n": n})
+        found[code] = "traced" if isinstance(value, jax.core.Tracer) else "static"
+
+
+jax.make_jaxpr(look, static_argnums=1)(jnp.ones((2, 3)), 4)
+columns = [[f"`{code}`" for code, kind in found.items() if kind == which] for which in ("static", "traced")]
+rows = "\n".join(f"| {a} | {b} |" for a, b in itertools.zip_longest(*columns, fillvalue=""))
+display(Markdown(f"| static | traced |\n|---|---|\n{rows}"))
+assert found["np.prod(x.shape)"] == "static" and found["jnp.array(x.shape).prod()"] == "traced"
+show_guess(guess, found["jnp.array(x.shape).prod()"])
+
+# %% [markdown]
+# Three rules cover the whole table.
+#
+# 1. **Shape, dtype, ndim, length are static.** They are the abstract value.
+# 2. **Python and NumPy on static values stay static.** They compute on the spot.
+# 3. **Every operation of `jnp` or `lax`, and every operator on a tracer, is traced.** Even `jnp.add(1, 2)`, even
+#    `x * 0`. It writes a line on the tape, and its value will exist when the tape is run. (A few functions, such as
+#    `jnp.shape`, only ask for the type: they are static.)
+#
+# So the post's function, which takes the product of a shape with `jnp`, cannot reshape with it. With NumPy it can:
+
+
+# %%
+def with_jnp(x):
+    size = jnp.array(x.shape).prod()
+    print("size:", size)
+    return x.reshape((size,))
+
+
+def with_numpy(x):
+    size = np.prod(x.shape)
+    print("size:", size)
+    return x.reshape((size,))
+
+
+x = jnp.ones((2, 3))
+try:
+    jax.jit(with_jnp)(x)
+except TypeError as error:
+    print(f"{type(error).__name__}: {str(error).splitlines()[0]}\n")
+tape = jax.make_jaxpr(with_numpy)(x)
+print(tape)
+assert [eqn.primitive.name for eqn in tape.eqns] == ["reshape"]  # the product left no line
+
+# %% [markdown]
+# (`x.size` is the same number, and `x.reshape(-1)` needs none.) In the other direction, NumPy on a traced value,
+# there is a surprise. One of these two is no error:
+
+# %%
+on_a_tracer = {
+    "np.sin(x)": outcome(jax.jit(lambda x: np.sin(x)), x),
+    "np.sum(x)": outcome(jax.jit(lambda x: np.sum(x)), x),
+}
+print(on_a_tracer)
+assert list(on_a_tracer.values()) == ["TracerArrayConversionError", "runs"]
+
+# %% [markdown]
+# `np.sin` wants the numbers, and there are none. `np.sum` asks `x` whether it has a method `sum` of its own. A
+# tracer has one, and NumPy never touches it. Do not build on that: write `jnp` for traced values, `np` for static
+# ones, and the reader sees which is which.
+#
+# ## The error museum
+#
+# Python can ask a tracer for a value in many ways, and each has an error of its own. Here are fifteen exhibits, the
+# ones of the posts among them. How many of the fifteen does a plain `except TypeError` catch?
+
+# %%
+guess = None  # your number, 0 to 15
+
+
+# %%
+def leaked(x):
+    shelf = []
+    jax.jit(lambda v: shelf.append(v))(x)
+    return shelf[0] + 1
+
+
+numbers = jnp.array([3.0, -1.0, 2.0])
+EXHIBITS = {
+    "if x > 0:": (lambda x: 1 if x > 0 else 2, 2),
+    "while count < n:": (lambda n: [count for count in iter(lambda: n > 0, False)], 5),
+    "max(x, 0)": (lambda x: max(x, 0), 2),
+    "float(x)": (lambda x: float(x), 2.0),
+    "jnp.arange(n)": (lambda n: jnp.arange(n), 5),
+    "range(n)": (lambda n: range(n), 5),
+    "['a', 'b'][n]": (lambda n: ["a", "b"][n] and n, 1),
+    "np.sin(x)": (lambda x: np.sin(x), numbers),
+    "a tracer kept after its trace": (leaked, numbers),
+    "jnp.ones((n,))": (lambda n: jnp.ones((n,)), 5),
+    "x.reshape(jnp.array(x.shape).prod())": (lambda x: x.reshape(jnp.array(x.shape).prod()), numbers),
+    "f(x, 'relu')": (lambda x: x, "relu"),
+    "x[x < 0]": (lambda x: x[x < 0], numbers),
+    "x[:n]": (lambda n: numbers[:n], 2),
+    "static_argnums=0 and f([2, 3])": (jax.jit(lambda x: sum(x), static_argnums=0), [2, 3]),
+}
+museum = {}
+for exhibit, (fn, arg) in EXHIBITS.items():
+    jitted = fn if hasattr(fn, "lower") else jax.jit(fn)
+    try:
+        jitted(arg)
+    except Exception as error:
+        museum[exhibit] = error
+assert list(museum) == list(EXHIBITS)
+caught = sum(isinstance(error, TypeError) for error in museum.values())
+for exhibit, error in museum.items():
+    print(f"{exhibit}\n    {type(error).__name__}: {str(error).splitlines()[0][:95]}")
+show_guess(guess, caught, "exhibits")
+
+# %% [markdown]
+# Nobody learns fifteen messages. Learn the tree: it is short, and we can let the classes draw it themselves.
+
+
+# %%
+def parent(cls):
+    return next((base for base in cls.__bases__ if not base.__name__.startswith("_")), None)
+
+
+children = {}
+for error in museum.values():
+    cls = type(error)
+    while cls is not Exception:
+        children.setdefault(parent(cls), set()).add(cls)
+        cls = parent(cls)
+
+
+def rows_below(cls, depth=0):
+    """The tree as rows (class, depth), each class above its children."""
+    yield cls, depth
+    for child in sorted(children.get(cls, ()), key=lambda c: (c in children, c.__name__)):
+        yield from rows_below(child, depth + 1)
+
+
+rows = list(rows_below(Exception))
+fig, ax = plt.subplots(figsize=(10.4, 0.44 * len(rows)))
+at = {}
+for y, (cls, depth) in enumerate(rows):
+    at[cls] = y
+    if depth:
+        corner = depth * 0.5 - 0.28
+        ax.plot([corner, corner, corner + 0.2], [at[parent(cls)] + 0.3, y, y], color="#888888", lw=1)
+    colour = "C0" if cls.__module__.startswith("jax") else "C6"
+    shown = [exhibit for exhibit, error in museum.items() if type(error) is cls]
+    ax.text(depth * 0.5, y, cls.__name__, va="center", weight="bold" if shown else "normal", color=colour)
+    ax.text(5.3, y, "     ".join(shown), va="center", family="monospace", size=8.5, color="C1")
+ax.text(5.3, 0, "what raises exactly this class", va="center", style="italic", color="C1")
+ax.set(xlim=(-0.05, 11.5), ylim=(len(rows) - 0.5, -0.5), title="The museum's family tree (blue: JAX's own)")
+ax.axis("off")
+plt.show()
+
+# %% [markdown]
+# Read it as a question that Python asked, and that has no answer yet:
+#
+# | Python asks | with | class |
+# |---|---|---|
+# | true or false? | `if`, `while`, `and`, `max` | `TracerBoolConversionError` |
+# | which number? | `float()`, `.item()`, an option such as `axis=` | `ConcretizationTypeError` |
+# | which place, how often? | `range(n)`, `list[n]` | `TracerIntegerConversionError` |
+# | which numbers? | `np.anything(x)` | `TracerArrayConversionError` |
+# | how many are there? | `x[x < 0]` | `NonConcreteBooleanIndexError` |
+# | how long? | `jnp.ones((n,))`, `reshape`; `x[:n]` | plain `TypeError`; plain `IndexError` |
+# | have I seen this before? | a static argument that has no hash | plain `ValueError`, before the trace begins |
+#
+# The tree also settles what older posts say. They print other names, and the handlers that they wrote still work,
+# because the old names are ancestors of the new ones:
+
+# %%
+TODAY = {key: type(museum[key]) for key in ("if x > 0:", "x[x < 0]", "jnp.ones((n,))")}
+CLAIMS = [
+    ("if x > 0:", "ConcretizationTypeError", jax.errors.ConcretizationTypeError),
+    ("x[x < 0]", "IndexError", IndexError),
+    ("x[x < 0]", "NonConcreteBooleanIndexError", jax.errors.NonConcreteBooleanIndexError),
+    ("jnp.ones((n,))", "the same as for x[x < 0]", jax.errors.NonConcreteBooleanIndexError),
+]
+table = ""
+for key, then, old in CLAIMS:
+    table += f"| `{key}` | {then} | `{TODAY[key].__name__}` | {'✓' if issubclass(TODAY[key], old) else '✗'} |\n"
+display(Markdown(f"| line | in the posts | today | an old `except` still catches it |\n|---|---|---|:-:|\n{table}"))
+assert [issubclass(TODAY[key], old) for key, _, old in CLAIMS] == [True, True, True, False]
+
+# %% [markdown]
+# Three kinds of cure are left: keep the value traced and let the *program* choose; tell JAX the value; or take the
+# question out of the trace.
+#
+# ## Cure 1: let the program choose
+#
+# `jnp.where` computes both pieces and picks, element by element. `lax.cond` puts both pieces in the program and runs
+# one of them.
+
+
+# %%
+def with_where(x):
+    return jnp.where(x < 3, 3.0 * x**2, -4 * x)
+
+
+def with_cond(x):
+    return lax.cond(x < 3, lambda x: 3.0 * x**2, lambda x: -4.0 * x, x)
+
+
+show_jaxpr(with_cond, 2.0)
+
+# %%
+values = [0.5 * k for k in range(2, 10)]
+outcomes = []
+for name, fn in (("a Python if, x static", f), ("jnp.where", with_where), ("lax.cond", with_cond)):
+    jitted = jax.jit(fn, static_argnums=0 if fn is f else ())
+    with trace_log(fn) as log:
+        assert all(jitted(x) == f(x) for x in values)
+    tape = show_jaxpr(jitted, 2.0)
+    outcomes.append((name, log.traces, tape.equations))
+rows = "\n".join(f"| {name} | {traces} | {equations} |" for name, traces, equations in outcomes)
+display(Markdown(f"| | traces for 8 values | equations on a tape |\n|---|--:|--:|\n{rows}"))
+assert [traces for _, traces, _ in outcomes] == [8, 1, 1]
+
+# %% [markdown]
+# Eight tapes without an equation, or one tape with a few. For a choice between two results, one tape wins. But the
+# three are not quite the same function. Hand them integers, as the post did:
+
+# %%
+by_python = [jnp.asarray(f(x)).dtype for x in (2, 4)]
+by_where = [with_where(x).dtype for x in (2, 4)]
+print("Python if:", *by_python, "   jnp.where:", *by_where)
+assert by_python == ["float32", "int32"] and by_where == ["float32", "float32"]
+
+strict_ones = {
+    "lax.select": lambda x: lax.select(x < 3, 3.0 * x**2, -4 * x),
+    "lax.cond": lambda x: lax.cond(x < 3, lambda x: 3.0 * x**2, lambda x: -4 * x, x),
+}
+for name, fn in strict_ones.items():
+    try:
+        jax.jit(fn)(2)
+        raise AssertionError(f"{name} takes two types")
+    except TypeError as error:
+        print(f"{name}: TypeError: {str(error).splitlines()[0].split(' (')[0]}")
+
+# %% [markdown]
+# The Python version returns a float for 2 and an integer for 4. A program has **one** type for its result, so the
+# pieces must agree. `jnp.where` makes them agree without a word; `lax.select` and `lax.cond` refuse.
+#
+# ## Cure 2: tell JAX the value
+#
+# The post's own cure: `static_argnums`. The value is then an ordinary Python number while the body runs.
+
+# %%
+static_f = jax.jit(f, static_argnums=(0,))
+for x, constant in ((2, "12.0"), (4, "-16")):
+    tape = jax.make_jaxpr(static_f, static_argnums=(0,))(x)
+    print(tape)
+    assert constant in str(tape)
+
+# %% [markdown]
+# `12.0` and `-16`, as in the post, where the outer line read `xla_call[...]` and today reads `jit[...]`. Look at
+# what was compiled: a program without an input, which returns a constant. Each value gets its own.
+#
+# Here is that price. `x**n` is called 16 times, and `n` goes round and round through `k` different values. We count
+# traces and take the time of all 16 calls. By what factor is it dearer to have 8 different values *static* than to
+# have them traced?
+
+# %%
+guess = None  # your factor: seconds with 8 static values, over seconds with 8 traced ones
+
+
+# %%
+def bill(k, static):
+    """Traces and seconds of 16 calls of a fresh power function with k different exponents."""
+
+    def power(x, n):
+        return x**n
+
+    jitted = jax.jit(power, static_argnums=1 if static else ())
+    with trace_log(power) as log:
+        start = time.perf_counter()
+        for i in range(16):
+            jitted(2.0, i % k).block_until_ready()
+        seconds = time.perf_counter() - start
+    assert sum("power" in module for module in log.modules) == log.traces  # each trace is compiled
+    return log.traces, seconds
+
+
+ks = [1, 2, 4, 8]
+bill(1, False)  # warm up JAX itself
+bills = {static: [bill(k, static) for k in ks] for static in (True, False)}
+assert [traces for traces, _ in bills[True]] == ks and {traces for traces, _ in bills[False]} == {1}
+dearer = bills[True][-1][1] / bills[False][-1][1]
+show_guess(guess, dearer, "x")
+
+# %%
+fig, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.3), layout="constrained")
+for static, colour, label in ((True, "C1", "n static"), (False, "C0", "n traced")):
+    traces, seconds = zip(*bills[static], strict=True)
+    left.plot(ks, traces, "o-", color=colour, label=label)
+    right.plot(ks, np.array(seconds) * 1e3, "o-", color=colour, label=label)
+left.set(title="Traces, and compiles", xlabel="different values of n in 16 calls")
+right.set(title="All 16 calls (ms)", xlabel="different values of n in 16 calls", ylim=(0, None))
+left.legend()
+plt.show()
+
+# %% [markdown]
+# A static argument costs **one trace and one compile for each value**. The posts say so too, and their rule stands:
+# make static what takes few values. What do you get for it? A program that knows more:
+
+
+# %%
+def power(x, n):
+    return x**n
+
+
+for name, static in (("traced", ()), ("static", 1)):
+    tape = jax.make_jaxpr(power, static_argnums=static)(2.0, 3)
+    products = jax.jit(power, static_argnums=static).lower(2.0, 3).as_text().count("stablehlo.multiply")
+    print(f"n {name}: {[eqn.primitive.name for eqn in tape.eqns]}, lowered to {products} multiplications")
+assert products == 2
+
+# %% [markdown]
+# A known exponent of 3 is two multiplications; an unknown one needs the general power.
+#
+# ### Review this post
+#
+# An old tutorial shows a `while` on a traced value fail, and tells you why. It fails today for the same reason.
+# Here it is with `n` static, so that it runs. What does it return for `(2, 5)`?
+
+
+# %%
+def multiply_n_times(x, n):
+    count = 0
+    res = 1
+    while count < n:
+        res = res * x
+        count += 1
+    return x
+
+
+assert outcome(jax.jit(multiply_n_times), 2, 5) == "TracerBoolConversionError"
+guess = None  # your number
+
+# %%
+n_static = jax.jit(multiply_n_times, static_argnums=1)
+answer = int(n_static(2, 5))
+left_over = n_static.lower(2, 5).as_text().count("stablehlo.multiply")
+print(jax.make_jaxpr(multiply_n_times, static_argnums=1)(2, 5))
+print("multiplications left in the program:", left_over)
+assert answer == 2 and left_over == 0
+show_guess(guess, answer)
+
+# %% [markdown]
+# The tutorial returns `x` where it means `res`. It could not notice: its version failed before it returned
+# anything. The tape says it at a glance: `in (a,)`, the input itself, and a last product named `_`, "nobody wants
+# this". So XLA gets a program without a single multiplication.
+#
+# The tape also shows the loop: five rounds, five equations. A static `n` **unrolls**. Unit 06 rolls it up again.
+#
+# The tutorial's next idea is to jit only the body, with `x` static. That buys nothing, as nothing in the body needs
+# to know `x`, and it pays for every new one:
+
+
+# %%
+def multiply(x, i):
+    return x * i
+
+
+body = {"static": jax.jit(multiply, static_argnums=0), "traced": jax.jit(multiply)}
+spent = {}
+for name, jitted in body.items():
+    with trace_log(multiply) as log:
+        for x in range(3, 8):
+            jitted(x, 1)
+    spent[name] = log.traces
+print("traces for five values of x:", spent)
+assert spent == {"static": 5, "traced": 1}
+
+# %% [markdown]
+# ### How JAX recognises a static value
+#
+# By a dictionary: the value needs a hash, and it is compared by type and by `==`. Usually that is just what you
+# want. At the edge it is a trap.
+
+
+# %%
+def reciprocal(x):
+    return 1 / jnp.float32(x)
+
+
+def widen(x, sizes):
+    return x * sizes[0]
+
+
+fresh = jax.jit(lambda v: 0.0, static_argnums=0)
+with trace_log() as log:
+    for value in (1, 1.0, True):
+        fresh(value)
+jitted_reciprocal, jitted_widen = jax.jit(reciprocal, static_argnums=0), jax.jit(widen, static_argnums=1)
+edge = [float(jitted_reciprocal(value)) for value in (0.0, -0.0)]
+deep = [jitted_widen(jnp.int32(3), sizes).dtype.name for sizes in ((2, 1), (2.0, 1))]
+print(f"1, 1.0, True: {log.traces} traces")
+print(f"1/0.0 and 1/-0.0: {edge}, without jit {[float(reciprocal(value)) for value in (0.0, -0.0)]}")
+print(f"int32[] times 2 and times 2.0, from a static tuple: {deep}")
+assert log.traces == 3 and edge == [np.inf, np.inf] and deep == ["int32", "int32"]
+
+# %% [markdown]
+# `1`, `1.0` and `True` are equal in Python, but their types differ, so they are three programs. `0.0` and `-0.0`
+# are equal and of one type: the second call gets the program of the first, and a **wrong sign**. And the type is
+# compared only at the outside: `(2, 1)` and `(2.0, 1)` are equal tuples, so the floats get the integers' program.
+# Keep numbers that matter traced.
+#
+# ## Cure 3: keep the shape
+#
+# "JIT needs static shapes": the sentence that every post has, and it is as true as ever. The number of negatives in
+# an array is a value; a shape must not depend on it.
+
+
+# %%
+def get_negatives(x):
+    return x[x < 0]
+
+
+def example_fun(length):
+    return jnp.ones((length,))
+
+
+data = jnp.array([1.5, -2.0, 0.5, -0.5, 3.0, -1.0])
+print(get_negatives(data), " jitted:", outcome(jax.jit(get_negatives), data))
+print(example_fun(5), " jitted:", outcome(jax.jit(example_fun), 5))
+print("length static:", jax.jit(example_fun, static_argnums=0)(5))
+
+
+# %% [markdown]
+# Three answers that have a fixed shape. Say which you want *before* you trace: a value in every place, a budget
+# with padding, or only what you would have computed from it anyway.
+
+
+# %%
+@jax.jit
+def in_place(x):
+    return jnp.where(x < 0, x, 0)
+
+
+@partial(jax.jit, static_argnames="size")
+def with_budget(x, size):
+    (index,) = jnp.nonzero(x < 0, size=size, fill_value=x.size)  # x.size: out of bounds on purpose
+    return x.at[index].get(mode="fill", fill_value=0)
+
+
+@partial(jax.jit, static_argnames="size")
+def without_fill_value(x, size):
+    (index,) = jnp.nonzero(x < 0, size=size)
+    return x[index]
+
+
+answers = {
+    "x": data,
+    "x[x < 0], not jitted": get_negatives(data),
+    "where(x < 0, x, 0)": in_place(data),
+    "nonzero(size=4, fill_value=x.size)": with_budget(data, size=4),
+    "nonzero(size=4), fill_value forgotten": without_fill_value(data, size=4),
+}
+fig, ax = plt.subplots(figsize=(8.6, 2.9))
+for y, (label, row) in enumerate(answers.items()):
+    for at_x, value in enumerate(np.asarray(row)):
+        wrong = label.endswith("forgotten") and value > 0
+        colour = "#0072B2" if value < 0 else "#D55E00" if wrong else "#DDDDDD"
+        ax.add_patch(plt.Rectangle((at_x, y - 0.4), 0.92, 0.8, color=colour))
+        ax.text(at_x + 0.46, y, f"{value:g}", ha="center", va="center", color="white" if value < 0 or wrong else "C6")
+ax.set(xlim=(0, 6), ylim=(4.6, -0.6), xticks=[], yticks=range(5), yticklabels=list(answers))
+ax.set_title("The negatives of six numbers")
+ax.grid(False)
+ax.spines[:].set_visible(False)
+ax.tick_params(length=0)
+plt.show()
+assert with_budget(data, size=4).tolist() == [-2.0, -0.5, -1.0, 0.0] and without_fill_value(data, size=4)[3] == data[0]
+
+# %% [markdown]
+# The last row is a trap without an error: `nonzero` pads its indices with 0, and index 0 is a perfectly good place.
+# It smuggled `x[0]` in among the negatives.
+#
+# Often the shape is not needed at all: a sum of the negatives is `jnp.where(x < 0, x, 0).sum()`, whatever their
+# number. And a step that is done once, on data that is at hand, may simply stay outside `jit`.
+#
+# ## Methods: is `self` static or traced?
+#
+# `self` is an argument like any other. JAX does not know what to do with an object of yours:
+
+
+# %%
+class Lens:
+    def __init__(self, factor):
+        self.factor = factor
+
+    @jax.jit
+    def __call__(self, x):
+        return self.factor * x
+
+
+try:
+    Lens(2.0)(3.0)
+except TypeError as error:
+    print(f"{type(error).__name__}: {str(error).splitlines()[0].split('. ')[1]}")
+
+
+# %% [markdown]
+# There are three ways, and they differ in one thing: what becomes of `self.factor`.
+
+
+# %%
+class StaticSelf(Lens):
+    @partial(jax.jit, static_argnums=0)  # self is a static argument
+    def __call__(self, x):
+        return self.factor * x
+
+
+@jax.jit
+def magnify(factor, x):  # a pure function outside, which is handed the number
+    return factor * x
+
+
+class Helper(Lens):
+    def __call__(self, x):
+        return magnify(self.factor, x)
+
+
+@jax.tree_util.register_dataclass  # self is a container of arrays, as a dict is
+@dataclasses.dataclass
+class Tree:
+    factor: float
+
+    @jax.jit
+    def __call__(self, x):
+        return self.factor * x
+
+
+# %% [markdown]
+# A lens of factor 2 turns 3.0 into 6.0. Now `lens.factor = 10.0`. What does `lens(3.0)` return for `StaticSelf`?
+
+# %%
+guess = None  # your number
+
+
+# %%
+def life_of(make, body):
+    """Results and traces: a lens of factor 2; the same lens with factor 10; a new lens of factor 10; and of 2."""
+    with trace_log(body) as log:
+        lens = make(2.0)
+        results = [float(lens(3.0))]
+        lens.factor = 10.0
+        results += [float(lens(3.0)), float(make(10.0)(3.0)), float(make(2.0)(3.0))]
+    return results, log.traces
+
+
+lives = {
+    "static self": life_of(StaticSelf, StaticSelf.__call__),
+    "helper function": life_of(Helper, magnify),
+    "tree": life_of(Tree, Tree.__call__),
+}
+head = "| | factor 2 | then `factor = 10` | a new one, 10 | a new one, 2 | traces |\n|---|--:|--:|--:|--:|--:|\n"
+rows = [[name, *(f"{result:g}" for result in results), str(traces)] for name, (results, traces) in lives.items()]
+display(Markdown(head + "\n".join(f"| {' | '.join(row)} |" for row in rows)))
+assert lives["static self"] == ([6, 6, 30, 6], 3) and lives["helper function"] == lives["tree"] == ([6, 30, 30, 6], 1)
+show_guess(guess, lives["static self"][0][1])
+
+# %% [markdown]
+# 6, still, and no error. A static object is recognised by its identity, and its identity did not change when the
+# factor did: JAX finds the program of factor 2 and runs it. This is the **mutation trap**. And since identity is
+# the key, every new lens is a new trace, be it equal to an old one or not.
+#
+# The usual advice is to give the class `__hash__` and `__eq__`. That cures the new lenses. Does it cure the mutation?
+# Compare the two rows of the table:
+
+
+# %%
+class Hashed(Lens):
+    __call__ = partial(jax.jit, static_argnums=0)(lambda self, x: self.factor * x)
+
+    def __hash__(self):
+        return hash(self.factor)
+
+    def __eq__(self, other):
+        return isinstance(other, Hashed) and self.factor == other.factor
+
+
+mutated = life_of(Hashed, Hashed.__call__)[0]
+Markdown(
+    f"| | factor 2 | then `factor = 10` | a new one, 10 | a new one, 2 |\n|---|--:|--:|--:|--:|\n"
+    f"| right | 6 | 30 | 30 | 6 |\n| JAX {jax.__version__} | " + " | ".join(f"{result:g}" for result in mutated) + " |"
+)
+
+# %% [markdown]
+# It depends on the version of JAX. On 0.12 all four are right. On 0.10 the change goes unnoticed, and worse: the
+# old program now sits in the cache under a key that says "factor 10", so even a **brand-new** lens of factor 10
+# gets it. A key that changes while it is in a dictionary breaks the dictionary; that is no bug of JAX. So: what is
+# static must not be able to change.
+#
+# The trap has a second jaw. A jitted method that *assigns* to `self`:
+
+
+# %%
+class StaticCounter:
+    def __init__(self, total):
+        self.total = total
+
+    @partial(jax.jit, static_argnums=0)
+    def add(self, x):
+        self.total = self.total + x
+        return self.total
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class TreeCounter:
+    total: float
+
+    @jax.jit
+    def add(self, x):
+        return dataclasses.replace(self, total=self.total + x)  # a new counter, not a changed one
+
+
+counter = StaticCounter(0.0)
+print("static self:", [float(counter.add(x)) for x in (1.0, 2.0, 3.0)], "  and self.total is", counter.total)
+counter, totals = TreeCounter(0.0), []
+for x in (1.0, 2.0, 3.0):
+    counter = counter.add(x)
+    totals.append(float(counter.total))
+print("tree:       ", totals)
+assert totals == [1, 3, 6]
+
+# %% [markdown]
+# The first one assigns while it is traced, once: a tracer is left behind in the object (unit 03 hunts those), and
+# the total never grows. The second returns what has changed. Arrays that change are *data*, and data goes in and
+# comes out.
+#
+# ## Configurations
+#
+# What remains for static arguments is what decides the program: a width, a number of layers, a mode. Put it in a
+# **frozen dataclass**: hashed and compared by its fields, and no one can change it. The pure tree and the pure
+# configuration meet in one class, if you mark the fields that are not data:
+
+
+# %%
+@dataclasses.dataclass(frozen=True)
+class Config:
+    width: int
+    mode: str = "mean"
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Filter:
+    gain: float
+    config: Config = dataclasses.field(metadata={"static": True})
+
+    @jax.jit
+    def __call__(self, x):
+        windows = jnp.stack([x[i : x.size - self.config.width + 1 + i] for i in range(self.config.width)])
+        pooled = windows.mean(0) if self.config.mode == "mean" else windows.max(0)
+        return self.gain * pooled
+
+
+x = jnp.arange(6.0)
+with trace_log(Filter.__call__) as log:
+    smooth = Filter(1.0, Config(3))
+    log.call(Filter.__call__, smooth, x)
+    smooth.gain = 5.0  # data: no trace
+    log.call(Filter.__call__, smooth, x)
+    log.call(Filter.__call__, Filter(7.0, Config(3)), x)  # an equal configuration: no trace
+    smooth.config = dataclasses.replace(smooth.config, mode="max")  # another program
+    peaks = log.call(Filter.__call__, smooth, x)
+assert log.traces == 2 and peaks.tolist() == [10, 15, 20, 25]
+print("the four calls:", ", ".join(row.outcome for row in log.rows))
+print("gradient with respect to the filter:", jax.grad(lambda s: s(x).sum())(smooth))
+
+# %% [markdown]
+# The gradient has the shape of the filter: it is a tree with one number in it, and the configuration rides along.
+# Three ways to get a configuration wrong:
+
+
+# %%
+@dataclasses.dataclass
+class Loose:  # not frozen: has __eq__, so Python takes its hash away
+    width: int
+
+
+@dataclasses.dataclass(frozen=True)
+class FrozenOutside:
+    widths: list
+
+
+take = jax.jit(lambda x, config: x, static_argnames="config")
+print("not frozen:         ", outcome(lambda: take(x, config=Loose(3))))
+print("a list in a field:  ", outcome(lambda: take(x, config=FrozenOutside([3, 5]))))
+print("an array in a field:", outcome(lambda: take(x, config=FrozenOutside(jnp.ones(3)))))
+print("a tuple in a field: ", outcome(lambda: take(x, config=FrozenOutside((3, 5)))))
+
+# %% [markdown]
+# ## What older posts say
+
+# %%
+claims = [
+    ("tracing happens on abstract values: a shape and a dtype", "✓", f"`{jax.typeof(data)}`"),
+    ("`if x < 3` raises `ConcretizationTypeError`", "✓", "its child, " + TODAY["if x > 0:"].__name__),
+    ("`jax.grad` does no tracing", "✗", "it traces with the number at hand, so `if` works"),
+    ("static 2 and 4 give the tapes `12.0` and `-16`", "✓", "one trace, one compile each"),
+    ("a static argument should take few values", "✓", f"{ks[-1]} values: {ks[-1]} traces, {dearer:.0f}x the time"),
+    ("`multiply_n_times(2, 5)` multiplies five times", "✗", f"returns {answer}: `return x` should be `return res`"),
+    ("make `x` static in its body", "✗", "five values, five traces; traced: one"),
+    ("a product of a shape: `np`, not `jnp`", "✓", "or `x.size`"),
+    ("a boolean mask raises `IndexError`", "✓", "its child, " + TODAY["x[x < 0]"].__name__),
+    ("`jnp.ones((n,))` raises the same", "✗", "a plain " + TODAY["jnp.ones((n,))"].__name__),
+    ("shapes must be static", "✓", "`where`, `size=`, or outside `jit`"),
+]
+rows = "\n".join(f"| {claim} | {mark} | {today} |" for claim, mark, today in claims)
+display(Markdown(f"| claim | today | measured above |\n|---|:-:|---|\n{rows}"))
+
+# %% [markdown]
+# ## Keypoints
+#
+# - A tracer stands for all arrays of one shape and dtype. `jit`, `vmap` and `make_jaxpr` know no more; `grad` alone
+#   knows the value.
+# - Shapes and dtypes are static. NumPy and Python on static values stay static; what `jnp` computes is traced.
+# - An error names the question: true or false, which number, how many, how long. Old names are ancestors of
+#   today's.
+# - The value chooses between two results: `where` or `cond`, one trace. It decides the program or a shape: static,
+#   one trace *and compile* a value.
+# - Static means hashable, compared by type and `==`, never changed. A frozen dataclass is all three.
+# - `self`: numbers and arrays are data (a tree, or a helper function), modes are static. A static `self` that
+#   changes is a silent wrong answer.
+#
+# ## Your turn
+#
+# [Exercise 04](../exercises/04_static_or_traced/static_or_traced.ipynb): sort values into static and traced,
+# collect eight errors, price a static argument, return the negatives under `jit`, repair an amplifier that does not
+# listen, and find out with a few calls what a sealed function keeps static. 20 points.

@@ -1,0 +1,918 @@
+# %% [markdown]
+# # Exercise 04 · Static or traced
+#
+# Six tasks, 20 points. The lesson is [04 · Static or traced](../../lessons/04_static_or_traced.ipynb).
+#
+# Fill in each function whose body raises `NotImplementedError`, then run the check below it. A check that fails
+# says what happened and what to try. Three hints wait under each task, from a nudge to a skeleton.
+#
+# | task | you will | points |
+# |---|---|---|
+# | 1 | sort twelve values into static and traced | 3 |
+# | 2 | collect eight errors, one of each kind | 4 |
+# | 3 | write a tax that needs one trace for everybody, and price the other kind | 3 |
+# | 4 | keep shapes static: blocks of an image, and the negatives without a mask | 4 |
+# | 5 | repair an amplifier that does not listen | 3 |
+# | 6 | find out what a sealed function keeps static | 3 |
+
+# %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
+import dataclasses
+import math
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from autograder import (
+    assert_allclose,
+    assert_equal,
+    assert_max_traces,
+    assert_prediction,
+    assert_primitives,
+    trace_log,
+)
+
+# %% [markdown]
+# ## Task 1 · Static or traced? (3 points)
+#
+# Inside a trace, `x` is a traced `float32[4,3]` and `n` is a static 2. `table` is a JAX array from outside. For
+# each of the twelve values in `VALUES`, say whether it is `"static"` or `"traced"`, without running anything.
+#
+# <details><summary>Hint 1</summary>
+# Who computes it, and when? Python and NumPy compute on the spot. An operation of JAX writes a line on the tape.
+# </details>
+# <details><summary>Hint 2</summary>
+# After you have decided, look at one: <code>jax.make_jaxpr(lambda x: print(jnp.size(x)))(jnp.ones((4, 3)))</code>.
+# A tracer prints as <code>JitTracer(...)</code>.
+# </details>
+# <details><summary>Hint 3</summary>
+# A tracer's shape is static, even if the tracer is a result. A captured array has its numbers until you operate on
+# it. A few functions of <code>jnp</code> only ask for the type. And nobody simplifies <code>0 * ...</code>.
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "static-or-traced-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+table = jnp.array([10.0, 20.0, 30.0])
+
+VALUES = {
+    "x.shape[1] + n": lambda x, n: x.shape[1] + n,
+    "x.T.shape": lambda x, n: x.T.shape,
+    "x[:n].shape[0]": lambda x, n: x[:n].shape[0],
+    "(x == x).all()": lambda x, n: (x == x).all(),
+    "0 * x.sum()": lambda x, n: 0 * x.sum(),
+    "math.prod(x.shape)": lambda x, n: math.prod(x.shape),
+    "jnp.size(x)": lambda x, n: jnp.size(x),
+    "jnp.zeros(n)": lambda x, n: jnp.zeros(n),
+    "np.zeros(n) + jnp.pi": lambda x, n: np.zeros(n) + jnp.pi,
+    "np.float32(2) * x[0, 0]": lambda x, n: np.float32(2) * x[0, 0],
+    "table": lambda x, n: table,
+    "table + 1": lambda x, n: table + 1,
+}
+
+
+# %% nbgrader={"grade": false, "grade_id": "static-or-traced", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def static_or_traced():
+    """Name of each entry of VALUES -> "static" or "traced"."""
+    ### BEGIN SOLUTION
+    # Types are static, Python and NumPy on static values stay static, whatever JAX computes is traced.
+    return {
+        "x.shape[1] + n": "static",
+        "x.T.shape": "static",
+        "x[:n].shape[0]": "static",
+        "(x == x).all()": "traced",
+        "0 * x.sum()": "traced",
+        "math.prod(x.shape)": "static",
+        "jnp.size(x)": "static",
+        "jnp.zeros(n)": "traced",
+        "np.zeros(n) + jnp.pi": "static",
+        "np.float32(2) * x[0, 0]": "traced",
+        "table": "static",
+        "table + 1": "traced",
+    }
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "static-or-traced-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+"""3 points. All twelve values are sorted right."""
+kinds = {}
+
+
+def look(x, n):
+    for name, value_of in VALUES.items():
+        kinds[name] = "traced" if isinstance(value_of(x, n), jax.core.Tracer) else "static"
+
+
+jax.make_jaxpr(look, static_argnums=1)(jnp.ones((4, 3)), 2)
+assert_prediction(
+    static_or_traced(),
+    kinds,
+    hints={
+        "x.shape[1] + n": "Two Python integers.",
+        "x.T.shape": "x.T is a tracer, but every tracer knows its shape.",
+        "x[:n].shape[0]": "n is static, so the slice has a shape, and a tracer knows its shape.",
+        "(x == x).all()": "It looks like True, but nothing is computed while tracing. (With a NaN it is False.)",
+        "0 * x.sum()": "The tape is not simplified, and 0 times infinity is not 0.",
+        "math.prod(x.shape)": "Python multiplies integers that it knows.",
+        "jnp.size(x)": "It only asks for the type; no operation is written down.",
+        "jnp.zeros(n)": "An operation of jnp inside a trace goes on the tape, even if everything in it is known.",
+        "np.zeros(n) + jnp.pi": "NumPy computes now, and jnp.pi is a Python float.",
+        "np.float32(2) * x[0, 0]": "One operand is a tracer, so the tracer's own multiplication runs.",
+        "table": "Nothing was computed with it yet: it is the array from outside, numbers and all.",
+        "table + 1": "An operation on a JAX array inside a trace goes on the tape.",
+    },
+)
+
+# %% [markdown]
+# ## Task 2 · Collect them all (4 points)
+#
+# Eight errors, one exhibit for each. An exhibit is a function of one array `x`, `float32` with one axis and at
+# least two numbers. The rules of the collection:
+#
+# - **without `jit` it runs**, whatever the numbers in `x` are; what it returns does not matter;
+# - **under `jit` it raises the wanted class**, exactly that one: a child or a parent does not count.
+#
+# | exhibit | raises | |
+# |---|---|---|
+# | `exhibit_if` | `TracerBoolConversionError` | common |
+# | `exhibit_mask` | `NonConcreteBooleanIndexError` | common |
+# | `exhibit_shape` | `TypeError` | common |
+# | `unhashable` | `ValueError` | common |
+# | `exhibit_number` | `ConcretizationTypeError` | rare |
+# | `exhibit_place` | `TracerIntegerConversionError` | rare |
+# | `exhibit_array` | `TracerArrayConversionError` | rare |
+# | `exhibit_slice` | `IndexError` | rare |
+#
+# `unhashable` is no exhibit but a supplier: it returns a value that `jit` refuses as a static argument.
+#
+# `raised_by(exhibit, X)` shows what an exhibit raises.
+#
+# <details><summary>Hint 1</summary>
+# What did Python ask: true or false? which number? which place in a list? which numbers, for NumPy? how many? how
+# long? For some of them you need an integer that depends on the values in <code>x</code>:
+# <code>jnp.argmin(x)</code> is one.
+# </details>
+# <details><summary>Hint 2</summary>
+# <code>print(raised_by(exhibit_number, X))</code> after each attempt. The museum's family tree in the lesson has an
+# example for every class.
+# </details>
+# <details><summary>Hint 3</summary>
+# <pre>if ...: return x                  # true or false?
+# return x[...]                     # a mask
+# return jnp.ones(jnp.argmin(x))    # how long?
+# return float(...)                 # which number?
+# return "somewhere"[... % 9]       # which place?
+# return np....(x)                  # which numbers?
+# return x[:...]                    # a plain IndexError</pre>
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "collect-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+X = jnp.array([3.0, -1.0, 2.0, -5.0])
+
+
+def raised_by(exhibit, x):
+    """Name of the class that exhibit(x) raises under jit. Without jit it must run."""
+    try:
+        exhibit(x)
+    except NotImplementedError:
+        raise
+    except Exception as error:
+        return f"{type(error).__name__} without jit already, where it must run"
+    try:
+        jax.jit(lambda v: (exhibit(v), v)[1])(x)
+    except Exception as error:
+        return type(error).__name__
+    return "no error"
+
+
+def refused_as_static(value):
+    """Name of the class that jit raises when `value` is a static argument."""
+    try:
+        jax.jit(lambda v: 0.0, static_argnums=0)(value)
+    except Exception as error:
+        return type(error).__name__
+    return "no error"
+
+
+# %% nbgrader={"grade": false, "grade_id": "collect", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def exhibit_if(x):
+    """Raises TracerBoolConversionError under jit."""
+    ### BEGIN SOLUTION
+    # Python needs True or False, and there is only a bool[].
+    return x if x[0] > 0 else -x
+    ### END SOLUTION
+
+
+def exhibit_mask(x):
+    """Raises NonConcreteBooleanIndexError under jit."""
+    ### BEGIN SOLUTION
+    return x[x < 0]
+    ### END SOLUTION
+
+
+def exhibit_shape(x):
+    """Raises TypeError under jit, and no child of it."""
+    ### BEGIN SOLUTION
+    return jnp.ones((jnp.argmin(x),))
+    ### END SOLUTION
+
+
+def unhashable():
+    """Returns a value for which static_argnums raises ValueError."""
+    ### BEGIN SOLUTION
+    # A frozen container is not enough: what it holds is hashed too.
+    return (1, [2, 3])
+    ### END SOLUTION
+
+
+def exhibit_number(x):
+    """Raises ConcretizationTypeError under jit, and no child of it."""
+    ### BEGIN SOLUTION
+    return float(x.sum())
+    ### END SOLUTION
+
+
+def exhibit_place(x):
+    """Raises TracerIntegerConversionError under jit."""
+    ### BEGIN SOLUTION
+    # Lists, tuples, strings and range ask for an index by __index__.
+    return list(range(jnp.argmin(x)))
+    ### END SOLUTION
+
+
+def exhibit_array(x):
+    """Raises TracerArrayConversionError under jit."""
+    ### BEGIN SOLUTION
+    return np.asarray(x)
+    ### END SOLUTION
+
+
+def exhibit_slice(x):
+    """Raises IndexError under jit, and no child of it."""
+    ### BEGIN SOLUTION
+    return x[: jnp.argmin(x)]
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "collect-common", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. The four common ones."""
+assert_equal(
+    {
+        "exhibit_if raises": raised_by(exhibit_if, X),
+        "exhibit_mask raises": raised_by(exhibit_mask, X),
+        "exhibit_shape raises": raised_by(exhibit_shape, X),
+        "unhashable is refused with": refused_as_static(unhashable()),
+    },
+    {
+        "exhibit_if raises": "TracerBoolConversionError",
+        "exhibit_mask raises": "NonConcreteBooleanIndexError",
+        "exhibit_shape raises": "TypeError",
+        "unhashable is refused with": "ValueError",
+    },
+    hints={
+        "exhibit_if raises": "Python must ask a traced value for True or False. A shape is static: it can be asked.",
+        "exhibit_mask raises": "An array of booleans as an index. jnp.where with three arguments is no error.",
+        "exhibit_shape raises": "A traced number as a length. Not in jnp.arange, which raises the error for numbers.",
+        "unhashable is refused with": "A static value is looked up in a dictionary. What cannot be a dictionary's key?",
+    },
+    name="the collection",
+)
+### BEGIN HIDDEN TESTS
+fresh = jnp.array([-2.0, 4.0, 1.0, -7.0])
+assert_equal(
+    {
+        "exhibit_if raises": raised_by(exhibit_if, fresh),
+        "exhibit_mask raises": raised_by(exhibit_mask, fresh),
+        "exhibit_shape raises": raised_by(exhibit_shape, fresh),
+    },
+    {
+        "exhibit_if raises": "TracerBoolConversionError",
+        "exhibit_mask raises": "NonConcreteBooleanIndexError",
+        "exhibit_shape raises": "TypeError",
+    },
+    name="the collection",
+)
+### END HIDDEN TESTS
+
+# %% nbgrader={"grade": true, "grade_id": "collect-rare", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. The four rare ones."""
+assert_equal(
+    {
+        "exhibit_number raises": raised_by(exhibit_number, X),
+        "exhibit_place raises": raised_by(exhibit_place, X),
+        "exhibit_array raises": raised_by(exhibit_array, X),
+        "exhibit_slice raises": raised_by(exhibit_slice, X),
+    },
+    {
+        "exhibit_number raises": "ConcretizationTypeError",
+        "exhibit_place raises": "TracerIntegerConversionError",
+        "exhibit_array raises": "TracerArrayConversionError",
+        "exhibit_slice raises": "IndexError",
+    },
+    hints={
+        "exhibit_number raises": "The parent is wanted, not its child: ask for the number, not for true or false.",
+        "exhibit_place raises": "Which place in a Python list? int() asks for a number; NumPy asks for an array.",
+        "exhibit_array raises": "NumPy must want the numbers. np.sum asks x for a method of its own, and gets it.",
+        "exhibit_slice raises": "A slice with a traced end. A traced index in place of the slice is no error.",
+    },
+    name="the collection",
+)
+### BEGIN HIDDEN TESTS
+fresh = jnp.array([-2.0, 4.0, 1.0, -7.0])
+assert_equal(
+    {
+        "exhibit_number raises": raised_by(exhibit_number, fresh),
+        "exhibit_place raises": raised_by(exhibit_place, fresh),
+        "exhibit_array raises": raised_by(exhibit_array, fresh),
+        "exhibit_slice raises": raised_by(exhibit_slice, fresh),
+    },
+    {
+        "exhibit_number raises": "ConcretizationTypeError",
+        "exhibit_place raises": "TracerIntegerConversionError",
+        "exhibit_array raises": "TracerArrayConversionError",
+        "exhibit_slice raises": "IndexError",
+    },
+    name="the collection",
+)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## Task 3 · One trace for every income (3 points)
+#
+# The tax of a small country comes in three pieces; `tax_spec` has them as a Python `if`.
+#
+# **`tax(income)`** (2 points): the same under `jit`, in `float32`. One trace must serve every single income. An
+# array of incomes must work as well, and so must `jax.grad`: the slope of the tax is the rate for the next unit of
+# income.
+#
+# **`static_traces(values)`** (1 point): a colleague would rather write `jax.jit(tax_spec, static_argnums=0)` and
+# calls it with each of `values` in turn. How often does that trace? Return the number, for any list of hashable
+# values, from Python alone: no JAX, no running it.
+#
+# <details><summary>Hint 1</summary>
+# A tracer cannot choose between pieces of Python, but a program can choose between two results, for each number of
+# an array. And a static value is found again in a dictionary; what must agree?
+# </details>
+# <details><summary>Hint 2</summary>
+# <code>with trace_log(tax) as log:</code> around your calls, then <code>print(log.reasons)</code>. For the second part,
+# try <code>1, 1.0, True</code> with <code>jax.jit(lambda v: 0.0, static_argnums=0)</code>, and count with
+# <code>trace_log()</code>.
+# </details>
+# <details><summary>Hint 3</summary>
+# <pre>@jax.jit
+# def tax(income):
+#     return jnp.where(income < 10, 0.0, jnp.where(..., ..., ...))
+# def static_traces(values):
+#     return len({(...) for value in values})</pre>
+# </details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "tax-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+def tax_spec(income):
+    """The tax on one income: nothing up to 10, 20 % of what is above 10, 50 % of what is above 40."""
+    if income < 10:
+        return 0.0
+    if income < 40:
+        return 0.2 * (income - 10)
+    return 6.0 + 0.5 * (income - 40)
+
+
+def rate_spec(income):
+    """The tax on the next unit of income, measured with a small step."""
+    return (tax_spec(income + 1e-4) - tax_spec(income)) / 1e-4
+
+
+# %% nbgrader={"grade": false, "grade_id": "tax", "locked": false, "schema_version": 3, "solution": true, "task": false}
+@jax.jit
+def tax(income):
+    """The tax on an income, or on each income in an array. float32."""
+    ### BEGIN SOLUTION
+    # All three pieces are computed, and the program picks: there is nothing left for Python to decide.
+    middle = 0.2 * (income - 10)
+    upper = 6.0 + 0.5 * (income - 40)
+    return jnp.where(income < 10, 0.0, jnp.where(income < 40, middle, upper))
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "tax-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. One trace for every income; arrays and slopes work."""
+incomes = [0.0, 9.5, 10.0, 25.0, 39.5, 40.0, 100.0]
+with assert_max_traces(tax, 1):
+    taxes = [tax(income) for income in incomes]
+for income, paid in zip(incomes, taxes, strict=True):
+    assert_allclose(paid, jnp.float32(tax_spec(income)), atol=1e-5, name=f"tax({income})")
+expected = np.array([tax_spec(income) for income in incomes], np.float32)
+assert_allclose(tax(jnp.array(incomes)), expected, atol=1e-5, name="tax of an array")
+assert_allclose(tax(100), jnp.float32(tax_spec(100)), name="tax(100), an integer")
+for income in (5.0, 25.0, 100.0):
+    rate = jnp.float32(rate_spec(income))
+    assert_allclose(jax.grad(tax)(income), rate, rtol=1e-3, atol=1e-3, name=f"slope of the tax at {income}")
+### BEGIN HIDDEN TESTS
+fresh = np.random.default_rng(4).uniform(-5, 90, size=(2, 7)).astype(np.float32)
+for row in fresh:
+    expected = np.array([tax_spec(float(income)) for income in row], np.float32)
+    assert_allclose(tax(row), expected, rtol=1e-4, atol=1e-4, name="tax of fresh incomes")
+for income, rate in ((-3.0, 0), (11.0, 0.2), (41.0, 0.5)):
+    assert_allclose(jax.grad(tax)(income), jnp.float32(rate), rtol=1e-4, name=f"slope of the tax at {income}")
+### END HIDDEN TESTS
+
+
+# %% nbgrader={"grade": false, "grade_id": "price", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def static_traces(values):
+    """Traces of a function with one static argument that is called with each of `values` in turn. An int."""
+    ### BEGIN SOLUTION
+    # JAX compares the type of the value, and the value by ==: a Python set of pairs does the same.
+    return len({(type(value), value) for value in values})
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "price-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. The price list agrees with JAX."""
+
+
+def counted(values):
+    jitted = jax.jit(lambda v: 0.0, static_argnums=0)
+    with trace_log() as log:
+        for value in values:
+            jitted.eval_shape(value)
+    return log.traces
+
+
+cases = {
+    "three incomes, twice": [5.0, 25.0, 100.0] * 2,
+    "1, 1.0 and True": [1, 1.0, True],
+    "zero with and without a sign": [0.0, -0.0],
+    "tuples, equal though their types differ inside": [(2, 1), (2.0, 1), (2, True)],
+    "names": ["relu", "tanh", "relu", ""],
+    "None, 0 and False": [None, 0, False],
+}
+assert_equal(
+    {case: static_traces(values) for case, values in cases.items()},
+    {case: counted(values) for case, values in cases.items()},
+    hints={
+        "three incomes, twice": "A value that it has seen before is found again.",
+        "1, 1.0 and True": "They are equal, but something else is compared too.",
+        "zero with and without a sign": "Python says that the two are equal.",
+        "tuples, equal though their types differ inside": "The type that counts is the type of the whole value.",
+        "names": "Equal strings are one value, however often they are written.",
+        "None, 0 and False": "0 and False are equal, but something else is compared too.",
+    },
+    name="price",
+)
+### BEGIN HIDDEN TESTS
+fresh_cases = {
+    "NumPy's numbers": [np.float32(0.5), 0.5, np.float64(0.5), np.int64(3), 3],
+    "frozen sets": [frozenset({1, 2}), frozenset({2.0, 1})],
+    "a hundred incomes": [float(k % 13) for k in range(100)],
+    "ranges and tuples": [range(3), range(3), (0, 1, 2)],
+    "nothing": [],
+}
+assert_equal(
+    {case: static_traces(values) for case, values in fresh_cases.items()},
+    {case: counted(values) for case, values in fresh_cases.items()},
+    name="price",
+)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## Task 4 · Shapes are static (4 points)
+#
+# **`pool(x, k)`** (1 point): the mean of each `k` × `k` block of an image; rows and columns that do not fill a
+# block are dropped. Jitted, `k` static, no loop: at most 6 equations, and no arithmetic about shapes among them.
+#
+# **`get_negatives(x, size)`** (3 points): the negatives of `x` in their order, under `jit`. As a shape cannot
+# depend on values, the caller gives a budget, `size`. Return two things: the first `size` negatives, filled up with
+# zeros where there are fewer, and how many negatives there are in all (an `int32`, which may be more than `size`).
+# One trace for each budget, whatever is in `x`.
+#
+# <details><summary>Hint 1</summary>
+# <code>x.shape</code> holds Python integers, as long as no <code>jnp</code> touches them; a block is an axis that
+# reshape can make. For the negatives: their number is a traced value, and that is fine, as long as it is no shape.
+# </details>
+# <details><summary>Hint 2</summary>
+# <code>help(jnp.nonzero)</code>: see <code>size</code> and <code>fill_value</code>. What is filled up, values or
+# indices? Print the answer for an <code>x</code> whose first number is positive.
+# </details>
+# <details><summary>Hint 3</summary>
+# <pre>rows, columns = x.shape[0] // k, x.shape[1] // k
+# return x[: rows * k, : columns * k].reshape(rows, k, ..., ...).mean((..., ...))
+# (index,) = jnp.nonzero(x < 0, size=size, fill_value=...)     # a place that x does not have
+# values = x.at[index].get(mode="fill", fill_value=...)
+# return values, ...</pre>
+# </details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "shapes-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+def pool_spec(x, k):
+    """Mean of each k by k block, block by block, in NumPy."""
+    rows, columns = x.shape[0] // k, x.shape[1] // k
+    pooled = np.zeros((rows, columns), x.dtype)
+    for row in range(rows):
+        for column in range(columns):
+            pooled[row, column] = np.mean(x[row * k : (row + 1) * k, column * k : (column + 1) * k])
+    return pooled
+
+
+def get_negatives_spec(x, size):
+    """The first `size` negatives of x, filled up with zeros, and the number of all negatives; in NumPy."""
+    found = x[x < 0]
+    values = np.zeros(size, x.dtype)
+    values[: len(found)] = found[:size]
+    return values, np.int32(len(found))
+
+
+def negatives(numbers, size):
+    """What get_negatives makes of a list of numbers, as a list; the count comes last."""
+    values, number = get_negatives(np.array(numbers, np.float32), size=size)
+    return [*np.asarray(values).tolist(), int(number)]
+
+
+def by_hand(numbers, size):
+    """The same from the specification."""
+    values, number = get_negatives_spec(np.array(numbers, np.float32), size)
+    return [*values.tolist(), int(number)]
+
+
+# %% nbgrader={"grade": false, "grade_id": "pool", "locked": false, "schema_version": 3, "solution": true, "task": false}
+@partial(jax.jit, static_argnames="k")
+def pool(x, k):
+    """Mean of each k by k block of x: float32[h,w] -> float32[h//k,w//k]."""
+    ### BEGIN SOLUTION
+    # Shapes are Python integers: all of this arithmetic is over before the first equation is written.
+    rows, columns = x.shape[0] // k, x.shape[1] // k
+    return x[: rows * k, : columns * k].reshape(rows, k, columns, k).mean((1, 3))
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "pool-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. The blocks are right, and the tape holds no loop and no arithmetic about shapes."""
+image = np.arange(35, dtype=np.float32).reshape(5, 7) ** 2
+assert_allclose(pool(image, k=2), pool_spec(image, 2), name="pool(image, k=2)")
+assert_allclose(pool(image, k=3), pool_spec(image, 3), name="pool(image, k=3)")
+with assert_max_traces(pool, 1):
+    pool(image, k=2)
+    pool(image + 1, k=2)
+assert_primitives(lambda x: pool(x, k=1), jnp.ones((8, 9)), max_equations=6, excludes={"reduce_prod"})
+### BEGIN HIDDEN TESTS
+fresh = np.random.default_rng(7).normal(size=(23, 16)).astype(np.float32)
+for k in (1, 4, 5):
+    assert_allclose(pool(fresh, k=k), pool_spec(fresh, k), rtol=1e-4, atol=1e-5, name=f"pool of a fresh image, k={k}")
+### END HIDDEN TESTS
+
+
+# %% nbgrader={"grade": false, "grade_id": "negatives", "locked": false, "schema_version": 3, "solution": true, "task": false}
+@partial(jax.jit, static_argnames="size")
+def get_negatives(x, size):
+    """The first `size` negatives of x in their order, filled up with zeros; and the number of all negatives, int32."""
+    ### BEGIN SOLUTION
+    # nonzero fills up its indices. x.size is a place that x does not have, so that get can tell padding from data.
+    (index,) = jnp.nonzero(x < 0, size=size, fill_value=x.size)
+    return x.at[index].get(mode="fill", fill_value=0), jnp.sum(x < 0)
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "negatives-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+"""3 points. The negatives in their order, zeros after them, and one trace for a budget."""
+cases = {
+    "as many as the budget": [1.5, -2.0, -4.0, -0.5, 3.0, -1.0],
+    "fewer than the budget": [1.5, -2.0, 0.5, -0.5, 3.0, 1.0],
+    "more than the budget": [-1.0, -2.0, 0.5, -3.0, -4.0, -5.0],
+    "none at all": [1.5, 2.0, 0.5, 0.0, 3.0, 1.0],
+}
+with assert_max_traces(get_negatives, 1):
+    found = {case: negatives(numbers, 4) for case, numbers in cases.items()}
+assert_equal(
+    found,
+    {case: by_hand(numbers, 4) for case, numbers in cases.items()},
+    hints={
+        "as many as the budget": "In their order in x, and then how many there are.",
+        "fewer than the budget": "Padding must be 0. nonzero pads its indices with 0, and place 0 has a number in it.",
+        "more than the budget": "The first ones in their order, cut at the budget; but the count is of all of them.",
+        "none at all": "All padding, and padding is 0. Zero itself is not negative.",
+    },
+    name="get_negatives",
+)
+### BEGIN HIDDEN TESTS
+fresh = np.random.default_rng(5).normal(size=(2, 6)).astype(np.float32)
+for row in fresh:
+    assert_allclose(get_negatives(row, size=4), get_negatives_spec(row, 4), name="get_negatives of fresh numbers")
+short = np.array([1.5, -2.0], np.float32)
+assert_allclose(get_negatives(short, size=5), get_negatives_spec(short, 5), name="get_negatives with a budget beyond x")
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## Task 5 · The amplifier that does not listen (3 points)
+#
+# Somebody has jitted a method with a static `self`. Then somebody turned the knob.
+#
+# **Predict** (1 point): what does `StubbornAmplifier` return in the four plays of `stubborn_session`, and how many
+# traces are there in all? Each play is one number: for the array, say its first element.
+#
+# **Repair** (2 points): write `Settings` and `Amplifier` so that `make_amplifier` returns an amplifier which
+# computes what `amplify_spec` says, and
+#
+# - turning the knob (`amplifier.gain = 10.0`) takes effect and never traces again;
+# - new settings (`amplifier.settings = ...`) take effect, with one trace for each mode; equal settings share it;
+# - settings cannot be changed in place;
+# - the gain is the amplifier's only leaf (`jax.tree.leaves`), so that `jax.grad` can differentiate with respect to
+#   an amplifier: the result is an amplifier whose `gain` is the slope.
+#
+# Put the `@jax.jit` on `__call__`.
+#
+# <details><summary>Hint 1</summary>
+# One of the two fields is a number that flows through the program, the other decides which program it is.
+# </details>
+# <details><summary>Hint 2</summary>
+# The last section of the lesson has a <code>Filter</code> with a <code>Config</code>.
+# <code>jax.tree.leaves(amplifier)</code> shows what JAX regards as data.
+# </details>
+# <details><summary>Hint 3</summary>
+# <pre>@dataclasses.dataclass(frozen=True)
+# class Settings:
+#     mode: str
+#     ceiling: float
+# @jax.tree_util.register_dataclass
+# @dataclasses.dataclass
+# class Amplifier:
+#     gain: float
+#     settings: Settings = dataclasses.field(metadata=...)
+#     @jax.jit
+#     def __call__(self, x): ...</pre>
+# </details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "amplifier-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+class StubbornAmplifier:
+    def __init__(self, gain):
+        self.gain = gain
+
+    @partial(jax.jit, static_argnums=0)
+    def __call__(self, x):
+        return self.gain * x
+
+
+def stubborn_session():
+    """Four plays; see the names."""
+    amplifier = StubbornAmplifier(2.0)
+    plays = {"first play": amplifier(3.0)}
+    amplifier.gain = 10.0
+    plays["gain turned to 10"] = amplifier(3.0)
+    plays["gain still at 10, an array of threes"] = amplifier(jnp.full(4, 3.0))
+    plays["another amplifier with gain 10"] = StubbornAmplifier(10.0)(3.0)
+    return {play: float(jnp.ravel(result)[0]) for play, result in plays.items()}
+
+
+def amplify_spec(gain, mode, ceiling, x):
+    """gain * x, limited to the ceiling: "clip" cuts it off, "fold" bends it."""
+    loud = gain * np.float32(x)
+    if mode == "clip":
+        return np.clip(loud, -ceiling, ceiling)
+    return ceiling * np.sin(loud / ceiling)
+
+
+def session(steps):
+    """Plays an amplifier and returns the numbers that come out. Steps: ("make", gain, mode, ceiling), ("gain", value),
+    ("mode", name), ("play", number)."""
+    results = []
+    for action, *values in steps:
+        if action == "make":
+            amplifier = make_amplifier(*values)
+        elif action == "gain":
+            (amplifier.gain,) = values
+        elif action == "mode":
+            amplifier.settings = dataclasses.replace(amplifier.settings, mode=values[0])
+        else:
+            results.append(float(amplifier(*values)))
+    return results
+
+
+def settings_can_change():
+    """Whether the settings of an amplifier can be changed in place."""
+    settings = make_amplifier(1.0, "clip", 1.0).settings
+    try:
+        settings.mode = "fold"
+    except AttributeError:
+        return False
+    return True
+
+
+def slope(gain, mode, ceiling, x):
+    """Derivative of the output with respect to the amplifier's gain."""
+    return jax.grad(lambda amplifier: amplifier(x))(make_amplifier(gain, mode, ceiling)).gain
+
+
+# %% nbgrader={"grade": false, "grade_id": "stubborn", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def predict_stubborn():
+    """Name of each play in stubborn_session -> its number; and "traces in all"."""
+    ### BEGIN SOLUTION
+    # The key is the object's identity and the type of x; the gain is in neither. A new type is traced anew.
+    return {
+        "first play": 6.0,
+        "gain turned to 10": 6.0,
+        "gain still at 10, an array of threes": 30.0,
+        "another amplifier with gain 10": 30.0,
+        "traces in all": 3,
+    }
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "stubborn-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. The stubborn amplifier is predicted."""
+with trace_log(StubbornAmplifier.__call__) as log:
+    heard = stubborn_session()
+assert_prediction(
+    predict_stubborn(),
+    {**heard, "traces in all": log.traces},
+    hints={
+        "gain turned to 10": "The same object, so its program is found again. Which gain is in that program?",
+        "gain still at 10, an array of threes": "A new shape, a new trace. Each trace reads the gain of that moment.",
+        "another amplifier with gain 10": "Another object, another identity.",
+        "traces in all": "One for each pair of an object and a type of x.",
+    },
+)
+
+
+# %% nbgrader={"grade": false, "grade_id": "amplifier", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def make_amplifier(gain, mode, ceiling):
+    """An amplifier: amplifier(x) is amplify_spec(gain, mode, ceiling, x). Write the two classes below it."""
+    ### BEGIN SOLUTION
+    return Amplifier(gain, Settings(mode, ceiling))
+    ### END SOLUTION
+
+
+### BEGIN SOLUTION
+# The gain is data: a leaf of the tree, traced. The settings decide the program: part of the tree's type, static.
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    mode: str
+    ceiling: float
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Amplifier:
+    gain: float
+    settings: Settings = dataclasses.field(metadata={"static": True})
+
+    @jax.jit
+    def __call__(self, x):
+        loud, ceiling = self.gain * x, self.settings.ceiling
+        if self.settings.mode == "clip":
+            return jnp.clip(loud, -ceiling, ceiling)
+        return ceiling * jnp.sin(loud / ceiling)
+
+
+### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "amplifier-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. The amplifier listens, traces once for each mode, and its gain can be differentiated."""
+steps = [("make", 2.0, "clip", 25.0), ("play", 3.0), ("gain", 10.0), ("play", 3.0), ("gain", 5.0), ("play", 3.0)]
+steps += [("mode", "fold"), ("play", 3.0), ("mode", "clip"), ("play", 3.0), ("make", 7.0, "clip", 25.0), ("play", 3.0)]
+names = ["first play", "gain turned to 10", "gain turned to 5", "mode fold", "mode clip again", "another amplifier"]
+settings = [(2.0, "clip"), (10.0, "clip"), (5.0, "clip"), (5.0, "fold"), (5.0, "clip"), (7.0, "clip")]
+heard = [round(number, 3) for number in session(steps)]
+stale = "This came out of an earlier program: is self static, or is something in it compared by identity?"
+expected = [round(float(amplify_spec(gain, mode, 25.0, 3.0)), 3) for gain, mode in settings]
+assert_equal(
+    dict(zip(names, heard, strict=True)),
+    dict(zip(names, expected, strict=True)),
+    hints=dict.fromkeys(["gain turned to 10", "gain turned to 5", "mode fold", "mode clip again"], stale),
+    name="the amplifier",
+)
+assert_equal(
+    {
+        "number of leaves": len(jax.tree.leaves(make_amplifier(2.0, "clip", 25.0))),
+        "settings can be changed in place": settings_can_change(),
+    },
+    {"number of leaves": 1, "settings can be changed in place": False},
+    hints={
+        "number of leaves": "The gain flows through the program: it is data, a leaf. The settings are not.",
+        "settings can be changed in place": "What the cache holds on to must never change: frozen=True.",
+    },
+    name="the amplifier",
+)
+with assert_max_traces(Amplifier.__call__, 2):
+    session(steps)
+assert_allclose(slope(2.0, "clip", 25.0, 3.0), jnp.float32(3.0), name="slope while nothing is clipped")
+assert_allclose(slope(20.0, "clip", 25.0, 3.0), jnp.float32(0.0), name="slope while all is clipped")
+### BEGIN HIDDEN TESTS
+fresh_steps = [("make", 1.5, "fold", 2.0), ("play", 0.5), ("gain", -3.0), ("play", 0.5), ("mode", "clip")]
+fresh_steps += [("play", 4.0)]
+fresh = [(1.5, "fold", 2.0, 0.5), (-3.0, "fold", 2.0, 0.5), (-3.0, "clip", 2.0, 4.0)]
+expected = np.array([amplify_spec(*case) for case in fresh])
+assert_allclose(np.array(session(fresh_steps)), expected, rtol=1e-4, name="a fresh session")
+assert_allclose(slope(2.0, "fold", 5.0, 3.0), jnp.float32(3.0 * math.cos(6.0 / 5.0)), rtol=1e-4, name="slope of a fold")
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## Task 6 · The sealed box (3 points)
+#
+# Somebody hands you a jitted function, sealed: you may call it, but not look inside. Some of its arguments are
+# static. Which?
+#
+# `find_static(box, args)` gets the box and one call that works, `box(*args)`, all numbers. It returns the positions
+# of the static arguments, as a list in ascending order. The box has been used before: it knows some values already,
+# you are not told which, and it remembers yours as well. Its results tell you nothing; a static argument computes the
+# same as a traced one.
+#
+# You may call the box as often as you like. (There is a solution that calls it once for each argument, and counts
+# nothing at all.)
+#
+# `open_box` is there to practise on. The specification knows its answer because its maker told us.
+#
+# <details><summary>Hint 1</summary>
+# What can be done with a traced argument that cannot be done with a static one? Or: what costs a trace with the
+# one, and none with the other?
+# </details>
+# <details><summary>Hint 2</summary>
+# <code>with trace_log(box) as log: box(...)</code> and <code>log.traces</code> tell whether a call was traced. Beware
+# of values that the box has seen, and of a value of another type: that is traced anew in any case. Or read the error
+# museum again, last line.
+# </details>
+# <details><summary>Hint 3</summary>
+# <pre>for position, arg in enumerate(args):
+#     probe = ...                     # the same number, as something that no dictionary takes for a key
+#     try:
+#         box(*args[:position], probe, *args[position + 1 :])
+#     except ...:
+#         static.append(position)</pre>
+# </details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "sealed-box-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+def seal(fn, static):
+    """A box: fn jitted with these static positions, used before with many values in every position."""
+    box = jax.jit(fn, static_argnums=tuple(static))
+    ones = [1] * fn.__code__.co_argcount
+    for position in range(len(ones)):
+        for value in range(-1, 9):
+            box.eval_shape(*ones[:position], value, *ones[position + 1 :])
+    return box
+
+
+OPEN_BOX_STATIC = [0, 2]
+open_box = seal(lambda a, b, c: a * b + c, OPEN_BOX_STATIC)
+
+
+def find_static_spec(box):
+    """The answer for open_box: its maker told us."""
+    return OPEN_BOX_STATIC if box is open_box else None
+
+
+# %% nbgrader={"grade": false, "grade_id": "sealed-box", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def find_static(box, args):
+    """Positions of the static arguments of box, a jitted function for which box(*args) works. A list, ascending."""
+    ### BEGIN SOLUTION
+    # A static value must have a hash, and an array has none. A traced argument takes the array as it takes the number.
+    static = []
+    for position, arg in enumerate(args):
+        try:
+            box(*args[:position], np.asarray(arg), *args[position + 1 :])
+        except ValueError:
+            static.append(position)
+    return static
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "sealed-box-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+"""3 points. The seal is broken for every box."""
+boxes = {
+    "a box like the open one": (seal(lambda a, b, c: a * b + c, OPEN_BOX_STATIC), (1, 1, 1), OPEN_BOX_STATIC),
+    "first of two": (seal(lambda a, b: a - b, [0]), (1, 1), [0]),
+    "nothing static": (seal(lambda a, b, c: a * (b + c), []), (1, 1, 1), []),
+    "everything static": (seal(lambda a, b: a + b, [0, 1]), (1, 1), [0, 1]),
+    "an argument nobody uses": (seal(lambda a, unused, c: a + c, [2]), (1, 1, 1), [2]),
+    "numbers it never had": (seal(lambda a, b: a * b, [1]), (0.5, 2.5), [1]),
+}
+old_value = "The box was used before. A static value that it has seen costs no trace: was yours new to it?"
+assert_equal(
+    {name: list(find_static(box, args)) for name, (box, args, _) in boxes.items()},
+    {name: static for name, (_, _, static) in boxes.items()},
+    hints={
+        "a box like the open one": old_value,
+        "first of two": old_value,
+        "nothing static": "A new type is traced anew, static or not: change the value, and nothing else.",
+        "everything static": old_value,
+        "an argument nobody uses": "Static or traced has nothing to do with the result.",
+        "numbers it never had": "Did it trace because of your change, or because even box(*args) was new to it?",
+    },
+    name="find_static",
+)
+### BEGIN HIDDEN TESTS
+fresh_boxes = {
+    "five arguments": (seal(lambda a, b, c, d, e: a * b + c * d + e, [1, 3, 4]), (1, 1, 1, 1, 1), [1, 3, 4]),
+    "floats": (seal(lambda a, b, c: a * b - c, [2]), (0.5, 1.5, 2.5), [2]),
+    "other numbers": (seal(lambda a, b, c: a * b - c, [0, 1]), (7, 3, 5), [0, 1]),
+}
+assert_equal(
+    {name: list(find_static(box, args)) for name, (box, args, _) in fresh_boxes.items()},
+    {name: static for name, (_, _, static) in fresh_boxes.items()},
+    name="find_static",
+)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## What you have now
+#
+# You know which questions a trace can answer, what the others raise, and what it costs to have an answer: `where`
+# for a result, a static argument for a program, a budget for a shape, a tree for an object. Unit 05 is about the
+# dictionary behind it all.
