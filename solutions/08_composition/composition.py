@@ -1,0 +1,973 @@
+# %% [markdown]
+# # Exercise 08 · Composition
+#
+# Six tasks, 20 points. The lesson is [08 · Composition](../../lessons/08_composition.ipynb).
+#
+# Fill in each function whose body raises `NotImplementedError`, then run the check below it. Nothing here asks the clock.
+# The checks look at values, and at what your functions ask for: traces, FLOPs, the largest value, what is kept for the
+# way back.
+
+# %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import grad, hessian, jacfwd, jacrev, jit, vmap
+from jax.extend.core import Literal
+
+from autograder import (
+    assert_allclose,
+    assert_equal,
+    assert_max_traces,
+    assert_prediction,
+    assert_primitives,
+    show_jaxpr,
+)
+
+# %% [markdown]
+# ## Task 1 · Which sentences mean something? (3 points)
+#
+# Three times eight predictions. Type them **before** you run anything; the check runs every sentence now and names those that
+# you have wrong, never the right answer.
+#
+# - `oracle_sizes`: how many numbers come back? `f` takes a number to a number, `g` takes a vector to a number, `xs` holds
+#   3 numbers, `table` holds 5 rows of 3. If JAX refuses the sentence, say 0.
+# - `oracle_if`: `branch` has a Python `if` on its argument. Does the sentence run? `True` or `False`.
+# - `oracle_runs`: the sentence makes a function, which is called five times with the same argument. How often does the Python
+#   body of `f` run?
+#
+# <details><summary>Hint 1</summary>
+# Read from the inside out, and write the type of each step on paper: number to number, vector to vector, ... What does each
+# transformation want, and what does it make?
+# </details>
+# <details><summary>Hint 2</summary>
+# For <code>if</code> and for runs, one question decides: does the body of the function see the value, or only a type? Section 3 of the
+# lesson has a table with six of the sentences.
+# </details>
+# <details><summary>Hint 3</summary>
+# <code>grad</code> wants one number out. <code>jacfwd</code> and <code>jacrev</code> append the input's shape to the output's. <code>jit</code>
+# and <code>vmap</code> hide the value from all that stands inside them; <code>grad</code>, <code>jacfwd</code>, <code>jacrev</code> do not. Only
+# <code>jit</code> remembers, and it remembers a function object.
+# </details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "order-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+def f(x):
+    return x**3 + 2 * x
+
+
+def g(x):
+    return jnp.sum(x * x * x)
+
+
+def branch(x):
+    return x**3 if x > 0 else -x
+
+
+xs, table = np.array([1.0, 2.0, 3.0], np.float32), np.ones((5, 3), np.float32)
+
+SIZES = {
+    "jit(grad(grad(vmap(f))))(xs)": lambda: jit(grad(grad(vmap(f))))(xs),
+    "jit(vmap(grad(grad(f))))(xs)": lambda: jit(vmap(grad(grad(f))))(xs),
+    "vmap(grad(f))(2.0)": lambda: vmap(grad(f))(2.0),
+    "jacrev(vmap(f))(xs)": lambda: jacrev(vmap(f))(xs),
+    "grad(grad(g))(xs)": lambda: grad(grad(g))(xs),
+    "jacfwd(grad(g))(xs)": lambda: jacfwd(grad(g))(xs),
+    "vmap(hessian(g))(table)": lambda: vmap(hessian(g))(table),
+    "grad(lambda v: vmap(f)(v).sum())(xs)": lambda: grad(lambda v: vmap(f)(v).sum())(xs),
+}
+
+WITH_IF = {
+    "grad(branch)(2.0)": lambda: grad(branch)(2.0),
+    "jit(grad(branch))(2.0)": lambda: jit(grad(branch))(2.0),
+    "grad(jit(branch))(2.0)": lambda: grad(jit(branch))(2.0),
+    "grad(grad(branch))(2.0)": lambda: grad(grad(branch))(2.0),
+    "vmap(branch)(xs)": lambda: vmap(branch)(xs),
+    "vmap(grad(branch))(xs)": lambda: vmap(grad(branch))(xs),
+    "hessian(branch)(2.0)": lambda: hessian(branch)(2.0),
+    "grad(jax.checkpoint(branch))(2.0)": lambda: grad(jax.checkpoint(branch))(2.0),
+}
+
+RUNS = {
+    "grad(f)": lambda f: grad(f),
+    "jit(grad(f))": lambda f: jit(grad(f)),
+    "grad(jit(f))": lambda f: grad(jit(f)),
+    "grad(grad(f))": lambda f: grad(grad(f)),
+    "grad(grad(jit(f)))": lambda f: grad(grad(jit(f))),
+    "hessian(f)": lambda f: hessian(f),
+    "lambda x: jit(f)(x)": lambda f: lambda x: jit(f)(x),
+    "lambda x: jit(grad(f))(x)": lambda f: lambda x: jit(grad(f))(x),
+}
+
+
+def numbers_back(sentence):
+    """How many numbers a sentence returns, 0 if JAX refuses it."""
+    try:
+        return jax.eval_shape(sentence).size
+    except (TypeError, ValueError):
+        return 0
+
+
+def accepted(sentence):
+    """Whether a sentence runs, or stumbles over the Python `if`."""
+    try:
+        sentence()
+    except jax.errors.TracerBoolConversionError:
+        return False
+    return True
+
+
+def body_runs(make):
+    """How often the body of a fresh f runs in five calls of make(f)."""
+    runs = []
+
+    def fresh(x):
+        runs.append(1)
+        return x**3 + 2 * x
+
+    function = make(fresh)
+    for _ in range(5):
+        function(2.0)
+    return len(runs)
+
+
+# %% nbgrader={"grade": false, "grade_id": "order", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def oracle_sizes():
+    """Each sentence of SIZES -> how many numbers come back (an int), 0 if JAX refuses."""
+    ### BEGIN SOLUTION
+    # grad wants one number out; jacobians append the input's shape; vmap needs an axis to walk along.
+    return {
+        "jit(grad(grad(vmap(f))))(xs)": 0,
+        "jit(vmap(grad(grad(f))))(xs)": 3,
+        "vmap(grad(f))(2.0)": 0,
+        "jacrev(vmap(f))(xs)": 9,
+        "grad(grad(g))(xs)": 0,
+        "jacfwd(grad(g))(xs)": 9,
+        "vmap(hessian(g))(table)": 45,
+        "grad(lambda v: vmap(f)(v).sum())(xs)": 3,
+    }
+    ### END SOLUTION
+
+
+def oracle_if():
+    """Each sentence of WITH_IF -> True if it runs, False if it stumbles over the `if`."""
+    ### BEGIN SOLUTION
+    # The tracers of grad carry the value. Those of jit, vmap and checkpoint do not, wherever they stand.
+    return {
+        "grad(branch)(2.0)": True,
+        "jit(grad(branch))(2.0)": False,
+        "grad(jit(branch))(2.0)": False,
+        "grad(grad(branch))(2.0)": True,
+        "vmap(branch)(xs)": False,
+        "vmap(grad(branch))(xs)": False,
+        "hessian(branch)(2.0)": True,
+        "grad(jax.checkpoint(branch))(2.0)": False,
+    }
+    ### END SOLUTION
+
+
+def oracle_runs():
+    """Each sentence of RUNS -> how often the body of f runs in five calls (an int)."""
+    ### BEGIN SOLUTION
+    # jit remembers, at whatever place, by function object; each grad(f) is a new one.
+    return {
+        "grad(f)": 5,
+        "jit(grad(f))": 1,
+        "grad(jit(f))": 1,
+        "grad(grad(f))": 5,
+        "grad(grad(jit(f)))": 1,
+        "hessian(f)": 5,
+        "lambda x: jit(f)(x)": 1,
+        "lambda x: jit(grad(f))(x)": 5,
+    }
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "order-sizes", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. The size of what comes back is predicted right for all eight sentences."""
+assert_prediction(
+    oracle_sizes(),
+    {sentence: numbers_back(run) for sentence, run in SIZES.items()},
+    hints={
+        "jit(grad(grad(vmap(f))))(xs)": "How many numbers does vmap(f)(xs) return, and how many does grad want?",
+        "jit(vmap(grad(grad(f))))(xs)": "grad(grad(f)) takes a number to a number, and vmap does that for each of xs.",
+        "vmap(grad(f))(2.0)": "Which axis of 2.0 would vmap walk along?",
+        "jacrev(vmap(f))(xs)": "A Jacobian has a number for each pair of an output and an input, zeros included.",
+        "grad(grad(g))(xs)": "grad(g) is a function from vectors to vectors.",
+        "jacfwd(grad(g))(xs)": "The Jacobian of a gradient: one row for each output, one column for each input.",
+        "vmap(hessian(g))(table)": "One Hessian for each row of the table.",
+        "grad(lambda v: vmap(f)(v).sum())(xs)": "The sum makes one number of the batch, so grad is content.",
+    },
+)
+
+# %% nbgrader={"grade": true, "grade_id": "order-if", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. You know under which transformations a Python `if` may look at its argument."""
+assert_prediction(
+    oracle_if(),
+    {sentence: accepted(run) for sentence, run in WITH_IF.items()},
+    hints={
+        "grad(branch)(2.0)": "grad traces with the value at hand: its tracer is a number with a derivative beside it.",
+        "jit(grad(branch))(2.0)": "Under jit, the number that grad carries along is itself a tracer without a value.",
+        "grad(jit(branch))(2.0)": "jit traces its function for a type, whoever stands around it.",
+        "grad(grad(branch))(2.0)": "Two layers of tracers, and in the innermost there is the number 2.0.",
+        "vmap(branch)(xs)": "One `if`, three values: which of them should it ask?",
+        "vmap(grad(branch))(xs)": "One `if`, three values: which of them should it ask?",
+        "hessian(branch)(2.0)": "jacfwd and jacrev batch the directions, not the point at which they stand.",
+        "grad(jax.checkpoint(branch))(2.0)": "What is to be run again later must be on a tape first.",
+    },
+)
+
+# %% nbgrader={"grade": true, "grade_id": "order-runs", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. You know who remembers a trace and who does not."""
+assert_prediction(
+    oracle_runs(),
+    {sentence: body_runs(make) for sentence, make in RUNS.items()},
+    hints={
+        "grad(f)": "grad keeps nothing from one call to the next.",
+        "jit(grad(f))": "jit stands around everything, and was made once.",
+        "grad(jit(f))": "What grad asks for in each call is on the tape that jit(f) keeps.",
+        "grad(grad(f))": "Both layers of tracers pass through one run of the body, in each call.",
+        "grad(grad(jit(f)))": "What both grads ask for in each call is on the tape that jit(f) keeps.",
+        "hessian(f)": "It is jacfwd(jacrev(f)), and none of the two keeps anything.",
+        "lambda x: jit(f)(x)": "The cache of jit belongs to the function object f (unit 05).",
+        "lambda x: jit(grad(f))(x)": "How many function objects does grad(f) make in five calls?",
+    },
+)
+
+# %% [markdown]
+# ## Task 2 · The derivative tower (2 points)
+#
+# An older post shows three derivatives of $x^3 + 2x$ at 2: `14.0 12.0 6.0`. Build the whole tower for a batch: row $k$ of
+# `tower(f, xs, order)` holds the $k$-th derivative of `f` at each of `xs`, row 0 the values.
+#
+# `f` takes a number to a number. Jit `tower`; a new batch of the same length must not trace it again, and no loop over the
+# batch may be on the tape.
+#
+# <details><summary>Hint 1</summary>
+# Which of the four words of <code>jit(grad(grad(vmap(f))))</code> stands in the wrong place?
+# </details>
+# <details><summary>Hint 2</summary>
+# <code>show_jaxpr(lambda xs: tower(f, xs, 3), xs)</code> shows your rows. What must the trace of <code>tower</code> know by value, and not only
+# by type?
+# </details>
+# <details><summary>Hint 3</summary>
+# <code>@jax.jit(static_argnames=("f", "order"))</code>. In the body: append <code>jax.vmap(f)(xs)</code>, then <code>f = jax.grad(f)</code>, and again;
+# <code>jnp.stack</code> at the end.
+# </details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "tower-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+def tower_by_hand(xs):
+    """The tower of x³ + 2x up to order 4. xs: float32[n]. Returns float32[5, n]."""
+    rows = [[x**3 + 2 * x, 3 * x**2 + 2, 6 * x, 6.0, 0.0] for x in np.asarray(xs, np.float64)]
+    return np.array(rows, np.float32).T
+
+
+def cubic(x):
+    return x**3 + 2 * x
+
+
+def wave(x):
+    return jnp.sin(2 * x)
+
+
+def growth(x):
+    return jnp.exp(-x) * x
+
+
+# %% nbgrader={"grade": false, "grade_id": "tower", "locked": false, "schema_version": 3, "solution": true, "task": false}
+@jax.jit(static_argnames=("f", "order"))
+def tower(f, xs, order):
+    """Derivatives 0 to `order` of f, a function of one number, at xs: float32[n]. Returns float32[order + 1, n]."""
+    ### BEGIN SOLUTION
+    # grad wants a number from a number, so vmap comes last: outside of all the grads.
+    rows = []
+    for _ in range(order + 1):
+        rows.append(jax.vmap(f)(xs))
+        f = jax.grad(f)
+    return jnp.stack(rows)
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "tower-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. 14, 12, 6, for a whole batch, in one trace and without a loop over the batch."""
+assert_allclose(tower(cubic, np.float32([2.0]), 3)[1:, 0], np.float32([14, 12, 6]), name="the three derivatives at 2")
+batch = np.linspace(-2, 2, 9, dtype=np.float32)
+assert_allclose(tower(cubic, batch, 4), tower_by_hand(batch), rtol=1e-5, name="tower")
+with assert_max_traces(tower, 1):
+    tower(cubic, batch, 4)
+    tower(cubic, batch + 1, 4)
+assert_primitives(tower, cubic, batch, 4, excludes={"scan", "while"}, max_equations=200)
+### BEGIN HIDDEN TESTS
+angles = np.linspace(0, 3, 7, dtype=np.float32)
+expected = [np.sin(2 * angles), 2 * np.cos(2 * angles), -4 * np.sin(2 * angles), -8 * np.cos(2 * angles)]
+assert_allclose(tower(wave, angles, 3), np.stack(expected), rtol=1e-4, atol=1e-4, name="the tower of sin(2x)")
+decay = np.exp(-angles)
+expected = [decay * angles, decay * (1 - angles), decay * (angles - 2)]
+assert_allclose(tower(growth, angles, 2), np.stack(expected), rtol=1e-4, atol=1e-5, name="the tower of x exp(-x)")
+assert_allclose(tower(wave, angles, 0), np.sin(2 * angles)[None], rtol=1e-4, atol=1e-5, name="a tower of one row")
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## Task 3 · Read the tape backwards (4 points)
+#
+# In unit 02 you ran a tape. Now differentiate one, in both directions. `PARTIALS` has one rule for each primitive: the operands'
+# values come in, one partial derivative for each operand comes out. That is all the calculus there is; the rest is
+# bookkeeping, and the bookkeeping is what `jax.jvp` and `jax.grad` are.
+#
+# - `tape_jvp(tape, primals, tangents)` reads forward. Beside the value of each name it keeps its tangent: how fast the value changes
+#   when the inputs move in the direction `tangents`. Returns the pair (value, tangent) of the result.
+# - `tape_grad(tape, args)` reads forward to get the values, then **backward**. It keeps for each name a cotangent: how fast
+#   the *result* changes with it. Returns the list of the inputs' cotangents: the gradient, all of it from one walk.
+#
+# The tapes are flat (no `jit` inside), everything on them is a number, and there is one result. Your functions run any tape under `jit` too, and
+# on tapes of their own: the check ends with three derivatives of $x^3 + 2x$, none of them by `jax.grad`.
+#
+# <details><summary>Hint 1</summary>
+# Do <code>x * x</code> on paper, both ways, before you write code: one equation, one name, two operands.
+# </details>
+# <details><summary>Hint 2</summary>
+# <code>print(jax.make_jaxpr(fn)(2.0))</code>. On the way back an equation takes the cotangent of its result and passes on to each operand
+# that cotangent times the partial derivative. What if a name gets mail from two equations, or from none?
+# </details>
+# <details><summary>Hint 3</summary>
+# <pre>cotangent = {tape.jaxpr.outvars[0]: 1.0}
+# for eqn in reversed(tape.jaxpr.eqns):
+#     arriving = cotangent.get(eqn.outvars[0], 0.0)
+#     partials = PARTIALS[eqn.primitive.name](eqn.params, *[read(v) for v in eqn.invars])
+#     for operand, partial in zip(eqn.invars, partials):
+#         if not isinstance(operand, Literal): ...   # add, do not replace
+# return [cotangent.get(v, 0.0) for v in tape.jaxpr.invars]</pre>
+# The result itself may be a Literal, which has no cotangent.
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "tape-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+PARTIALS = {  # primitive -> (its parameters, its operands) -> one partial derivative for each operand
+    "add": lambda params, x, y: (1.0, 1.0),
+    "sub": lambda params, x, y: (1.0, -1.0),
+    "mul": lambda params, x, y: (y, x),
+    "div": lambda params, x, y: (1.0 / y, -x / (y * y)),
+    "neg": lambda params, x: (-1.0,),
+    "sin": lambda params, x: (jnp.cos(x),),
+    "cos": lambda params, x: (-jnp.sin(x),),
+    "exp": lambda params, x: (jnp.exp(x),),
+    "log": lambda params, x: (1.0 / x,),
+    "square": lambda params, x: (2.0 * x,),
+    "convert_element_type": lambda params, x: (1.0,),  # from a weak float32 to a plain one
+    "integer_pow": lambda params, x: (1.0 if params["y"] == 1 else params["y"] * x ** (params["y"] - 1),),
+    "floor": lambda params, x: (1.0,),  # our own choice, as quantised networks make it: JAX's rule says 0
+}
+
+
+def run_tape(tape, args):
+    """Run a flat tape of numbers forward: the interpreter of unit 02, for one result."""
+    values = dict(zip(tape.jaxpr.invars, args, strict=True))
+
+    def read(operand):
+        return operand.val if isinstance(operand, Literal) else values[operand]
+
+    for eqn in tape.jaxpr.eqns:
+        values[eqn.outvars[0]] = eqn.primitive.bind(*map(read, eqn.invars), **eqn.params)
+    return read(tape.jaxpr.outvars[0])
+
+
+def jvp_by_hand(x, y, dx, dy):
+    """What tape_jvp does with the tape of sin(x * y) + x."""
+    a, da = x * y, dx * y + dy * x  # mul
+    b, db = jnp.sin(a), da * jnp.cos(a)  # sin
+    return b + x, db + dx  # add
+
+
+def grad_by_hand(x, y):
+    """What tape_grad does with the tape of sin(x * y) + x."""
+    a = x * y
+    ct_result = 1.0
+    ct_b, ct_x = ct_result * 1.0, ct_result * 1.0  # add
+    ct_a = ct_b * jnp.cos(a)  # sin
+    ct_x, ct_y = ct_x + ct_a * y, ct_a * x  # mul: x has got a cotangent before
+    return [ct_x, ct_y]
+
+
+def own_grad(fn):
+    """The derivative of a function of one number, by tape_grad."""
+    return lambda x: tape_grad(jax.make_jaxpr(fn)(x), [x])[0]
+
+
+def reuse(x, y):
+    z = x * y
+    return z * z + jnp.sin(z) * x
+
+
+CASES = {  # what is special about it: (function, its arguments)
+    "a chain": (lambda x: jnp.exp(jnp.sin(jnp.cos(x))), (0.7,)),
+    "one name, both operands": (lambda x: x * x, (3.0,)),
+    "names that are used twice": (reuse, (1.5, 0.8)),
+    "a literal operand": (lambda x: 3.0 / x - 2.0, (4.0,)),
+    "a power": (lambda x: x**3 + x**-2, (1.2,)),
+    "an input nobody uses": (lambda x, y: jnp.log(x), (2.0, 5.0)),
+    "an equation nobody uses": (lambda x, y: (x * y, jnp.sin(y))[1], (2.0, 5.0)),
+    "the result is an input": (lambda x, y: y, (2.0, 5.0)),
+    "the result is a literal": (lambda x: 7.0, (2.0,)),
+}
+
+
+def staircase(x):
+    return 3.0 * jnp.floor(x * x)
+
+
+# %% nbgrader={"grade": false, "grade_id": "tape", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def tape_jvp(tape, primals, tangents):
+    """Forward mode. primals, tangents: a number for each input. Returns (value, tangent) of the tape's result."""
+    ### BEGIN SOLUTION
+    # Each name becomes a pair; an equation's tangent is the sum over its operands.
+    pairs = dict(zip(tape.jaxpr.invars, zip(primals, tangents, strict=True), strict=True))
+
+    def read(operand):
+        return (operand.val, 0.0) if isinstance(operand, Literal) else pairs[operand]
+
+    for eqn in tape.jaxpr.eqns:
+        values, rates = zip(*map(read, eqn.invars), strict=True)
+        partials = PARTIALS[eqn.primitive.name](eqn.params, *values)
+        rate = sum(partial * rate for partial, rate in zip(partials, rates, strict=True))
+        pairs[eqn.outvars[0]] = eqn.primitive.bind(*values, **eqn.params), rate
+    return read(tape.jaxpr.outvars[0])
+    ### END SOLUTION
+
+
+def tape_grad(tape, args):
+    """Reverse mode. args: a number for each input. Returns the list of the result's derivatives by each input."""
+    ### BEGIN SOLUTION
+    # Forward for the values, backward for the cotangents. What arrives from several readers adds up.
+    values = dict(zip(tape.jaxpr.invars, args, strict=True))
+
+    def read(operand):
+        return operand.val if isinstance(operand, Literal) else values[operand]
+
+    for eqn in tape.jaxpr.eqns:
+        values[eqn.outvars[0]] = eqn.primitive.bind(*map(read, eqn.invars), **eqn.params)
+
+    (result,) = tape.jaxpr.outvars
+    cotangent = {} if isinstance(result, Literal) else {result: 1.0}
+    for eqn in reversed(tape.jaxpr.eqns):
+        if eqn.outvars[0] not in cotangent:
+            continue  # the result does not depend on it
+        arriving = cotangent[eqn.outvars[0]]
+        partials = PARTIALS[eqn.primitive.name](eqn.params, *map(read, eqn.invars))
+        for operand, partial in zip(eqn.invars, partials, strict=True):
+            if not isinstance(operand, Literal):
+                cotangent[operand] = cotangent.get(operand, 0.0) + arriving * partial
+    return [cotangent.get(name, 0.0) for name in tape.jaxpr.invars]
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "tape-forward", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. Forward mode agrees with jax.jvp, in every direction."""
+
+
+def both_jvps(fn, args, tangents):
+    """(value, tangent) by tape_jvp and by jax.jvp."""
+    mine = tape_jvp(jax.make_jaxpr(fn)(*args), list(args), list(tangents))
+    return jnp.float32(jnp.stack(mine)), jnp.float32(jnp.stack(jax.jvp(fn, args, tangents)))
+
+
+for case, (fn, args) in CASES.items():
+    mine, jaxs = both_jvps(fn, args, (1.0, -0.5)[: len(args)])
+    assert_allclose(mine, jaxs, rtol=1e-4, atol=1e-5, name=f"tape_jvp, case '{case}', (value, tangent)")
+value, tangent = tape_jvp(jax.make_jaxpr(staircase)(1.5), [1.5], [1.0])
+assert_allclose(float(tangent), 9.0, rtol=1e-5, name="tape_jvp by the rule for floor in PARTIALS")
+### BEGIN HIDDEN TESTS
+rng = np.random.default_rng(3)
+for case in ("names that are used twice", "a chain", "an input nobody uses"):
+    fn, args = CASES[case]
+    fresh = tuple(float(a) for a in rng.uniform(0.5, 2, len(args)))
+    mine, jaxs = both_jvps(fn, fresh, tuple(float(a) for a in rng.normal(size=len(args))))
+    assert_allclose(mine, jaxs, rtol=1e-4, atol=1e-5, name=f"tape_jvp, case '{case}', (value, tangent)")
+### END HIDDEN TESTS
+
+# %% nbgrader={"grade": true, "grade_id": "tape-backward", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. Reverse mode agrees with jax.grad, costs one walk for any number of inputs, and composes: 14, 12, 6."""
+
+
+def both_grads(fn, args):
+    """The gradient by tape_grad and by jax.grad."""
+    mine = tape_grad(jax.make_jaxpr(fn)(*args), list(args))
+    return jnp.float32(jnp.stack(mine)), jnp.float32(jnp.stack(jax.grad(fn, tuple(range(len(args))))(*args)))
+
+
+for case, (fn, args) in CASES.items():
+    mine, jaxs = both_grads(fn, args)
+    assert_allclose(mine, jaxs, rtol=1e-4, atol=1e-5, name=f"tape_grad, case '{case}'")
+(mine,) = tape_grad(jax.make_jaxpr(staircase)(1.5), [1.5])
+assert_allclose(float(mine), 9.0, rtol=1e-5, name="tape_grad by the rule for floor in PARTIALS")
+
+
+def long_product(*xs):
+    total = 1.0
+    for x in xs:
+        total = total * jnp.sin(x)
+    return total
+
+
+def my_gradient(*xs):
+    return tape_grad(jax.make_jaxpr(long_product)(*xs), list(xs))
+
+
+forty = tuple(np.linspace(1.2, 1.8, 40, dtype=np.float32))
+assert_primitives(my_gradient, *forty, max_equations=8 * show_jaxpr(long_product, *forty).equations)
+
+first = own_grad(cubic)
+second = own_grad(first)
+third = own_grad(second)
+mine = [float(first(2.0)), float(second(2.0)), float(third(2.0))]
+assert_allclose(mine, [14.0, 12.0, 6.0], rtol=1e-5, name="own_grad, own_grad twice and three times")
+### BEGIN HIDDEN TESTS
+for case in ("names that are used twice", "a chain", "an input nobody uses"):
+    fn, args = CASES[case]
+    mine, jaxs = both_grads(fn, tuple(float(a) for a in np.random.default_rng(5).uniform(0.5, 2, len(args))))
+    assert_allclose(mine, jaxs, rtol=1e-4, atol=1e-5, name=f"tape_grad, case '{case}'")
+angles = np.linspace(0.1, 1, 4, dtype=np.float32)
+mine = jax.jit(jax.vmap(own_grad(own_grad(wave))))(angles)
+assert_allclose(mine, -4 * np.sin(2 * angles), rtol=1e-4, atol=1e-5, name="jit(vmap(own_grad(own_grad(wave))))")
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## Task 4 · Newton without a matrix (4 points)
+#
+# A rope of $n$ nodes lies in a soft, winding channel. Its shape minimises `rope_energy`. Gradient descent creeps, because
+# the rope is stiff. Newton's method needs a handful of steps:
+#
+# $$x \leftarrow x - H^{-1} g$$
+#
+# with the gradient $g$ and the Hessian $H$. But $H$ has $n^2$ numbers, and your largest value may have $n$.
+#
+# - `hvp(loss, x, v)`: the product $Hv$. At most 10 times the FLOPs of `loss`, for any $n$.
+# - `newton(loss, x, steps)`: `steps` steps of Newton, in one jit, the loop rolled. `jax.scipy.sparse.linalg.cg(A, b)` solves
+#   $A p = b$ (returning the pair `(p, None)`) and does not want a matrix: `A` may be a function that multiplies.
+#
+# <details><summary>Hint 1</summary>
+# $Hv$ is a derivative: how does the gradient change when x moves in the direction v?
+# </details>
+# <details><summary>Hint 2</summary>
+# <code>show_jaxpr(lambda x, v: hvp(loss, x, v), x, v)</code> has <code>.largest</code> and <code>.flops</code>. For the second part: what does
+# <code>cg</code> need to know of H, if H is never there?
+# </details>
+# <details><summary>Hint 3</summary>
+# <code>jax.jvp(jax.grad(loss), (x,), (v,))[1]</code>. A step: <code>p, _ = cg(lambda v: hvp(loss, x, v), jax.grad(loss)(x))</code>, then
+# <code>x - p</code>; the loop is <code>jax.lax.fori_loop</code>, and <code>loss</code> and <code>steps</code> are static.
+# </details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "newton-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+def rope_energy(x):
+    """Energy of a rope with heights x: float32[n], in a soft channel. Returns float32[]."""
+    middle = 2 * jnp.sin(jnp.linspace(0, 9, x.size))
+    walls = jnp.cosh(x - middle).sum()  # push back from both sides
+    stretch = 10 * ((x[1:] - x[:-1]) ** 2).sum()
+    return walls + stretch
+
+
+def quartic(x):
+    return (x**4).sum() + (x[1:] * x[:-1]).sum() ** 2
+
+
+def rope_newton_slow(x, steps):
+    """Newton's method for rope_energy with the full matrix, in NumPy and float64. x: [n]. Returns float32[n]."""
+    x = np.asarray(x, np.float64)
+    middle = 2 * np.sin(np.linspace(0, 9, x.size))
+    differences = np.diff(np.eye(x.size), axis=0)
+    laplacian = differences.T @ differences
+    for _ in range(steps):
+        gradient = np.sinh(x - middle) + 20 * laplacian @ x
+        hessian = np.diag(np.cosh(x - middle)) + 20 * laplacian
+        x = x - np.linalg.solve(hessian, gradient)
+    return x.astype(np.float32)
+
+
+# %% nbgrader={"grade": false, "grade_id": "newton", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def hvp(loss, x, v):
+    """The Hessian of `loss` at x, times v, without the Hessian. x, v: float32[n]. Returns float32[n]."""
+    ### BEGIN SOLUTION
+    # Forward over reverse: the rate of change of the gradient along v.
+    return jax.jvp(jax.grad(loss), (x,), (v,))[1]
+    ### END SOLUTION
+
+
+@jax.jit(static_argnames=("loss", "steps"))
+def newton(loss, x, steps):
+    """`steps` steps of Newton's method for `loss`, from x: float32[n]. Returns float32[n]."""
+
+    ### BEGIN SOLUTION
+    # Conjugate gradients only ever multiply by H, so H stays a function.
+    def step(_, x):
+        towards, _ = jax.scipy.sparse.linalg.cg(lambda v: hvp(loss, x, v), jax.grad(loss)(x))
+        return x - towards
+
+    return jax.lax.fori_loop(0, steps, step, x)
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "newton-hvp", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. The product is right, nothing is larger than x, and it costs a few evaluations of the loss."""
+x, v = np.linspace(-1, 2, 12, dtype=np.float32), np.cos(np.arange(12, dtype=np.float32))
+
+
+def rope_product(x, v):
+    return hvp(rope_energy, x, v)
+
+
+def quartic_product(x, v):
+    return hvp(quartic, x, v)
+
+
+by_matrix = jax.jit(jax.hessian(rope_energy))(x) @ v
+assert_allclose(jax.jit(rope_product)(x, v), by_matrix, rtol=1e-4, atol=1e-3, name="hvp")
+x, v = np.linspace(-1, 2, 2000, dtype=np.float32), np.ones(2000, np.float32)
+assert_primitives(rope_product, x, v, max_intermediate=2000)
+assert_primitives(rope_product, x, v, max_flops=10 * show_jaxpr(rope_energy, x).flops)
+### BEGIN HIDDEN TESTS
+rng = np.random.default_rng(8)
+x, v = rng.normal(size=(2, 9)).astype(np.float32)
+by_matrix = jax.jit(jax.hessian(quartic))(x) @ v
+assert_allclose(jax.jit(quartic_product)(x, v), by_matrix, rtol=1e-4, atol=1e-3, name="hvp of a quartic")
+assert_primitives(quartic_product, x, v, max_intermediate=9, max_flops=10 * show_jaxpr(quartic, x).flops)
+### END HIDDEN TESTS
+
+# %% nbgrader={"grade": true, "grade_id": "newton-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. Newton finds the rope, in one trace, with a rolled loop and no value larger than x."""
+start = np.full(60, 2.0, np.float32)
+with assert_max_traces(newton, 1):
+    found = [newton(rope_energy, start, 8), newton(rope_energy, start + 0.1, 8)]
+expected = [rope_newton_slow(start, 8), rope_newton_slow(start + 0.1, 8)]
+assert_allclose(found, expected, rtol=1e-3, atol=1e-3, name="the rope, from two starts,")
+one, expected = newton(rope_energy, start, 1), rope_newton_slow(start, 1)
+assert_allclose(one, expected, rtol=1e-2, atol=1e-2, name="a single step of Newton")
+long = np.full(2000, 2.0, np.float32)
+assert_primitives(newton, rope_energy, long, 8, includes={"scan|while"}, max_intermediate=2000, max_equations=300)
+### BEGIN HIDDEN TESTS
+fresh = np.random.default_rng(1).uniform(-2, 2, 60).astype(np.float32)
+for steps, name in ((8, "the rope from a third start"), (1, "another single step of Newton")):
+    found = newton(rope_energy, fresh, steps)
+    assert_allclose(found, rope_newton_slow(fresh, steps), rtol=1e-2, atol=1e-2, name=name)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## Task 5 · Two cures (4 points)
+#
+# **A cloud of NaNs.** Every two of $n$ points are joined by a spring of length 1, so the energy is the sum of
+# $(|p_i - p_j| - 1)^2$ over all pairs $i < j$. In NumPy one loops over pairs. On arrays it is natural to compute all $n \times n$
+# distances at once and to leave out the diagonal with a `where`; the energy is right, and every single force is `nan`. Write
+# `spring_energy` without a Python loop, and with forces. (Two points at the same place exert no force on each other.)
+#
+# **Kepler's equation.** The planet with mean anomaly $M$ and eccentricity $e$ is found at the $E$ with
+#
+# $$E - e \sin E = M.$$
+#
+# `solve_kepler` finds it with a `while_loop`, and `jax.grad` refuses: a `while_loop` may run any number of rounds, so
+# there is no way back through it. But nobody needs to go back through the search. Differentiate the *equation*, solve it for
+# $dE$, and teach it to JAX. Higher derivatives, `vmap`, `jit` and both modes then come for free, if the rule is written well.
+#
+# <details><summary>Hint 1</summary>
+# Springs: what is the derivative of <code>sqrt</code> at 0, and what is 0 times that? Kepler: take d of both sides of the equation; all
+# three letters may change.
+# </details>
+# <details><summary>Hint 2</summary>
+# Springs: <code>show_jaxpr(jax.grad(...), ...)</code> of the function in section 6 of the lesson shows where the branch that was not taken comes
+# back in. Kepler: <code>jax.jvp(kepler, (M, e), (1.0, 0.0))</code> calls your rule once. Which function does the rule call to get E, and is
+# <em>that</em> one differentiable?
+# </details>
+# <details><summary>Hint 3</summary>
+# Springs: <code>away = squared > 0</code>, <code>distance = jnp.sqrt(jnp.where(away, squared, 1.0))</code>, and one more <code>where</code>
+# at the end. Kepler: dE - de sin E - e cos E dE = dM. In the rule: <code>E = kepler(M, e)</code>, and return
+# <code>E, (dM + ...) / (1 - ...)</code>.
+# </details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "cures-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+def spring_energy_slow(points):
+    """Sum of (distance - 1)² over all pairs, in float64. points: [n, 2]. Returns (energy, its gradient [n, 2])."""
+    points = np.asarray(points, np.float64)
+    energy, gradient = 0.0, np.zeros_like(points)
+    for i in range(len(points)):
+        for j in range(i):
+            away = points[i] - points[j]
+            distance = np.sqrt((away**2).sum())
+            energy += (distance - 1) ** 2
+            if distance > 0:
+                gradient[i] += 2 * (distance - 1) * away / distance
+                gradient[j] -= 2 * (distance - 1) * away / distance
+    return np.float32(energy), gradient.astype(np.float32)
+
+
+def kepler_slow(M, e):
+    """Solve E - e sin E = M by bisection, in float64. M, e: numbers, 0 <= e < 1. Returns E."""
+    low, high = M - 1.0, M + 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if middle - e * math.sin(middle) < M else (low, middle)
+    return low
+
+
+def slope_slow(fn, x, h=1e-3):
+    """The derivative of a float64 function, by differences."""
+    return (8 * fn(x + h) - 8 * fn(x - h) + fn(x - 2 * h) - fn(x + 2 * h)) / (12 * h)
+
+
+def solve_kepler(M, e):
+    """Kepler's equation by Newton's method in JAX. M, e: float32[]. Returns E: float32[]. No way back through it."""
+
+    def unfinished(state):
+        rounds, _, change = state
+        return (rounds < 50) & (jnp.abs(change) > 1e-6)
+
+    def improve(state):
+        rounds, E, _ = state
+        change = (E - e * jnp.sin(E) - M) / (1 - e * jnp.cos(E))
+        return rounds + 1, E - change, change
+
+    start = M + e * jnp.sign(jnp.sin(M))
+    return jax.lax.while_loop(unfinished, improve, (0, start, jnp.ones_like(start)))[1]
+
+
+ORBITS = np.array([[0.3, 0.0], [1.0, 0.5], [-2.0, 0.3], [0.2, 0.9], [3.1, 0.8]], np.float32)
+
+
+# %% nbgrader={"grade": false, "grade_id": "cures", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def spring_energy(points):
+    """The energy of spring_energy_slow, on arrays. points: float32[n, 2]. Returns float32[]."""
+    ### BEGIN SOLUTION
+    # where twice: the inner one keeps the dangerous value from sqrt, the outer one drops what came of it.
+    squared = ((points[:, None] - points) ** 2).sum(-1)
+    away = squared > 0
+    distance = jnp.where(away, jnp.sqrt(jnp.where(away, squared, 1.0)), 0.0)
+    return jnp.sum(jnp.tril((distance - 1) ** 2, -1))
+    ### END SOLUTION
+
+
+@jax.custom_jvp
+def kepler(M, e):
+    """E with E - e sin E = M. M, e: float32[]. Returns float32[], differentiable as often as you like."""
+    ### BEGIN SOLUTION
+    return solve_kepler(M, e)
+    ### END SOLUTION
+
+
+@kepler.defjvp
+def kepler_rule(primals, tangents):
+    """The rule for kepler. primals: (M, e); tangents: (dM, de). Returns (E, dE)."""
+    ### BEGIN SOLUTION
+    # Implicit differentiation. The rule calls kepler, not the solver, so that it can be differentiated itself.
+    (M, e), (dM, de) = primals, tangents
+    E = kepler(M, e)
+    return E, (dM + jnp.sin(E) * de) / (1 - e * jnp.cos(E))
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "cures-springs", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. The energy is right, and so is every force; no NaN comes from the diagonal."""
+value_and_gradient = jax.jit(jax.value_and_grad(spring_energy))
+cloud = np.random.default_rng(6).normal(size=(6, 2)).astype(np.float32)
+energy, gradient = value_and_gradient(cloud)
+assert_allclose(energy, spring_energy_slow(cloud)[0], rtol=1e-4, name="spring_energy")
+assert_allclose(gradient, spring_energy_slow(cloud)[1], rtol=1e-3, atol=1e-4, name="the gradient of spring_energy")
+cloud[1] = cloud[0]  # two points at one place
+energy, gradient = value_and_gradient(cloud)
+assert_allclose(energy, spring_energy_slow(cloud)[0], rtol=1e-4, name="spring_energy with twins")
+assert_allclose(gradient, spring_energy_slow(cloud)[1], rtol=1e-3, atol=1e-4, name="the gradient with twins")
+### BEGIN HIDDEN TESTS
+clouds = np.random.default_rng(9).normal(size=(3, 5, 2)).astype(np.float32)
+gradients = [spring_energy_slow(cloud)[1] for cloud in clouds]
+for mode in (jax.grad, jax.jacfwd):
+    mine = jax.jit(jax.vmap(mode(spring_energy)))(clouds)
+    name = f"jit(vmap({mode.__name__}(spring_energy)))"
+    assert_allclose(mine, np.stack(gradients), rtol=1e-3, atol=1e-4, name=name)
+assert_primitives(spring_energy, np.zeros((50, 2), np.float32), max_equations=60)
+### END HIDDEN TESTS
+
+# %% nbgrader={"grade": true, "grade_id": "cures-kepler", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. Through a while_loop that has no way back: both derivatives, both modes, and the second derivative."""
+
+
+def expected(derivative):
+    """derivative(M, e) in float64 for each orbit, as float32[5]."""
+    return np.float32([derivative(float(M), float(e)) for M, e in ORBITS])
+
+
+def by_M(M, e):
+    return slope_slow(lambda M: kepler_slow(M, e), M)
+
+
+def by_e(M, e):
+    return slope_slow(lambda e: kepler_slow(M, e), e)
+
+
+def by_M_twice(M, e):
+    return slope_slow(lambda M: by_M(M, e), M)
+
+
+def each(fn):
+    return jax.jit(jax.vmap(fn))(*ORBITS.T)
+
+
+assert_allclose(each(kepler), expected(kepler_slow), rtol=1e-5, atol=1e-5, name="kepler")
+assert_allclose(each(jax.grad(kepler)), expected(by_M), rtol=1e-3, name="dE/dM")
+assert_allclose(each(jax.grad(kepler, 1)), expected(by_e), rtol=1e-3, atol=1e-3, name="dE/de")
+assert_allclose(each(jax.jacfwd(kepler)), expected(by_M), rtol=1e-3, name="dE/dM in forward mode")
+assert_allclose(
+    each(jax.grad(jax.grad(kepler))), expected(by_M_twice), rtol=1e-2, atol=1e-3, name="the second derivative by M"
+)
+assert_primitives(jax.grad(kepler), *ORBITS[1], counts={"while": 1})
+### BEGIN HIDDEN TESTS
+M, e = 0.8, 0.6
+mixed = slope_slow(lambda e: by_M(M, e), e)
+mine = jax.grad(jax.grad(kepler), 1)(jnp.float32(M), jnp.float32(e))
+assert_allclose(mine, np.float32(mixed), rtol=1e-2, name="the mixed second derivative")
+assert_allclose(
+    jax.jvp(kepler, (jnp.float32(M), jnp.float32(e)), (jnp.float32(2), jnp.float32(-1)))[1],
+    np.float32(2 * by_M(M, e) - by_e(M, e)),
+    rtol=1e-3,
+    name="dE in the direction (2, -1)",
+)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## Task 6 · The way back on a diet (3 points)
+#
+# A simulation makes `length` steps, and you want the gradient of its end by its start (weather forecasts do this every six
+# hours). The way back needs values of the way out, in opposite order, so something must be kept, or computed again.
+# `simulate` keeps all it needs. Its cost at 64 steps is what the next cell prints:
+#
+# - **peak**: the most values alive at one moment of the gradient's tape, in states. `peak_states` goes through the tape,
+#   notes when each value is made and when it is read for the last time, and looks into every loop and every
+#   `jax.checkpoint`.
+# - **work**: the FLOPs of the gradient, with `simulate`'s as 1.
+#
+# Write `simulate_lean`, with the same result. For a `length` of $k^2$ steps (16, 64, 100): a peak of at most $8k$ states,
+# work of at most 1.4, and the loop rolled. Neither one `jax.checkpoint` around everything nor one around each step is in
+# that budget.
+#
+# <details><summary>Hint 1</summary>
+# Everything under one <code>jax.checkpoint</code>: what must be alive while its second run comes back? Each step under its own: what is
+# kept? Is there something in between?
+# </details>
+# <details><summary>Hint 2</summary>
+# <code>diet(simulate_lean, wind, 64)</code> prints peak and work for any try. With blocks of b steps, length / b states are
+# kept, and some multiple of b is alive while one block comes back. Which b makes the sum small?
+# </details>
+# <details><summary>Hint 3</summary>
+# A scan over k blocks, whose body is <code>jax.checkpoint</code> of a function that makes k steps by a scan of its own. You have the inner
+# one already: <code>simulate(step, u, k)</code>. And <code>math.isqrt(length)</code> is k.
+# </details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "diet-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+def wind(u):
+    """One step on a ring of places: every place drifts towards its neighbour. u: float32[n]. Returns float32[n]."""
+    return u + 0.1 * (jnp.roll(u, 1) - u) * jnp.sin(u)
+
+
+def swing(u):
+    return u - 0.05 * jnp.sin(u) * jnp.cos(2 * u)
+
+
+def simulate(step, u, length):
+    """`length` steps from u: float32[n]. Returns float32[n]."""
+    return jax.lax.scan(lambda u, _: (step(u), None), u, length=length)[0]
+
+
+def gradient_of(run, step, length):
+    """The gradient of sum(end²) by the start."""
+    return jax.grad(lambda u: (run(step, u, length) ** 2).sum())
+
+
+def peak_elements(tape):
+    """The most elements that are alive at one moment of a tape, its arguments not counted."""
+    tape = getattr(tape, "jaxpr", tape)
+    last_read = {}
+    for index, eqn in enumerate(tape.eqns):
+        last_read.update({v: index for v in eqn.invars if not isinstance(v, Literal)})
+    last_read.update({v: len(tape.eqns) for v in tape.outvars if not isinstance(v, Literal)})
+    alive, peak = {}, 0
+    for index, eqn in enumerate(tape.eqns):
+        inner = [p for p in jax.tree.leaves(eqn.params, is_leaf=lambda p: hasattr(p, "eqns")) if hasattr(p, "eqns")]
+        alive.update({v: math.prod(v.aval.shape) for v in eqn.outvars if v in last_read})
+        peak = max(peak, sum(alive.values()) + max(map(peak_elements, inner), default=0))
+        alive = {v: size for v, size in alive.items() if last_read[v] > index}
+    return peak
+
+
+def peak_states(run, step, length, n=100):
+    """The peak of the gradient's tape, in states of n numbers."""
+    start = np.linspace(0, 1, n, dtype=np.float32)
+    return peak_elements(show_jaxpr(gradient_of(run, step, length), start).jaxpr) / n
+
+
+def work(run, step, length, n=100):
+    """FLOPs of the gradient, with simulate's as 1."""
+    start = np.linspace(0, 1, n, dtype=np.float32)
+    flops = [show_jaxpr(gradient_of(way, step, length), start).flops for way in (run, simulate)]
+    return flops[0] / flops[1]
+
+
+def diet(run, step, length):
+    """Print what a way of running the simulation costs."""
+    print(f"{length} steps: peak {peak_states(run, step, length):.0f} states, work {work(run, step, length):.2f}")
+
+
+diet(simulate, wind, 64)
+
+
+# %% nbgrader={"grade": false, "grade_id": "diet", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def simulate_lean(step, u, length):
+    """The same as simulate, on a diet. length: a square number, k². u: float32[n]. Returns float32[n]."""
+    ### BEGIN SOLUTION
+    # k blocks of k steps: k states are kept, and one block at a time is run again.
+    k = math.isqrt(length)
+
+    @jax.checkpoint
+    def block(u):
+        return simulate(step, u, k)
+
+    return simulate(block, u, k)
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "diet-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+"""3 points. The same end, the same gradient, a peak of 8k states, and at most 1.4 times the work."""
+start = np.linspace(0, 3, 100, dtype=np.float32)
+assert_allclose(simulate_lean(wind, start, 64), simulate(wind, start, 64), rtol=1e-5, name="the end")
+mine, full = (jax.jit(gradient_of(run, wind, 64))(start) for run in (simulate_lean, simulate))
+assert_allclose(mine, full, rtol=1e-4, atol=1e-5, name="the gradient")
+
+
+def costs(step, length):
+    """Whether the two budgets hold, with the figures as text."""
+    k = math.isqrt(length)
+    peak, extra = peak_states(simulate_lean, step, length), work(simulate_lean, step, length)
+    return {
+        f"peak at {length} steps, in states": f"at most {8 * k}" if peak <= 8 * k else f"{peak:.0f}",
+        f"work at {length} steps": "at most 1.4" if extra <= 1.4 else f"{extra:.2f}",
+    }
+
+
+def budgets(length):
+    k = math.isqrt(length)
+    return {f"peak at {length} steps, in states": f"at most {8 * k}", f"work at {length} steps": "at most 1.4"}
+
+
+def advice(length):
+    return {
+        f"peak at {length} steps, in states": "Two things count: what is kept all the way, and what is alive while one "
+        "piece is run again. A piece that is too long or too short spoils one of them.",
+        f"work at {length} steps": "Some steps run three times or more: a checkpoint inside a checkpoint does that.",
+    }
+
+
+for length in (16, 64):
+    assert_equal(costs(wind, length), budgets(length), hints=advice(length), name="simulate_lean")
+assert_primitives(gradient_of(simulate_lean, wind, 64), start, includes={"scan"}, max_equations=100)
+### BEGIN HIDDEN TESTS
+assert_equal(costs(swing, 100), budgets(100), hints=advice(100), name="simulate_lean")
+mine, full = (jax.jit(gradient_of(run, swing, 36))(start) for run in (simulate_lean, simulate))
+assert_allclose(mine, full, rtol=1e-4, atol=1e-5, name="the gradient of another simulation")
+### END HIDDEN TESTS
