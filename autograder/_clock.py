@@ -1,28 +1,34 @@
 """T*: the clock of the speed verdict.
 
-T* is the wall time minus the time in which a thread was ready to run and the system ran something else.
-Linux counts the latter for each thread: the second field of `/proc/<pid>/schedstat`, nanoseconds, no privilege
-needed. Sleeping, waiting and input/output still count, unlike in CPU time; only being pushed off the core does
-not. It is right as long as the work is done by the threads it watches, one after the other, on one core, which
-is how the bench is set up.
+T* is the wall time minus the time in which the work was ready to run and the system ran something else. Linux
+counts the latter for each thread: the second field of `/proc/<pid>/schedstat`, nanoseconds, no privilege needed.
+Sleeping, waiting and input/output still count, unlike in CPU time; only being pushed off the core does not. It is
+right as long as the work is done on one core by threads that are watched, one after the other. That is how the
+bench is set up; but XLA hands some operations to a thread of its own pool, so the clock of a function also watches
+the threads that were seen to work for it.
 
 Where the counter does not exist (macOS, Windows, a kernel without CONFIG_SCHED_INFO), T* is the wall time; blocks
 must then be longer, so that an interruption is a small part of each.
 """
 
+import contextlib
 import os
 import time
+from pathlib import Path
 from typing import NamedTuple
 
 _BLOCK = {True: 300_000, False: 20_000_000}  # nanoseconds, by whether run delay is taken out
 
 
 class Reading(NamedTuple):
-    """A point in time, in nanoseconds: the wall clock, the run delay, and the time a guest has been running."""
+    """A point in time, in nanoseconds: the wall clock, and all watched threads' run delay and running time.
+
+    The running time is kept only where there are helpers.
+    """
 
     wall: int
     delay: int
-    guest: int = 0
+    running: int = 0
 
 
 def parse(text: bytes) -> tuple[int, int]:
@@ -34,13 +40,13 @@ def parse(text: bytes) -> tuple[int, int]:
 
 
 class Clock:
-    """Reads T* of the calling thread, or of the main thread of a `guest` process that it waits for.
+    """Reads T* of the calling thread and of `helpers`, threads that work while it waits: (process, thread) ids.
 
     `scheduled` says whether run delay is taken out; `block` is the shortest block worth timing, in nanoseconds.
     """
 
-    def __init__(self, guest: int | None = None, wall_only: bool = False):
-        paths = ["/proc/thread-self/schedstat", *([f"/proc/{guest}/schedstat"] if guest else [])]
+    def __init__(self, *helpers: tuple[int, int], wall_only: bool = False):
+        paths = ["/proc/thread-self/schedstat", *(f"/proc/{pid}/task/{tid}/schedstat" for pid, tid in helpers)]
         self._files: list[int] = []
         try:
             if not wall_only:
@@ -57,28 +63,38 @@ class Clock:
         self._files = []
 
     def _counters(self) -> tuple[int, int]:
-        """(run delay of all threads that are watched, running time of the guest)."""
+        """(run delay of all watched threads, running time of the helpers)."""
         counters = [parse(os.pread(file, 96, 0)) for file in self._files]
-        return sum(delay for _, delay in counters), counters[1][0] if len(counters) > 1 else 0
+        return sum(delay for _, delay in counters), sum(running for running, _ in counters[1:])
 
     def read(self) -> Reading:
         """All counters at one moment: read again if the thread was interrupted between them."""
         before = self._counters()
         while True:
-            wall = time.perf_counter_ns()
+            wall, own = time.perf_counter_ns(), time.thread_time_ns()
             after = self._counters()
             if after == before:
-                return Reading(wall, *after)
+                delay, helpers = after
+                return Reading(wall, delay, helpers + own if len(self._files) > 1 else 0)
             before = after
 
 
 def elapsed(start: Reading, stop: Reading) -> int:
     """Nanoseconds of T* between two readings, at least 1.
 
-    A thread that has woken its guest may itself be pushed off the core by it; its run delay is then the guest's
-    running time, and must not be taken out. Hence the running time of the guest is the least that has passed.
+    A thread that has woken a helper may itself be pushed off the core by it; its run delay is then the helper's
+    running time, and must not be taken out. Hence the time that all of them ran is the least that has passed.
     """
-    return max(1, stop.wall - start.wall - (stop.delay - start.delay), stop.guest - start.guest)
+    return max(1, stop.wall - start.wall - (stop.delay - start.delay), stop.running - start.running)
+
+
+def workers(pid: int) -> dict[tuple[int, int], int]:
+    """How long each thread of a process has run, in nanoseconds; empty where the system does not say."""
+    found = {}
+    for schedstat in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        with contextlib.suppress(OSError, ValueError):  # a thread that ends, or has not run yet
+            found[pid, int(schedstat.parent.name)] = parse(schedstat.read_bytes())[0]
+    return found
 
 
 def give_way() -> None:

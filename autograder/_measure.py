@@ -39,8 +39,10 @@ def calibrate(side) -> float:
             taken = min(taken, *(time_block(side, calls, SCALES[0])[0] for _ in range(2)))
         more = side.most_calls(min(100 * calls, 1 + int(calls * side.clock.block / 2 / taken)))
         if taken >= side.clock.block / 4 or more <= calls:
-            return taken / calls
+            break
         calls = more
+    side.watch(calls, SCALES[0])
+    return taken / calls
 
 
 def plan(bar: float, baseline, candidate, per_call: list[float]) -> tuple[int, int]:

@@ -4,18 +4,20 @@
 outside it: the guest is told "prepare" and "run", answers when it has done so, and the bench takes the time
 between the two messages. Both processes share one core, so T* takes out the run delay of both.
 
-Both kinds have `prepare(calls, scale)` (not timed), `run()` (timed), `result()`, `scales()`, `most_calls(calls)`,
-`clock` and `overhead` (nanoseconds of a block without a call).
+Both kinds have `prepare(calls, scale)` (not timed), `run()` (timed), `result()`, `watch(calls, scale)`, `scales()`,
+`most_calls(calls)`, `clock` and `overhead` (nanoseconds of a block without a call).
 """
 
+import os
 import subprocess
 import sys
+import threading
 
 import jax
 import jax.export
 
 from . import _carry, _leaves
-from ._clock import Clock
+from ._clock import Clock, workers
 from ._frames import receive, send
 
 _KEPT_BYTES = 32_000_000
@@ -37,8 +39,8 @@ class Local:
 
     def __init__(self, call, leaves: list, arrange=tuple, fresh_each_call: bool = False):
         self.call, self.leaves, self.arrange, self.fresh_each_call = call, leaves, arrange, fresh_each_call
-        accelerator = jax.default_backend() != "cpu"  # there the thread waits while the device works
-        self.clock = Clock(wall_only=accelerator)
+        self.clock = Clock(wall_only=jax.default_backend() != "cpu")  # else the thread waits for the device
+        self.process = os.getpid()
         self._variants: dict[float, list] = {}
         self._batch: list[tuple] = []
         self._out = None
@@ -47,6 +49,16 @@ class Local:
         if scale not in self._variants:
             self._variants[scale] = jax.block_until_ready(_leaves.scaled(self.leaves, scale))
         return self._variants[scale]
+
+    def watch(self, calls: int, scale: float) -> None:
+        """Call the function, and let the clock watch the threads that worked for it."""
+        before = workers(self.process)
+        self.prepare(calls, scale)
+        self.run()
+        ran = [thread for thread, time in workers(self.process).items() if time > before.get(thread, 0)]
+        if self.clock.scheduled:
+            self.clock.close()
+            self.clock = Clock(*(thread for thread in ran if thread[1] != threading.get_native_id()))
 
     def scales(self) -> list[float]:
         """The factors that give each pair of blocks its inputs: fewer where the inputs are large."""
@@ -130,11 +142,12 @@ class Remote:
     """A `Local` in the guest."""
 
     fresh_each_call = True
-    most_calls, scales = Local.most_calls, Local.scales
+    most_calls, scales, watch = Local.most_calls, Local.scales, Local.watch
 
     def __init__(self, guest: Guest, header: dict, blobs: list[bytes], leaves: list):
         self.guest, self.job, self.leaves, self.overhead = guest, header["job"], leaves, 0
-        self.clock = Clock(guest.process.pid)
+        self.process = guest.process.pid
+        self.clock = Clock((self.process, self.process))
         guest.ask({**header, "op": "load"}, *blobs)
 
     def _ask(self, op: str, **values) -> tuple[dict, list[bytes]]:

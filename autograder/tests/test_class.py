@@ -37,6 +37,7 @@ class Unit:
                 self.answers[task] = cell.source
             elif is_graded(cell):
                 self.checks[grade_id] = cell.metadata.nbgrader["points"]
+        self.points = sum(self.checks.values())
         wrong = jupytext.read(COURSE / "autograder/tests/wrong_answers" / f"{name}.py").cells
         self.wrong = next(cell for cell in wrong if "task" in cell.metadata)
 
@@ -166,7 +167,7 @@ def test_export_holds_every_students_points(classroom, units):
         rows = list(csv.DictReader(file))
     found = {(r["assignment"], r["student_id"]): (float(r["score"]), float(r["max_score"])) for r in rows}
     expected = {
-        (unit.name, student.__name__): (sum(unit.checks[c] for c in student(unit)[1]), 20.0)
+        (unit.name, student.__name__): (sum(unit.checks[c] for c in student(unit)[1]), unit.points)
         for unit in units.values()
         for student in STUDENTS
     }
@@ -226,9 +227,9 @@ def test_feedback_shows_the_points_and_the_message_meant_for_the_mistake(classro
     root, _ = classroom
     total = sum(unit.checks[c] for c in misled(unit)[1])
     page = plain(feedback(root, misled, unit))
-    assert f"(Score: {float(total)} / 20.0)" in page
+    assert f"(Score: {float(total)} / {float(unit.points)})" in page
     assert unit.wrong.metadata["message"] in page
-    assert "(Score: 20.0 / 20.0)" in plain(feedback(root, perfect, unit))
+    assert f"(Score: {float(unit.points)} / {float(unit.points)})" in plain(feedback(root, perfect, unit))
     assert "Not graded." in plain(feedback(root, broken, unit))
 
 
@@ -252,7 +253,7 @@ def test_the_three_doors_give_the_same_points(classroom, units):
         capture_output=True,
         text=True,
     ).stdout
-    table = dict(re.findall(r"^submitted/(\S+) +\d+ of \d+ +([\d.]+) of 20$", printed, re.MULTILINE))
+    table = dict(re.findall(r"^submitted/(\S+) +\d+ of \d+ +([\d.]+) of \d+$", printed, re.MULTILINE))
     with Gradebook(f"sqlite:///{root}/gradebook.db") as gradebook:
         for student, unit in pairs:
             name = f"{student.__name__}/{unit.name}"

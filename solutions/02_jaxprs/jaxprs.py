@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Exercise 02 · Reading the tape
 #
-# Six tasks, 20 points. The lesson is [02 · Reading the tape](../../lessons/02_jaxprs.ipynb).
+# Seven tasks, 24 points. The lesson is [02 · Reading the tape](../../lessons/02_jaxprs.ipynb).
 #
 # Fill in each function whose body raises `NotImplementedError`, then run the check below it. A check that fails says
 # what happened and what to try. Three hints wait under each task, from a nudge to a skeleton.
@@ -9,7 +9,9 @@
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
 import math
 import re
+import string
 from collections import Counter
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -948,6 +950,417 @@ def inner(v):
 
 suspect = culprit(lambda v: inner(v) + 1.0, jnp.ones(2))
 assert_equal({"sqrt of a negative": suspect}, {"sqrt of a negative": "sqrt"}, name="evaluate")
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## Task 7 · minijit: write the tape (4 points)
+#
+# From here on you build a `jit` of your own, in NumPy, a piece in each of the units 02, 03, 05, 07 and 08. At the end it
+# caches, batches and differentiates, and there is no JAX in it. Each piece starts from a correct version of the pieces
+# before, so you can join at any of them.
+#
+# Today: the tape. NumPy is a generous host. Before `np.sin(x)` computes anything, it looks whether `x` has a method
+# `__array_ufunc__`, and if so it hands the whole matter over. So does `2 * x`. The next cell uses this for a
+# `Tracer`, which ends every operation in `bind`. Read it from the top; what is missing are three functions:
+#
+# - `record(primitive, operands, params)` writes one equation;
+# - `trace(fn, *types)` runs `fn` once on tracers, and returns the tape;
+# - `replay(tape, *args)` runs the tape, and returns the value of every name on it.
+#
+# An equation is a tuple `(name, primitive, operands, params)`, for example `("c", "mul", (2, "b"), {})`.
+#
+# <details><summary>Hint 1</summary>
+# <code>record</code> computes nothing. It asks <code>result_type</code> for a type, its tape for a new tracer of this
+# type, appends one tuple, and returns the tracer. <code>trace</code> calls <code>record</code> nowhere: <code>fn</code>
+# does that, without knowing.
+# </details>
+# <details><summary>Hint 2</summary>
+# <code>print(trace(lambda x: 2 * np.sin(x), Type((3,), "float32")))</code>, and beside it
+# <code>print(tape_by_hand())</code>. Look at <code>tape_by_hand().equations</code>: which operands are text, which are
+# not?
+# </details>
+# <details><summary>Hint 3</summary>
+# <pre>def record(primitive, operands, params):
+#     tape = ...the tape of the first tracer among the operands...
+#     result = tape.new(result_type(...))
+#     names = tuple(x.name if isinstance(x, Tracer) else x for x in operands)
+#     ...
+#
+# def trace(fn, *types):
+#     tape = Tape()
+#     tracers = [tape.new(type) for type in types]
+#     tape.inputs = ...
+#     result = fn(*tracers)
+#     tape.output = ...   # a name; or the value, if fn returned no tracer
+#     return tape
+#
+# def replay(tape, *args):
+#     values = dict(zip(tape.inputs, map(lift, args)))
+#     for name, primitive, operands, params in tape.equations:
+#         values[name] = bind(primitive, *[read(values, x) for x in operands], **params)
+#     return values</pre>
+# </details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "minijit-02-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+class Type(NamedTuple):
+    """All that is known of a value while a tape is written."""
+
+    shape: tuple
+    dtype: str  # "float32", "int32" or "bool"
+
+    def __str__(self):
+        return f"{self.dtype}[{','.join(map(str, self.shape))}]"
+
+
+def type_of(x):
+    if isinstance(x, Tracer):
+        return x.type
+    x = np.asarray(x)
+    return Type(x.shape, {"f": "float32", "i": "int32", "b": "bool"}[x.dtype.kind])
+
+
+def is_number(x):
+    return type(x) in (int, float)
+
+
+def lift(x):
+    """x as an array of its type; a tracer as it is."""
+    return x if isinstance(x, Tracer) else np.asarray(x, type_of(x).dtype)
+
+
+class Tape:
+    """Equations are tuples (name, primitive, operands, params). A str is a name, the rest is itself."""
+
+    def __init__(self):
+        self.types, self.inputs, self.equations, self.output = {}, [], [], None
+
+    def new(self, type):
+        """A tracer with the next free name: a, b, ..., z, a1, b1, ..."""
+        letter, round = string.ascii_lowercase[len(self.types) % 26], len(self.types) // 26
+        tracer = Tracer(self, f"{letter}{round or ''}", type)
+        self.types[tracer.name] = type
+        return tracer
+
+    def play(self, *args):
+        """Run the tape and return its result."""
+        return read(replay(self, *args), self.output)
+
+    def __str__(self):
+        def typed(name):
+            return f"{name}:{self.types[name]}".replace("float", "f").replace("int", "i")
+
+        def shown(x):
+            return x if isinstance(x, str) else str(x) if is_number(x) else f"<{type_of(x)}>"
+
+        lines = [f"{{ lambda ; {' '.join(map(typed, self.inputs))}. let"]
+        for output, primitive, operands, params in self.equations:
+            options = " ".join(f"{key}={value}" for key, value in params.items())
+            primitive += f"[{options}]" if options else ""
+            lines.append(f"    {typed(output)} = {primitive} {' '.join(map(shown, operands))}")
+        return "\n".join([*lines, f"  in ({shown(self.output)},) }}"])
+
+
+class Tracer(np.lib.mixins.NDArrayOperatorsMixin):
+    """Stands for a value that is not there yet. Whatever NumPy is asked to do with it goes on its tape."""
+
+    def __init__(self, tape, name, type):
+        self.tape, self.name, self.type = tape, name, type
+        self.shape, self.dtype, self.ndim = type.shape, type.dtype, len(type.shape)
+
+    def __array_ufunc__(self, ufunc, method, *operands, out=()):  # np.sin(tracer) comes here, 2 * tracer too
+        if method != "__call__" or ufunc not in NAMES or not all(isinstance(x, Tracer) for x in out):
+            raise TypeError(f"minijit has no primitive for this use of np.{ufunc.__name__}")
+        return bind(NAMES[ufunc], *operands)
+
+    def sum(self, axis=None, out=None):  # np.sum(tracer) comes here
+        if axis is not None:
+            return bind("sum", self, axis=axis % self.ndim)
+        return bind("sum", self, axis=0).sum() if self.ndim else self
+
+
+def spread(x, axis, size):
+    """`size` copies of x along a new axis. sum takes an axis away, spread brings one in."""
+    return np.repeat(np.expand_dims(x, axis), size, axis)
+
+
+NAMES = {np.add: "add", np.subtract: "sub", np.multiply: "mul", np.negative: "neg"}
+NAMES |= {np.sin: "sin", np.cos: "cos", np.exp: "exp", np.greater: "gt", np.less: "lt"}
+RUN = {name: function for function, name in NAMES.items()} | {"spread": spread}
+RUN["sum"] = lambda x, axis: np.sum(x, axis, dtype=x.dtype)
+
+
+def bind(primitive, *operands, **params):
+    """Apply a primitive: at once, with NumPy; or, if a tracer takes part, on the tape."""
+    if not any(isinstance(x, Tracer) for x in operands):
+        return RUN[primitive](*operands, **params)
+    return record(primitive, operands if "axis" in params else match(operands), params)
+
+
+def match(operands):
+    """Give all operands one shape. As in NumPy, missing axes go in front; a plain number fits as it is."""
+    operands = [x if is_number(x) else lift(x) for x in operands]
+    longest = max((type_of(x).shape for x in operands), key=len)
+    for i, x in enumerate(operands):
+        while not is_number(x) and x.ndim < len(longest):
+            x = operands[i] = bind("spread", x, axis=0, size=longest[-1 - x.ndim])
+    return operands
+
+
+def result_type(primitive, operands, params):
+    """The type of a result, from the types of its operands."""
+    shape, dtype = type_of(operands[0])
+    if "axis" in params:
+        before, after = shape[: params["axis"]], shape[params["axis"] :]
+        return Type(before + ((params["size"], *after) if primitive == "spread" else after[1:]), dtype)
+    types = [type_of(x) for x in operands if not is_number(x)]
+    dtypes = {t.dtype for t in types} - {"bool"}
+    dtypes |= {"float32" for x in operands if type(x) is float or primitive in ("sin", "cos", "exp")}
+    if len(dtypes) != 1 or len({t.shape for t in types}) != 1:
+        raise TypeError(f"minijit cannot {primitive} " + " and ".join(str(type_of(x)) for x in operands))
+    return Type(types[0].shape, "bool" if primitive in ("gt", "lt") else dtypes.pop())
+
+
+def read(values, operand):
+    """A name is looked up; anything else stands for itself."""
+    return values[operand] if isinstance(operand, str) else operand
+
+
+def minijit(fn):
+    """A jit without a memory: it traces in every call. Unit 05 gives it one."""
+    return lambda *args: trace(fn, *map(type_of, args)).play(*args)
+
+
+# %% [markdown]
+# A tape written by hand, and what the check uses to lay your tapes beside real ones: the names of a jaxpr are given out
+# again, in order of appearance.
+
+
+# %% nbgrader={"grade": false, "grade_id": "minijit-02-compare-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+def tape_by_hand():
+    """What trace writes for 2 * sin(x) + x and float32[3]."""
+    tape = Tape()
+    for _ in "abcd":
+        tape.new(Type((3,), "float32"))
+    tape.inputs, tape.output = ["a"], "d"
+    tape.equations = [("b", "sin", ("a",), {}), ("c", "mul", (2, "b"), {}), ("d", "add", ("c", "a"), {})]
+    return tape
+
+
+def tape_lines(tape):
+    """A minijit tape as a dict of lines."""
+
+    def shown(x):
+        return x if isinstance(x, str) else str(float(x)) if is_number(x) else f"a {type(x).__name__}"
+
+    lines = {"arguments": " ".join(f"{name}:{tape.types[name]}" for name in tape.inputs)}
+    for number, (name, primitive, operands, _) in enumerate(tape.equations, 1):
+        lines[f"line {number}"] = f"{name}:{tape.types[name]} = {primitive} {' '.join(map(shown, operands))}"
+    return lines | {"result": shown(tape.output), "number of lines": len(tape.equations)}
+
+
+def jaxpr_lines(fn, *args):
+    """The jaxpr of fn as a dict of lines, its names given in order of appearance."""
+    jaxpr, names = jax.make_jaxpr(fn)(*args).jaxpr, {}
+
+    def shown(x):
+        if isinstance(x, Literal):
+            return str(float(x.val))
+        return names.setdefault(x, string.ascii_lowercase[len(names)])
+
+    def typed(x):
+        return f"{shown(x)}:{x.aval.str_short()}"
+
+    lines = {"arguments": " ".join(map(typed, jaxpr.invars))}
+    for number, eqn in enumerate(jaxpr.eqns, 1):
+        operands = " ".join(map(shown, eqn.invars))
+        lines[f"line {number}"] = f"{typed(eqn.outvars[0])} = {eqn.primitive.name} {operands}"
+    return lines | {"result": shown(jaxpr.outvars[0]), "number of lines": len(jaxpr.eqns)}
+
+
+def told_by(fn, *args):
+    """What fn returns for these arguments; or its error, as text."""
+    try:
+        return fn(*args)
+    except NotImplementedError:
+        raise
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+print(tape_by_hand())
+
+
+# %% nbgrader={"grade": false, "grade_id": "minijit-trace", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def record(primitive, operands, params):
+    """Write one equation on the tape of the operands; return the tracer of its result.
+
+    primitive: its name. operands: tracers (one at least), plain numbers, arrays. params: a dict.
+    """
+    ### BEGIN SOLUTION
+    # A name for what is not there yet, and everything else as it is.
+    tape = next(x.tape for x in operands if isinstance(x, Tracer))
+    result = tape.new(result_type(primitive, operands, params))
+    names = tuple(x.name if isinstance(x, Tracer) else x for x in operands)
+    tape.equations.append((result.name, primitive, names, params))
+    return result
+    ### END SOLUTION
+
+
+def trace(fn, *types):
+    """Run fn once, on one tracer for each Type in types; return its Tape. fn returns one value."""
+    ### BEGIN SOLUTION
+    # Running the function is what writes the tape: every operation on a tracer ends in record.
+    tape = Tape()
+    tracers = [tape.new(type) for type in types]
+    tape.inputs = [tracer.name for tracer in tracers]
+    result = fn(*tracers)
+    tape.output = result.name if isinstance(result, Tracer) else result
+    return tape
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "minijit-trace-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. Line by line, your tapes are what JAX writes."""
+
+
+def mini_poly(x, xp=np):
+    return 2 * x * x + 3 * x + 3
+
+
+def mini_wave(x, xp=np):
+    xp.cos(x)  # nobody uses it
+    return xp.sin(x) * x - 0.5
+
+
+def mini_positive(x, xp=np):
+    return -x > 1.5
+
+
+def mini_tower(x, xp=np):
+    for _ in range(3):
+        x = xp.exp(-x)
+    return x
+
+
+def mini_constant(x, xp=np):
+    return 7.5
+
+
+def both_tapes(fn, *shapes):
+    """The lines of your tape, and those of JAX's, for arguments of these shapes."""
+    mine = told_by(lambda: tape_lines(trace(fn, *[Type(shape, "float32") for shape in shapes])))
+    theirs = jaxpr_lines(lambda *args: fn(*args, xp=jnp), *[jnp.ones(shape, jnp.float32) for shape in shapes])
+    if isinstance(mine, str):
+        return {"your tape": mine}, {"your tape": "written without an error"}
+    return mine, theirs
+
+
+line_hints = {
+    "arguments": "tape.inputs are the names of the tracers that fn is called with.",
+    "result": "tape.output is the name of what fn returned; what is no tracer stands for itself.",
+    "number of lines": "One equation for each operation on a tracer, no more and no less.",
+    **dict.fromkeys(
+        [f"line {number}" for number in range(1, 9)],
+        "A tracer stands there by its name, a number as it is; the type is that of the result.",
+    ),
+}
+for fn in (mini_poly, mini_wave, mini_positive, mini_tower, mini_constant):
+    mine, theirs = both_tapes(fn, (2, 3))
+    assert_equal(mine, theirs, name=f"the tape of {fn.__name__}", hints=line_hints)
+### BEGIN HIDDEN TESTS
+
+
+def mini_two(x, y, xp=np):
+    return xp.cos(x * y) - x * 2.5 + y
+
+
+def mini_same(x, xp=np):
+    return x
+
+
+for fn, *shapes in ((mini_two, (5,), (5,)), (mini_same, (3,)), (mini_poly, ()), (mini_positive, ())):
+    mine, theirs = both_tapes(fn, *shapes)
+    assert_equal(mine, theirs, name=f"the tape of {fn.__name__}", hints=line_hints)
+### END HIDDEN TESTS
+
+
+# %% nbgrader={"grade": false, "grade_id": "minijit-replay", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def replay(tape, *args):
+    """Run a tape on arguments of its types; return the value of every name on it: a dict.
+
+    args: numbers, arrays or tracers.
+    """
+    ### BEGIN SOLUTION
+    # Each name is written once, so one dict is all the memory. bind decides: compute, or record again.
+    values = dict(zip(tape.inputs, map(lift, args), strict=True))
+    for output, primitive, operands, params in tape.equations:
+        values[output] = bind(primitive, *[read(values, x) for x in operands], **params)
+    return values
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "minijit-replay-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. A tape written by hand is run: numbers, arrays, and every name on the way."""
+replay_x = np.array([0.0, 0.5, 2.0], np.float32)
+replayed = told_by(replay, tape_by_hand(), replay_x)
+by_hand = {
+    "a": replay_x,
+    "b": np.sin(replay_x),
+    "c": 2 * np.sin(replay_x),
+    "d": 2 * np.sin(replay_x) + replay_x,
+}
+replay_hint = "Read each operand with read: a name is looked up, a number stands for itself."
+assert_equal(
+    {"what replay returns": replayed if isinstance(replayed, str) else sorted(replayed)},
+    {"what replay returns": sorted(by_hand)},
+    name="replay",
+    hints={"what replay returns": replay_hint},
+)
+assert_allclose(dict(replayed), by_hand, name="the value of every name")
+### BEGIN HIDDEN TESTS
+sum_tape = Tape()
+for shape in ((2, 3), (3,), (3, 4)):
+    sum_tape.new(Type(shape, "int32"))
+sum_tape.inputs, sum_tape.output = ["a"], "c"
+sum_tape.equations = [("b", "sum", ("a",), {"axis": 0}), ("c", "spread", ("b",), {"axis": 1, "size": 4})]
+counts = np.arange(6, dtype=np.int32).reshape(2, 3)
+assert_allclose(replay(sum_tape, counts)["c"], np.array([[3] * 4, [5] * 4, [7] * 4], np.int32), name="c")
+### END HIDDEN TESTS
+
+# %% nbgrader={"grade": true, "grade_id": "minijit-replay-jit", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. minijit gives JAX's values, without the Python body; and a replay can be traced again."""
+
+
+def mini_model(w, x, xp=np):
+    mini_runs.append(1)
+    error = xp.sum(x * w, 1) - xp.sin(w).sum()
+    return xp.sum(error * error)
+
+
+mini_runs = []
+mini_w, mini_x = np.array([1.0, -2.0, 0.5], np.float32), np.arange(12, dtype=np.float32).reshape(4, 3) / 10
+mini_types = type_of(mini_w), type_of(mini_x)
+mini_tape = trace(mini_model, *mini_types)
+for scale in (1, 3):
+    desired = mini_model(jnp.asarray(mini_w * scale), jnp.asarray(mini_x), jnp)
+    mini_runs.clear()
+    played = mini_tape.play(mini_w * scale, mini_x)
+    assert_allclose(played, desired, rtol=1e-5, name="the tape of mini_model, played")
+    assert_equal({"runs of the Python body": len(mini_runs)}, {"runs of the Python body": 0}, name="play")
+desired = mini_model(mini_w, mini_x)
+assert_allclose(minijit(mini_model)(mini_w, mini_x), desired, rtol=1e-5, name="minijit(mini_model)")
+assert_equal(
+    {"the tape of a replay": told_by(lambda: str(trace(mini_tape.play, *mini_types)))},
+    {"the tape of a replay": str(mini_tape)},
+    name="replay",
+    hints={"the tape of a replay": "lift leaves a tracer as it is, and bind knows what to do with it."},
+)
+### BEGIN HIDDEN TESTS
+for numbers in ((3, 0.25), (1.5, -2.0)):
+    got = minijit(lambda x, y: np.exp(-x * 0.5) * y - np.sin(y) * 2)(*map(np.float32, numbers))
+    x, y = map(jnp.float32, numbers)
+    assert_allclose(got, jnp.exp(-x * 0.5) * y - jnp.sin(y) * 2, rtol=1e-5, name="minijit of a lambda")
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Exercise 03 · Ghost effects
 #
-# Six tasks, 20 points. The lesson is [03 · Ghost effects](../../lessons/03_ghost_effects.ipynb).
+# Seven tasks, 24 points. The lesson is [03 · Ghost effects](../../lessons/03_ghost_effects.ipynb).
 #
 # Fill in each function whose body raises `NotImplementedError`, then run the checks below it. A check that fails says
 # what happened and what to try. Three hints wait under each task, from a nudge to a skeleton.
@@ -14,13 +14,19 @@
 # | leak-hunt | name the leaking suspects, then repair a cache that leaks | 3 |
 # | is-pure | write a detector of impure functions, then fool it | 4 |
 # | be-the-jit | rebuild `jit`'s memory with one dictionary | 3 |
+# | minijit | make your own tracer refuse what a tape cannot hold | 4 |
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
 import contextlib
 import functools
+import gc
+import inspect
 import io
 import random
+import string
 import time
+import weakref
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -1202,4 +1208,665 @@ for script_seed in (31, 47, 59):
         name="ghost",
         hints={"the script": f"It reads {long_script}"},
     )
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 7 · minijit: refuse (4 points)
+#
+# The tracer of unit 02 has three bad habits. `if x > 0` takes the first branch, always: to Python, any object is true. A
+# tracer that somebody kept goes on writing, on a tape that nobody will read again. And a counter counts once, then never
+# more. In all three cases you get a tape, and it is wrong without a word.
+#
+# Below is a correct minijit up to here, with two things new: there may be several open tapes, one in the other
+# (`with writing(tape):`), and a tape remembers its tracers without keeping them alive. Give it manners:
+#
+# - `no_value(tracer, wanted)` is called where Python or NumPy asks for a value. It raises `NoValue`;
+# - `tape_for(operands)` says which tape an equation goes to: of the tapes of its operands the innermost. It raises `Leak` if one of
+#   them is not open any more;
+# - `trace(fn, *types)` raises `Effect` if plain data that `fn` can see has changed, and else `Leak` if a tracer of the
+#   tape is still alive.
+#
+# Say in the message what a friend would want to know: the type of the tracer and what was wanted, or the name of what has
+# changed.
+#
+# This is more than `jax.jit` does, which lets the counter pass. It is not everything: `visible` sees lists, dicts, sets,
+# numbers and text that `fn` names itself. A print, a clock, or a counter behind another call leave no mark there.
+#
+# <details><summary>Hint 1</summary>
+# <code>OPEN</code> is the list of open tapes, the innermost last. For the effects, look twice and compare. For the
+# tracers, ask after <code>write</code> has returned: by then the variables of <code>fn</code> are gone, and so is every
+# tracer that nobody kept.
+# </details>
+# <details><summary>Hint 2</summary>
+# In a cell: <code>kept = []</code>, then <code>print(visible(lambda x: kept.append(x)))</code>. And
+# <code>tape = Tape(); t = tape.new(Type((), "float32")); print(survivors(tape)); del t; print(survivors(tape))</code>.
+# </details>
+# <details><summary>Hint 3</summary>
+# <pre>def tape_for(operands):
+#     tracers = [x for x in operands if isinstance(x, Tracer)]
+#     for x in tracers:
+#         if x.tape not in OPEN: ...
+#     return max(..., key=OPEN.index)
+#
+# def trace(fn, *types):
+#     tape, before = Tape(), visible(fn)
+#     with writing(tape):
+#         write(tape, fn, types)
+#     changed = [name for name, text in visible(fn).items() if ...]
+#     ...</pre>
+# </details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "minijit-03-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+class Type(NamedTuple):
+    """All that is known of a value while a tape is written."""
+
+    shape: tuple
+    dtype: str  # "float32", "int32" or "bool"
+
+    def __str__(self):
+        return f"{self.dtype}[{','.join(map(str, self.shape))}]"
+
+
+def type_of(x):
+    if isinstance(x, Tracer):
+        return x.type
+    x = np.asarray(x)
+    return Type(x.shape, {"f": "float32", "i": "int32", "b": "bool"}[x.dtype.kind])
+
+
+def is_number(x):
+    return type(x) in (int, float)
+
+
+def lift(x):
+    """x as an array of its type; a tracer as it is."""
+    return x if isinstance(x, Tracer) else np.asarray(x, type_of(x).dtype)
+
+
+class Tape:
+    """Equations are tuples (name, primitive, operands, params). A str is a name, the rest is itself."""
+
+    def __init__(self):
+        self.types, self.inputs, self.equations, self.output = {}, [], [], None
+        self.made = []  # weak references: they do not keep a tracer alive
+
+    def new(self, type):
+        """A tracer with the next free name: a, b, ..., z, a1, b1, ..."""
+        letter, round = string.ascii_lowercase[len(self.types) % 26], len(self.types) // 26
+        tracer = Tracer(self, f"{letter}{round or ''}", type)
+        self.types[tracer.name] = type
+        self.made.append(weakref.ref(tracer))
+        return tracer
+
+    def refer(self, x):
+        """What stands on this tape for x: the name of a tracer of its own; anything else as it is."""
+        return x.name if isinstance(x, Tracer) and x.tape is self else x
+
+    def play(self, *args):
+        """Run the tape and return its result."""
+        return read(replay(self, *args), self.output)
+
+    def __str__(self):
+        def typed(name):
+            return f"{name}:{self.types[name]}".replace("float", "f").replace("int", "i")
+
+        def shown(x):
+            return x if isinstance(x, str) else str(x) if is_number(x) else f"<{type_of(x)}>"
+
+        lines = [f"{{ lambda ; {' '.join(map(typed, self.inputs))}. let"]
+        for output, primitive, operands, params in self.equations:
+            options = " ".join(f"{key}={value}" for key, value in params.items())
+            primitive += f"[{options}]" if options else ""
+            lines.append(f"    {typed(output)} = {primitive} {' '.join(map(shown, operands))}")
+        return "\n".join([*lines, f"  in ({shown(self.output)},) }}"])
+
+
+class Refused(Exception):
+    """minijit would break its promise for this function, and says why it will not."""
+
+
+class NoValue(Refused):
+    """Somebody asked a tracer for its value."""
+
+
+class Leak(Refused):
+    """A tracer outlived the tape it belongs to."""
+
+
+class Effect(Refused):
+    """Something outside the function changed while its tape was written."""
+
+
+class Tracer(np.lib.mixins.NDArrayOperatorsMixin):
+    """Stands for a value that is not there yet. Whatever NumPy is asked to do with it goes on its tape."""
+
+    def __init__(self, tape, name, type):
+        self.tape, self.name, self.type = tape, name, type
+        self.shape, self.dtype, self.ndim = type.shape, type.dtype, len(type.shape)
+
+    def __array_ufunc__(self, ufunc, method, *operands, out=()):  # np.sin(tracer) comes here, 2 * tracer too
+        if method != "__call__" or ufunc not in NAMES or not all(isinstance(x, Tracer) for x in out):
+            raise TypeError(f"minijit has no primitive for this use of np.{ufunc.__name__}")
+        return bind(NAMES[ufunc], *operands)
+
+    def sum(self, axis=None, out=None):  # np.sum(tracer) comes here
+        if axis is not None:
+            return bind("sum", self, axis=axis % self.ndim)
+        return bind("sum", self, axis=0).sum() if self.ndim else self
+
+    def __bool__(self):  # `if tracer:` comes here
+        return no_value(self, "bool")
+
+    def __int__(self):
+        return no_value(self, "int")
+
+    def __float__(self):
+        return no_value(self, "float")
+
+    def __array__(self, *_, **__):  # np.array(tracer), and tracers in functions of NumPy that know no tracers
+        return no_value(self, "array")
+
+
+def spread(x, axis, size):
+    """`size` copies of x along a new axis. sum takes an axis away, spread brings one in."""
+    return np.repeat(np.expand_dims(x, axis), size, axis)
+
+
+NAMES = {np.add: "add", np.subtract: "sub", np.multiply: "mul", np.negative: "neg"}
+NAMES |= {np.sin: "sin", np.cos: "cos", np.exp: "exp", np.greater: "gt", np.less: "lt"}
+RUN = {name: function for function, name in NAMES.items()} | {"spread": spread}
+RUN["sum"] = lambda x, axis: np.sum(x, axis, dtype=x.dtype)
+
+
+def bind(primitive, *operands, **params):
+    """Apply a primitive: at once, with NumPy; or, if a tracer takes part, on the tape."""
+    if not any(isinstance(x, Tracer) for x in operands):
+        return RUN[primitive](*operands, **params)
+    return record(primitive, operands if "axis" in params else match(operands), params)
+
+
+def match(operands):
+    """Give all operands one shape. As in NumPy, missing axes go in front; a plain number fits as it is."""
+    operands = [x if is_number(x) else lift(x) for x in operands]
+    longest = max((type_of(x).shape for x in operands), key=len)
+    for i, x in enumerate(operands):
+        while not is_number(x) and x.ndim < len(longest):
+            x = operands[i] = bind("spread", x, axis=0, size=longest[-1 - x.ndim])
+    return operands
+
+
+def result_type(primitive, operands, params):
+    """The type of a result, from the types of its operands."""
+    shape, dtype = type_of(operands[0])
+    if "axis" in params:
+        before, after = shape[: params["axis"]], shape[params["axis"] :]
+        return Type(before + ((params["size"], *after) if primitive == "spread" else after[1:]), dtype)
+    types = [type_of(x) for x in operands if not is_number(x)]
+    dtypes = {t.dtype for t in types} - {"bool"}
+    dtypes |= {"float32" for x in operands if type(x) is float or primitive in ("sin", "cos", "exp")}
+    if len(dtypes) != 1 or len({t.shape for t in types}) != 1:
+        raise TypeError(f"minijit cannot {primitive} " + " and ".join(str(type_of(x)) for x in operands))
+    return Type(types[0].shape, "bool" if primitive in ("gt", "lt") else dtypes.pop())
+
+
+OPEN = []  # the tapes that are being written, the innermost last
+
+
+@contextlib.contextmanager
+def writing(tape):
+    OPEN.append(tape)
+    try:
+        yield
+    finally:
+        OPEN.pop()
+
+
+def record(primitive, operands, params):
+    """Write one equation; return the tracer of its result."""
+    tape = tape_for(operands)
+    result = tape.new(result_type(primitive, operands, params))
+    tape.equations.append((result.name, primitive, tuple(map(tape.refer, operands)), params))
+    return result
+
+
+def read(values, operand):
+    """A name is looked up; anything else stands for itself."""
+    return values[operand] if isinstance(operand, str) else operand
+
+
+def replay(tape, *args):
+    """Run a tape; return the value of every name on it."""
+    values = dict(zip(tape.inputs, map(lift, args), strict=True))
+    for output, primitive, operands, params in tape.equations:
+        values[output] = bind(primitive, *[read(values, x) for x in operands], **params)
+    return values
+
+
+# %% nbgrader={"grade": false, "grade_id": "minijit-refuse", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def no_value(tracer, wanted):
+    """Raise NoValue. The message names the type of the tracer, and wanted: bool, int, float or array."""
+    ### BEGIN SOLUTION
+    # A tape is written for all values of a type, so no value may decide what goes on it.
+    raise NoValue(f"{wanted} of {tracer.name}:{tracer.type}: a tracer has a type and no value")
+    ### END SOLUTION
+
+
+def tape_for(operands):
+    """The innermost tape among those of the tracers in operands. Raises Leak if one of these is not open."""
+    ### BEGIN SOLUTION
+    # A tracer of a closed tape stands for a value that will never come.
+    tracers = [x for x in operands if isinstance(x, Tracer)]
+    for x in tracers:
+        if x.tape not in OPEN:
+            raise Leak(f"{x.name}:{x.type} is used after its tape was closed: somebody kept it")
+    return max((x.tape for x in tracers), key=OPEN.index)
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "minijit-refuse-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. Your tracer refuses what JAX refuses, lets pass what JAX lets pass, and says why."""
+
+
+def careless_jit(fn):
+    """minijit of unit 02: your tracers, and a trace that does not look behind."""
+
+    def jitted(*args):
+        tape, values = Tape(), list(map(lift, args))
+        with writing(tape):
+            result = fn(*[tape.new(type_of(value)) for value in values])
+            tape.inputs, tape.output = list(tape.types)[: len(values)], tape.refer(result)
+        return tape.play(*values)
+
+    return jitted
+
+
+def value_decides(jit, x):
+    return jit(lambda v: v if v > 0 else -v)(x)
+
+
+def shape_decides(jit, x):
+    return jit(lambda v: v * 3 if v.ndim == 0 else -v)(x)
+
+
+def mask(jit, x):
+    return jit(lambda v: (v > 0) * v - (v < 0) * v)(x)
+
+
+def turned_to_float(jit, x):
+    return jit(lambda v: v * float(v))(x)
+
+
+def turned_to_array(jit, x):
+    return jit(lambda v: v * np.array(v))(x)
+
+
+def kept_for_another(jit, x):
+    kept = []
+    jit(lambda v: [kept.append(v * 2), v][1])(x)
+    return jit(lambda v: v + kept[0])(x)
+
+
+def kept_for_later(jit, x):
+    kept = []
+    jit(lambda v: [kept.append(v * 2), v][1])(x)
+    return kept[0] + 1
+
+
+def outer_in_inner(jit, x):
+    return jit(lambda v: jit(lambda u: u * v)(v + 1) - v)(x)
+
+
+def inner_in_outer(jit, x):
+    kept = []
+    return jit(lambda v: jit(lambda u: [kept.append(u), u][1])(v) + kept[0])(x)
+
+
+def what_mini_says(program):
+    try:
+        return float(program(careless_jit, np.float32(3)))
+    except NotImplementedError:
+        raise
+    except Exception as error:
+        return type(error).__name__ if isinstance(error, Refused) else f"{type(error).__name__}: {error}"
+
+
+def what_jax_says(program):
+    try:
+        return float(program(jax.jit, np.float32(3)))
+    except jax.errors.UnexpectedTracerError:
+        return "Leak"
+    except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError):
+        return "NoValue"
+
+
+programs = {
+    "if on a value": value_decides,
+    "if on a shape": shape_decides,
+    "a mask": mask,
+    "float(tracer)": turned_to_float,
+    "np.array(tracer)": turned_to_array,
+    "a tracer kept for another trace": kept_for_another,
+    "a tracer kept for later": kept_for_later,
+    "inside, a tracer from outside": outer_in_inner,
+    "outside, a tracer from inside": inner_in_outer,
+}
+assert_equal(
+    {case: what_mini_says(program) for case, program in programs.items()},
+    {case: what_jax_says(program) for case, program in programs.items()},
+    name="your tracer",
+    hints={
+        "if on a value": "Python asks bool(tracer); no answer is right for all values.",
+        "if on a shape": "The shape is known: nobody asks for a value here.",
+        "a tracer kept for another trace": "Its own tape is closed; that another one is open does not help.",
+        "inside, a tracer from outside": "Both tapes are open; write on the innermost.",
+        "outside, a tracer from inside": "When the outer function goes on, the inner tape is closed.",
+    },
+)
+
+outer, inner = Tape(), Tape()
+vector = Type((3,), "float32")
+with writing(outer), writing(inner):
+    u, v = outer.new(vector), inner.new(vector)
+    chosen = [tape_for(operands) for operands in ((u, v), (v, u), (2.0, u), (v, 2.0))]
+assert_equal(
+    {"tapes chosen": ["inner" if tape is inner else "outer" for tape in chosen]},
+    {"tapes chosen": ["inner", "inner", "outer", "inner"]},
+    name="tape_for((u, v)), ((v, u)), ((2.0, u)), ((v, 2.0))",
+    hints={"tapes chosen": "u belongs to the outer tape, v to the inner one. Where is each in OPEN?"},
+)
+
+
+def message_of(action, *args):
+    try:
+        action(*args)
+    except Refused as error:
+        return str(error)
+    return "no message, nothing was raised"
+
+
+messages = {
+    "bool and its type": (message_of(no_value, u, "bool"), ("bool", "float32[3]")),
+    "array and its type": (message_of(np.array, v), ("array", "float32[3]")),
+    "the type of a leaked tracer": (message_of(tape_for, (u, 1)), ("float32[3]",)),
+}
+assert_equal(
+    {case: " and ".join(word for word in words if word in text) for case, (text, words) in messages.items()},
+    {case: " and ".join(words) for case, (_, words) in messages.items()},
+    name="the message",
+    hints=dict.fromkeys(messages, "str(tracer.type) is the text; put it into the message."),
+)
+
+
+### BEGIN HIDDEN TESTS
+def halved(v):
+    while v > 1:
+        v = v * 0.5
+    return v
+
+
+hidden_programs = {
+    "while on a value": lambda jit, x: jit(halved)(x),
+    "int(tracer)": lambda jit, x: jit(lambda v: v * int(v))(x),
+    "three tapes": lambda jit, x: jit(lambda v: jit(lambda u: jit(lambda t: t * u - v)(u + v))(v * v))(x),
+}
+assert_equal(
+    {case: what_mini_says(program) for case, program in hidden_programs.items()},
+    {case: what_jax_says(program) for case, program in hidden_programs.items()},
+    name="your tracer",
+)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# The second half looks behind `fn`'s back. `write`, `visible` and `survivors` are given.
+
+
+# %% nbgrader={"grade": false, "grade_id": "minijit-03-trace-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+def write(tape, fn, types):
+    """Run fn once, on tracers of these types."""
+    result = fn(*map(tape.new, types))
+    tape.inputs, tape.output = list(tape.types)[: len(types)], tape.refer(result)
+
+
+def visible(fn):
+    """The plain data outside itself that a Python function names, in a form to compare: name -> text."""
+    if not inspect.isfunction(fn):
+        return {}
+    outside = inspect.getclosurevars(fn)
+    plain = {**outside.globals, **outside.nonlocals}.items()
+    return {name: repr(x) for name, x in plain if isinstance(x, (int, float, str, list, dict, set))}
+
+
+def survivors(tape):
+    """The tracers of a tape that somebody still holds."""
+    if any(reference() is not None for reference in tape.made):
+        gc.collect()  # what lives only in a reference cycle is held by nobody
+    return [tracer for reference in tape.made if (tracer := reference()) is not None]
+
+
+# %% nbgrader={"grade": false, "grade_id": "minijit-trace", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def trace(fn, *types):
+    """The tape of fn for arguments of these types.
+
+    Raises Effect, with the names, if data that fn can see has changed; else Leak if a tracer survives.
+    """
+    ### BEGIN SOLUTION
+    # Replays run the tape alone. What happened beside it would happen once and never again.
+    tape, before = Tape(), visible(fn)
+    with writing(tape):
+        write(tape, fn, types)
+    changed = [name for name, text in visible(fn).items() if text != before.get(name)]
+    if changed:
+        raise Effect(f"{', '.join(changed)} changed while the tape was written; no replay will do that again")
+    for kept in survivors(tape):
+        raise Leak(f"{kept.name}:{kept.type} is held by somebody, and its tape is closed")
+    return tape
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "minijit-trace-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. Writes and kept tracers are refused at once; what is fn's own business is not."""
+mini_count, mini_table = 0, [1.0, 2.0]
+
+
+def counts_in_a_global():
+    def fn(x):
+        global mini_count
+        mini_count += 1
+        return x * 2
+
+    return fn
+
+
+def counts_in_a_closure():
+    calls = 0
+
+    def fn(x):
+        nonlocal calls
+        calls += 1
+        return x * 2
+
+    return fn
+
+
+def fills_a_list():
+    squares = []
+
+    def fn(x):
+        squares.append(x * x)
+        return x * x
+
+    return fn
+
+
+def fills_a_dict():
+    seen = {"runs": 1}
+
+    def fn(x):
+        seen["runs"] += 1
+        return x * 2
+
+    return fn
+
+
+def keeps_in_an_attribute():
+    class Model:
+        pass
+
+    model = Model()
+
+    def fn(x):
+        model.last = x * 2
+        return model.last + 1
+
+    return fn
+
+
+def keeps_in_a_default():
+    def fn(x, cache=[]):  # noqa: B006
+        cache.append(x)
+        return x * 2
+
+    return fn
+
+
+def uses_a_local_list():
+    def fn(x):
+        powers = [x]
+        for _ in range(3):
+            powers.append(powers[-1] * x)
+        return powers[-1]
+
+    return fn
+
+
+def reads_a_global():
+    return lambda x: x * mini_table[0] + len(mini_table)
+
+
+def counts_inside():
+    def fn(x):
+        rounds = 0
+
+        def one_round(y):
+            nonlocal rounds
+            rounds += 1
+            return y * rounds
+
+        return one_round(one_round(x))
+
+    return fn
+
+
+def ties_a_knot():
+    def fn(x):
+        knot = [x * 2]
+        knot.append(knot)  # a list that holds itself lives until the garbage collector comes
+        return knot[0]
+
+    return fn
+
+
+def verdict_of(make):
+    """What trace says of a fresh function."""
+    try:
+        return f"a tape, {len(trace(make(), Type((3,), 'float32')).equations)} long"
+    except Refused as error:
+        return type(error).__name__
+
+
+suspects = {
+    counts_in_a_global: "Effect",
+    counts_in_a_closure: "Effect",
+    fills_a_list: "Effect",
+    fills_a_dict: "Effect",
+    keeps_in_an_attribute: "Leak",
+    keeps_in_a_default: "Leak",
+    uses_a_local_list: "a tape, 3 long",
+    reads_a_global: "a tape, 2 long",
+    counts_inside: "a tape, 2 long",
+}
+assert_equal(
+    {make.__name__: verdict_of(make) for make in suspects},
+    {make.__name__: said for make, said in suspects.items()},
+    name="trace",
+    hints={
+        "counts_in_a_global": "No tracer is kept here. Compare visible(fn) before and after.",
+        "counts_in_a_closure": "No tracer is kept here. Compare visible(fn) before and after.",
+        "fills_a_list": "A changed list and a kept tracer in one. Look for effects first.",
+        "keeps_in_an_attribute": "visible does not look into objects, but survivors(tape) finds the tracer.",
+        "keeps_in_a_default": "Nothing that fn names has changed, but survivors(tape) finds the tracer.",
+        "uses_a_local_list": "The list and its tracers are gone with fn, if you ask once fn has returned.",
+        "reads_a_global": "To read is allowed: what fn sees is the same before and after.",
+        "counts_inside": "rounds is a variable of fn itself; nothing outside has changed.",
+    },
+)
+
+
+def words_in_refusal(make, words):
+    try:
+        trace(make(), Type((3,), "float32"))
+    except Refused as error:
+        return " and ".join(word for word in words if word in str(error))
+    return "nothing was raised"
+
+
+assert_equal(
+    {
+        "who changed": words_in_refusal(fills_a_list, ["squares"]),
+        "who survived": words_in_refusal(keeps_in_an_attribute, ["float32[3]"]),
+    },
+    {"who changed": "squares", "who survived": "float32[3]"},
+    name="the message",
+)
+
+
+def breaks_off(x):
+    raise ValueError("an error of the function itself")
+
+
+with contextlib.suppress(ValueError):
+    trace(breaks_off, Type((), "float32"))
+assert_equal(
+    {"open tapes after an error": len(OPEN)},
+    {"open tapes after an error": 0},
+    name="trace",
+    hints={"open tapes after an error": "with writing(tape): closes it, whatever happens inside."},
+)
+### BEGIN HIDDEN TESTS
+
+
+def keeps_a_result():
+    class Model:
+        pass
+
+    model = Model()
+
+    def fn(x):
+        y = x + 1
+        model.step = lambda: y
+        return x * 2
+
+    return fn
+
+
+def changes_a_set():
+    names = {"a"}
+
+    def fn(x):
+        names.add("b")
+        return x
+
+    return fn
+
+
+hidden_suspects = {keeps_a_result: "Leak", changes_a_set: "Effect", ties_a_knot: "a tape, 1 long"}
+assert_equal(
+    {make.__name__: verdict_of(make) for make in hidden_suspects},
+    {make.__name__: said for make, said in hidden_suspects.items()},
+    name="trace",
+)
+outer_tape = trace(lambda x: trace(lambda y: y * x, x.type).play(x + 1), Type((3,), "float32"))
+expected = np.array([0.0, 2.0, 6.0], np.float32)
+assert_allclose(outer_tape.play(np.arange(3.0)), expected, name="a trace in a trace")
 ### END HIDDEN TESTS

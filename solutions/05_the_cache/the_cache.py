@@ -1,13 +1,19 @@
 # %% [markdown]
 # # Exercise 05 · The cache
 #
-# Six tasks, 20 points. The lesson is [05 · The cache](../../lessons/05_the_cache.ipynb).
+# Seven tasks, 24 points. The lesson is [05 · The cache](../../lessons/05_the_cache.ipynb).
 #
 # Fill in each function whose body raises `NotImplementedError`, then run the check below it. Points here are given for
 # what JAX did: how often it traced. One check, in task 4, asks the clock as well.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
+import contextlib
 import functools
+import gc
+import inspect
+import string
+import weakref
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -704,5 +710,586 @@ assert_equal(
     {name: same_trace(*pair, ("n", "m")) for name, pair in fresh.items()},
     hints=advice,
     name="cache_key",
+)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## Task 7 · minijit: remember (4 points)
+#
+# Your `minijit` of units 02 and 03 (a correct one stands below, read it or skip it) traces in every call. A jit that does not
+# remember is slower than none. Give it a memory, and let it say why it traces:
+#
+# - `signature(args)` is what a trace depends on: a hashable value, a tuple with one pair for each argument, its `Type` and
+#   whether it is weak. A plain Python number is weak, everything else is not;
+# - `reason_for(known, new)` says why there is no tape for the signature `new`, when the tapes of the signatures in the list
+#   `known` are there, oldest first. It compares with the **closest**: the known signature in which the fewest arguments differ, and
+#   of several the latest. The wording is in the docstring;
+# - `minijit(fn)` returns the jitted function. The tapes belong to `fn` itself, as in JAX: `CACHE[fn]` is a dict from signature to
+#   tape, and whoever jits the same function object again finds them there.
+#
+# Here are no containers and no static arguments, so this key is simpler than that of task 6. The rest is the same game:
+# the check plays programs with `jax.jit` and with you, and counts.
+#
+# <details><summary>Hint 1</summary>
+# A trace happens where a dict has no entry. In which order do the entries of a dict stand? (<code>reasons</code>, in the
+# cell below, uses that.)
+# </details>
+# <details><summary>Hint 2</summary>
+# <code>CACHE.setdefault(fn, {})</code> is the dict of fn, made if need be. After some calls of
+# <code>minijit(f)</code>, look at <code>reasons(f)</code>, and at
+# <code>for tape in CACHE[f].values(): print(tape)</code>.
+# </details>
+# <details><summary>Hint 3</summary>
+# <pre>def signature(args):
+#     return tuple((type_of(x), is_number(x)) for x in args)
+#
+# def reason_for(known, new):
+#     ...no signature known: "first call"...
+#     alike = [old for old in reversed(known) if len(old) == len(new)]
+#     ...none alike: "2 arguments"...
+#     closest = min(alike, key=lambda old: ...how many entries differ...)   # min takes the first of equals
+#     return ", ".join(f"argument {i}: {told(...)} -> {told(...)}" for ...)
+#
+# def minijit(fn):
+#     def jitted(*args):
+#         tapes, key = CACHE.setdefault(fn, {}), signature(args)
+#         if key not in tapes:
+#             tapes[key] = trace(fn, ...the types in the key...)
+#         return tapes[key].play(*args)
+#
+#     return jitted</pre>
+# </details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "minijit-05-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+class Type(NamedTuple):
+    """All that is known of a value while a tape is written."""
+
+    shape: tuple
+    dtype: str  # "float32", "int32" or "bool"
+
+    def __str__(self):
+        return f"{self.dtype}[{','.join(map(str, self.shape))}]"
+
+
+def type_of(x):
+    if isinstance(x, Tracer):
+        return x.type
+    x = np.asarray(x)
+    return Type(x.shape, {"f": "float32", "i": "int32", "b": "bool"}[x.dtype.kind])
+
+
+def is_number(x):
+    return type(x) in (int, float)
+
+
+def lift(x):
+    """x as an array of its type; a tracer as it is."""
+    return x if isinstance(x, Tracer) else np.asarray(x, type_of(x).dtype)
+
+
+class Tape:
+    """Equations are tuples (name, primitive, operands, params). A str is a name, the rest is itself."""
+
+    def __init__(self):
+        self.types, self.inputs, self.equations, self.output = {}, [], [], None
+        self.made = []  # weak references: they do not keep a tracer alive
+
+    def new(self, type):
+        """A tracer with the next free name: a, b, ..., z, a1, b1, ..."""
+        letter, round = string.ascii_lowercase[len(self.types) % 26], len(self.types) // 26
+        tracer = Tracer(self, f"{letter}{round or ''}", type)
+        self.types[tracer.name] = type
+        self.made.append(weakref.ref(tracer))
+        return tracer
+
+    def refer(self, x):
+        """What stands on this tape for x: the name of a tracer of its own; anything else as it is."""
+        return x.name if isinstance(x, Tracer) and x.tape is self else x
+
+    def play(self, *args):
+        """Run the tape and return its result."""
+        return read(replay(self, *args), self.output)
+
+    def __str__(self):
+        def typed(name):
+            return f"{name}:{self.types[name]}".replace("float", "f").replace("int", "i")
+
+        def shown(x):
+            return x if isinstance(x, str) else str(x) if is_number(x) else f"<{type_of(x)}>"
+
+        lines = [f"{{ lambda ; {' '.join(map(typed, self.inputs))}. let"]
+        for output, primitive, operands, params in self.equations:
+            options = " ".join(f"{key}={value}" for key, value in params.items())
+            primitive += f"[{options}]" if options else ""
+            lines.append(f"    {typed(output)} = {primitive} {' '.join(map(shown, operands))}")
+        return "\n".join([*lines, f"  in ({shown(self.output)},) }}"])
+
+
+class Refused(Exception):
+    """minijit would break its promise for this function, and says why it will not."""
+
+
+class NoValue(Refused):
+    """Somebody asked a tracer for its value."""
+
+
+class Leak(Refused):
+    """A tracer outlived the tape it belongs to."""
+
+
+class Effect(Refused):
+    """Something outside the function changed while its tape was written."""
+
+
+class Tracer(np.lib.mixins.NDArrayOperatorsMixin):
+    """Stands for a value that is not there yet. Whatever NumPy is asked to do with it goes on its tape."""
+
+    def __init__(self, tape, name, type):
+        self.tape, self.name, self.type = tape, name, type
+        self.shape, self.dtype, self.ndim = type.shape, type.dtype, len(type.shape)
+
+    def __array_ufunc__(self, ufunc, method, *operands, out=()):  # np.sin(tracer) comes here, 2 * tracer too
+        if method != "__call__" or ufunc not in NAMES or not all(isinstance(x, Tracer) for x in out):
+            raise TypeError(f"minijit has no primitive for this use of np.{ufunc.__name__}")
+        return bind(NAMES[ufunc], *operands)
+
+    def sum(self, axis=None, out=None):  # np.sum(tracer) comes here
+        if axis is not None:
+            return bind("sum", self, axis=axis % self.ndim)
+        return bind("sum", self, axis=0).sum() if self.ndim else self
+
+    def no_value(self, *_, **__):
+        raise NoValue(f"the value of {self.name}:{self.type} was asked for; a tracer has only a type")
+
+    __bool__ = __int__ = __float__ = __array__ = no_value
+
+
+def spread(x, axis, size):
+    """`size` copies of x along a new axis. sum takes an axis away, spread brings one in."""
+    return np.repeat(np.expand_dims(x, axis), size, axis)
+
+
+NAMES = {np.add: "add", np.subtract: "sub", np.multiply: "mul", np.negative: "neg"}
+NAMES |= {np.sin: "sin", np.cos: "cos", np.exp: "exp", np.greater: "gt", np.less: "lt"}
+RUN = {name: function for function, name in NAMES.items()} | {"spread": spread}
+RUN["sum"] = lambda x, axis: np.sum(x, axis, dtype=x.dtype)
+
+
+def bind(primitive, *operands, **params):
+    """Apply a primitive: at once, with NumPy; or, if a tracer takes part, on the tape."""
+    if not any(isinstance(x, Tracer) for x in operands):
+        return RUN[primitive](*operands, **params)
+    return record(primitive, operands if "axis" in params else match(operands), params)
+
+
+def match(operands):
+    """Give all operands one shape. As in NumPy, missing axes go in front; a plain number fits as it is."""
+    operands = [x if is_number(x) else lift(x) for x in operands]
+    longest = max((type_of(x).shape for x in operands), key=len)
+    for i, x in enumerate(operands):
+        while not is_number(x) and x.ndim < len(longest):
+            x = operands[i] = bind("spread", x, axis=0, size=longest[-1 - x.ndim])
+    return operands
+
+
+def result_type(primitive, operands, params):
+    """The type of a result, from the types of its operands."""
+    shape, dtype = type_of(operands[0])
+    if "axis" in params:
+        before, after = shape[: params["axis"]], shape[params["axis"] :]
+        return Type(before + ((params["size"], *after) if primitive == "spread" else after[1:]), dtype)
+    types = [type_of(x) for x in operands if not is_number(x)]
+    dtypes = {t.dtype for t in types} - {"bool"}
+    dtypes |= {"float32" for x in operands if type(x) is float or primitive in ("sin", "cos", "exp")}
+    if len(dtypes) != 1 or len({t.shape for t in types}) != 1:
+        raise TypeError(f"minijit cannot {primitive} " + " and ".join(str(type_of(x)) for x in operands))
+    return Type(types[0].shape, "bool" if primitive in ("gt", "lt") else dtypes.pop())
+
+
+OPEN = []  # the tapes that are being written, the innermost last
+
+
+@contextlib.contextmanager
+def writing(tape):
+    OPEN.append(tape)
+    try:
+        yield
+    finally:
+        OPEN.pop()
+
+
+def tape_for(operands):
+    """The innermost open tape among those of the operands."""
+    tracers = [x for x in operands if isinstance(x, Tracer)]
+    for x in tracers:
+        if x.tape not in OPEN:
+            raise Leak(f"{x.name}:{x.type} is used after its tape was closed: somebody kept it")
+    return max((x.tape for x in tracers), key=OPEN.index)
+
+
+def record(primitive, operands, params):
+    """Write one equation; return the tracer of its result."""
+    tape = tape_for(operands)
+    result = tape.new(result_type(primitive, operands, params))
+    tape.equations.append((result.name, primitive, tuple(map(tape.refer, operands)), params))
+    return result
+
+
+def write(tape, fn, types):
+    """Run fn once, on tracers of these types."""
+    result = fn(*map(tape.new, types))
+    tape.inputs, tape.output = list(tape.types)[: len(types)], tape.refer(result)
+
+
+def visible(fn):
+    """The plain data outside itself that a Python function names, in a form to compare: name -> text."""
+    if not inspect.isfunction(fn):
+        return {}
+    outside = inspect.getclosurevars(fn)
+    plain = {**outside.globals, **outside.nonlocals}.items()
+    return {name: repr(x) for name, x in plain if isinstance(x, (int, float, str, list, dict, set))}
+
+
+def survivors(tape):
+    """The tracers of a tape that somebody still holds."""
+    if any(reference() is not None for reference in tape.made):
+        gc.collect()  # what lives only in a reference cycle is held by nobody
+    return [tracer for reference in tape.made if (tracer := reference()) is not None]
+
+
+def trace(fn, *types):
+    """The tape of fn for arguments of these types. Refuses a function whose tape is not the whole story."""
+    tape, before = Tape(), visible(fn)
+    with writing(tape):
+        write(tape, fn, types)
+    changed = [name for name, text in visible(fn).items() if text != before.get(name)]
+    if changed:
+        raise Effect(f"{', '.join(changed)} changed while the tape was written; no replay will do that again")
+    for kept in survivors(tape):
+        raise Leak(f"{kept.name}:{kept.type} is held by somebody, and its tape is closed")
+    return tape
+
+
+def read(values, operand):
+    """A name is looked up; anything else stands for itself."""
+    return values[operand] if isinstance(operand, str) else operand
+
+
+def replay(tape, *args):
+    """Run a tape; return the value of every name on it."""
+    values = dict(zip(tape.inputs, map(lift, args), strict=True))
+    for output, primitive, operands, params in tape.equations:
+        values[output] = bind(primitive, *[read(values, x) for x in operands], **params)
+    return values
+
+
+# %% [markdown]
+# That was units 02 and 03. From here it is unit 05.
+
+# %% nbgrader={"grade": false, "grade_id": "minijit-cache-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+CACHE = weakref.WeakKeyDictionary()  # function -> {signature: tape}
+
+
+def told(entry):
+    """One entry of a signature, in words."""
+    type, weak = entry
+    return f"weak {type}" if weak else str(type)
+
+
+def reasons(fn):
+    """Why fn was traced, one reason for each trace."""
+    known = list(CACHE.get(fn, {}))
+    return [reason_for(known[:i], new) for i, new in enumerate(known)]
+
+
+# %% nbgrader={"grade": false, "grade_id": "minijit-cache", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def signature(args):
+    """What a trace depends on: a tuple with (Type, weak) for each argument. Only a plain number is weak."""
+    ### BEGIN SOLUTION
+    # No value is in it, so all values of one type share a tape.
+    return tuple((type_of(x), is_number(x)) for x in args)
+    ### END SOLUTION
+
+
+def reason_for(known, new):
+    """Why the signature `new` has no tape, given the list `known` of those that have one, oldest first.
+
+    "first call" if known is empty; "2 arguments" (or "1 argument") if no known one has as many arguments;
+    else each argument that differs from the closest, in order, joined by ", ":
+    "argument 0: float32[3] -> float32[4], argument 2: weak float32[] -> float32[]". told gives the texts.
+    """
+    ### BEGIN SOLUTION
+    # The closest tape is the one that would have served, but for what the reason names.
+    if not known:
+        return "first call"
+    alike = [old for old in reversed(known) if len(old) == len(new)]
+    if not alike:
+        return f"{len(new)} argument{'s' * (len(new) != 1)}"
+    closest = min(alike, key=lambda old: sum(a != b for a, b in zip(old, new, strict=True)))
+    pairs = enumerate(zip(closest, new, strict=True))
+    return ", ".join(f"argument {i}: {told(old)} -> {told(now)}" for i, (old, now) in pairs if old != now)
+    ### END SOLUTION
+
+
+def minijit(fn):
+    """fn, traced once for each signature, and then replayed. The tapes of fn are in CACHE[fn]."""
+
+    ### BEGIN SOLUTION
+    # If trace refuses, nothing is stored: the next call asks again.
+    def jitted(*args):
+        tapes, key = CACHE.setdefault(fn, {}), signature(args)
+        if key not in tapes:
+            tapes[key] = trace(fn, *[type for type, _ in key])
+        return tapes[key].play(*args)
+
+    return jitted
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "minijit-cache-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. The right values, and as many traces as jax.jit makes for the same calls."""
+
+
+def new_values(jit, f):
+    g = jit(f)
+    return [g(1.0), g(2.5), g(-3.0)]
+
+
+def new_shapes(jit, f):
+    g = jit(f)
+    return [g(np.ones(n, np.float32)) for n in (2, 3, 2, 3)]
+
+
+def int_and_float(jit, f):
+    g = jit(f)
+    return [g(1), g(1.0), g(2), g(2.0)]
+
+
+def weak_and_strong(jit, f):
+    g = jit(f)
+    return [g(1.0), g(np.float32(1)), g(np.float64(2)), g(np.array(3.0)), g(4.0)]
+
+
+def sixty_four_bits(jit, f):
+    g = jit(f)
+    return [g(np.ones(3)), g(np.ones(3, np.float32)), g(np.arange(3)), g(np.arange(3, dtype=np.int32))]
+
+
+def two_arguments(jit, f):
+    g = jit(f)
+    x = np.ones(2, np.float32)
+    return [g(x, 1.0), g(x, 2.0), g(x, x), g(x, np.float32(3)), g(x + 1)]
+
+
+def running_total_mini(jit, f):
+    g, total = jit(f), 0.0
+    for value in np.arange(4, dtype=np.float32):
+        total = g(total, value)
+    return [total]
+
+
+def same_function_again(jit, f):
+    return [jit(f)(float(n)) for n in range(3)]
+
+
+def new_lambda_again(jit, f):
+    return [jit(lambda x: f(x))(float(n)) for n in range(3)]
+
+
+def jit_in_jit(jit, f):
+    inner = jit(f)
+    outer = jit(lambda x: inner(x) * 2.0)
+    x = np.ones(3, np.float32)
+    return [outer(x), inner(x), outer(x + 1)]
+
+
+def play_program(program, jit):
+    """What a program returns with this jit, and how often the body of a fresh f runs in it."""
+    runs = []
+    count_run = functools.partial(runs.append, 1)  # hidden behind a call, where no trace looks
+
+    def f(x, *rest):
+        count_run()
+        return x * 2 + (rest[0] if rest else x)
+
+    try:
+        return program(jit, f), len(runs)
+    except NotImplementedError:
+        raise
+    except Exception as error:
+        return [f"{type(error).__name__}: {error}"], len(runs)
+
+
+def no_jit(f):
+    return f
+
+
+def jax_jit(f):
+    """jax.jit, traced as in a call but not compiled: this cell asks for the number of traces."""
+    jitted = jax.jit(f)
+
+    def call(*args):
+        inside = any(isinstance(x, jax.core.Tracer) for x in args)
+        return jitted(*args) if inside else jitted.eval_shape(*args)
+
+    return call
+
+
+def assert_plays_like_jax(programs, hints=None):
+    """The values of the plain functions, the number of traces of jax.jit."""
+    played = {program.__name__: play_program(program, minijit) for program in programs}
+    plain = {program.__name__: play_program(program, no_jit) for program in programs}
+    traced = {program.__name__: play_program(program, jax_jit) for program in programs}
+    assert_equal(
+        {name: [np.asarray(x).tolist() for x in results] for name, (results, _) in played.items()},
+        {name: [np.asarray(x).tolist() for x in results] for name, (results, _) in plain.items()},
+        name="minijit (its results)",
+    )
+    assert_equal(
+        {name: traces for name, (_, traces) in played.items()},
+        {name: traces for name, (_, traces) in traced.items()},
+        name="minijit (its number of traces)",
+        hints=hints,
+    )
+
+
+cache_programs = (
+    new_values,
+    new_shapes,
+    int_and_float,
+    weak_and_strong,
+    sixty_four_bits,
+    two_arguments,
+    running_total_mini,
+    same_function_again,
+    new_lambda_again,
+    jit_in_jit,
+)
+assert_plays_like_jax(
+    cache_programs,
+    hints={
+        "new_values": "A tape serves every value of its types: no value may be in the signature.",
+        "new_shapes": "The shape is part of the type; a shape seen before has its tape.",
+        "int_and_float": "1 == 1.0 in Python, but their types differ.",
+        "weak_and_strong": "Only a plain number is weak: is_number knows. np.float64(2) is none.",
+        "sixty_four_bits": "type_of reads 64 bits as 32, as JAX does. Ask it, not the array.",
+        "running_total_mini": "total is a plain number once, an array ever after.",
+        "same_function_again": "The tapes belong to fn, not to one call of minijit: CACHE[fn].",
+        "new_lambda_again": "Every round makes another function, and so another entry of CACHE.",
+        "jit_in_jit": "A tracer has a type like an array, and is not weak.",
+    },
+)
+### BEGIN HIDDEN TESTS
+
+
+def table_then_numbers(jit, f):
+    g = jit(f)
+    x, y = np.ones((2, 3), np.float32), np.zeros((3, 2), np.float32)
+    return [g(x, 1.0), g(y, 1.0), g(x, 2.0), g(y, 2.0), g(1, 2), g(2, 1), g(y + 1, y)]
+
+
+def two_functions(jit, f):
+    def h(x):
+        return f(x)
+
+    return [jit(f)(1.0), jit(h)(1.0), jit(f)(2.0), jit(h)(2.0), jit(h)(np.float32(2))]
+
+
+assert_plays_like_jax((table_then_numbers, two_functions))
+### END HIDDEN TESTS
+
+# %% nbgrader={"grade": true, "grade_id": "minijit-cache-reasons", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. Every trace has its reason, told against the closest tape."""
+
+
+def entry(shape, weak=False, dtype="float32"):
+    return Type(shape, dtype), weak
+
+
+three, four, number, weak_number = entry((3,)), entry((4,)), entry(()), entry((), True)
+mini_signatures = {  # case: (known, new, reason)
+    "nothing known": ([], (three,), "first call"),
+    "another shape": ([(three,)], (four,), "argument 0: float32[3] -> float32[4]"),
+    "weak": ([(number,)], (weak_number,), "argument 0: float32[] -> weak float32[]"),
+    "a number more": ([(three,)], (three, number), "2 arguments"),
+    "one argument": ([(three, number)], (three,), "1 argument"),
+    "two differ": (
+        [(three, three, number)],
+        (four, three, weak_number),
+        "argument 0: float32[3] -> float32[4], argument 2: float32[] -> weak float32[]",
+    ),
+    "the latest of two as close": (
+        [(three, number), (four, weak_number)],
+        (three, weak_number),
+        "argument 0: float32[4] -> float32[3]",
+    ),
+    "the oldest is the closest": (
+        [(three, number, three), (four, weak_number, three)],
+        (three, number, four),
+        "argument 2: float32[3] -> float32[4]",
+    ),
+}
+
+
+def reason_told(known, new):
+    try:
+        return reason_for(known, new)
+    except NotImplementedError:
+        raise
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+reason_hints = {
+    "nothing known": "An empty list of known signatures is a case of its own.",
+    "weak": "told((type, weak)) writes the word weak.",
+    "a number more": "Signatures of another length cannot be compared one by one.",
+    "one argument": "1 argument, without s.",
+    "two differ": "Name every argument that differs, and no other.",
+    "the latest of two as close": "One argument differs from each; the latest of equals counts.",
+    "the oldest is the closest": "Count the differing arguments: the latest signature differs in more.",
+}
+assert_equal(
+    {case: reason_told(known, new) for case, (known, new, _) in mini_signatures.items()},
+    {case: reason for case, (_, _, reason) in mini_signatures.items()},
+    name="reason_for",
+    hints=reason_hints,
+)
+
+
+def mini_blend(x, y):
+    return x * y - x
+
+
+blend = minijit(mini_blend)
+for args in ((1.0, 2.0), (3.0, 4.0), (np.ones(3), 2.0), (np.zeros(3), 5.0), (np.ones(3), np.ones(3)), (2, 3)):
+    blend(*args)
+told_reasons = [
+    "first call",
+    "argument 0: weak float32[] -> float32[3]",
+    "argument 1: weak float32[] -> float32[3]",
+    "argument 0: float32[3] -> weak int32[], argument 1: float32[3] -> weak int32[]",
+]
+blend_reasons = reasons(mini_blend)
+assert_equal({"reasons": blend_reasons}, {"reasons": told_reasons}, name="reasons(mini_blend)")
+### BEGIN HIDDEN TESTS
+hidden_signatures = {
+    "several lengths": (
+        [(three,), (three, four), (four,)],
+        (number, four),
+        "argument 0: float32[3] -> float32[]",
+    ),
+    "nothing of this length": ([(three,), (four,)], (), "0 arguments"),
+    "all differ": (
+        [(three, three), (four, four)],
+        (entry((), dtype="int32"), weak_number),
+        "argument 0: float32[4] -> int32[], argument 1: float32[4] -> weak float32[]",
+    ),
+}
+assert_equal(
+    {case: reason_told(known, new) for case, (known, new, _) in hidden_signatures.items()},
+    {case: reason for case, (_, _, reason) in hidden_signatures.items()},
+    name="reason_for",
 )
 ### END HIDDEN TESTS

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Exercise 07 · Batch everything
 #
-# Six tasks, 20 points, and in them ten shape puzzles. The lesson is
+# Seven tasks, 24 points, and in them ten shape puzzles. The lesson is
 # [07 · Batch everything](../../lessons/07_batch_everything.ipynb).
 #
 # Shapes are written as in the lesson: `([n], [m]) -> [n,m]` takes two vectors and returns a matrix, `[]` is a single
@@ -11,15 +11,29 @@
 # each task.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
+import contextlib
 import functools
+import gc
+import inspect
+import string
+import weakref
 from collections import Counter
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from autograder import assert_allclose, assert_prediction, assert_primitives, partial_credit, show_jaxpr, speedup
+from autograder import (
+    assert_allclose,
+    assert_equal,
+    assert_prediction,
+    assert_primitives,
+    partial_credit,
+    show_jaxpr,
+    speedup,
+)
 
 # %% [markdown]
 # ## Task 1 · What comes out? (2 points)
@@ -929,6 +943,513 @@ for limit in (2.0, 0.1):
 params, xs, ys = examples(25, 256)
 assert_primitives(clipped_mean, params, xs, ys, 0.5, excludes={"scan", "while"}, max_equations=200)
 partial_credit(speedup(clipped_mean, clipped_mean_spec, params, xs, ys, 0.5, at_least=60), {20: 1, 60: 2})
+
+# %% [markdown]
+# ## Task 7 · minijit: batch (4 points)
+#
+# The jit of units 02, 03 and 05 stands below; whoever did not build it reads it there. Now it learns `vmap`, and you will see why
+# that costs so little: a tape is read once more, with other rules.
+#
+# `minivmap(fn, in_axes)` is given. It takes the batch axis off the types, traces `fn` for **one** example, and hands the tape over:
+#
+# - `replay_rows(tape, args, mapped, size)` runs the tape on all `size` examples at once. `mapped` is the set of the input
+#   names whose value has a batch axis in front; the others are shared by all examples. What depends on a mapped name has
+#   a batch axis in front as well. The result has one in any case.
+#
+# Only two primitives care, those with an `axis`: `sum` takes it away, `spread` brings one in. For all others NumPy's
+# rule (and `match`) does it: an axis that is missing in front is the batch axis.
+#
+# <details><summary>Hint 1</summary>
+# It is <code>replay</code>, with a set of names on the side. When does the result of an equation belong into this set?
+# And what was axis 0 of one example is which axis of the batch?
+# </details>
+# <details><summary>Hint 2</summary>
+# <code>print(trace(minivmap(lambda x: x.sum()), Type((5, 3), "float32")))</code> shows what you asked NumPy to do.
+# Compare with <code>jax.make_jaxpr(jax.vmap(lambda x: x.sum()))(jnp.ones((5, 3)))</code>.
+# </details>
+# <details><summary>Hint 3</summary>
+# <pre>values, mapped = dict(zip(tape.inputs, args)), set(mapped)
+# for name, primitive, operands, params in tape.equations:
+#     if any(isinstance(x, str) and x in mapped for x in operands):
+#         mapped.add(...)
+#         if "axis" in params:
+#             params = {**params, "axis": ...}
+#     values[name] = bind(primitive, *[read(values, x) for x in operands], **params)
+# ...the result: as it is if it is mapped, else spread(ed) along a new axis 0 with bind...</pre>
+# </details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "minijit-07-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+class Type(NamedTuple):
+    """All that is known of a value while a tape is written."""
+
+    shape: tuple
+    dtype: str  # "float32", "int32" or "bool"
+
+    def __str__(self):
+        return f"{self.dtype}[{','.join(map(str, self.shape))}]"
+
+
+def type_of(x):
+    if isinstance(x, Tracer):
+        return x.type
+    x = np.asarray(x)
+    return Type(x.shape, {"f": "float32", "i": "int32", "b": "bool"}[x.dtype.kind])
+
+
+def is_number(x):
+    return type(x) in (int, float)
+
+
+def lift(x):
+    """x as an array of its type; a tracer as it is."""
+    return x if isinstance(x, Tracer) else np.asarray(x, type_of(x).dtype)
+
+
+class Tape:
+    """Equations are tuples (name, primitive, operands, params). A str is a name, the rest is itself."""
+
+    def __init__(self):
+        self.types, self.inputs, self.equations, self.output = {}, [], [], None
+        self.made = []  # weak references: they do not keep a tracer alive
+
+    def new(self, type):
+        """A tracer with the next free name: a, b, ..., z, a1, b1, ..."""
+        letter, round = string.ascii_lowercase[len(self.types) % 26], len(self.types) // 26
+        tracer = Tracer(self, f"{letter}{round or ''}", type)
+        self.types[tracer.name] = type
+        self.made.append(weakref.ref(tracer))
+        return tracer
+
+    def refer(self, x):
+        """What stands on this tape for x: the name of a tracer of its own; anything else as it is."""
+        return x.name if isinstance(x, Tracer) and x.tape is self else x
+
+    def play(self, *args):
+        """Run the tape and return its result."""
+        return read(replay(self, *args), self.output)
+
+    def __str__(self):
+        def typed(name):
+            return f"{name}:{self.types[name]}".replace("float", "f").replace("int", "i")
+
+        def shown(x):
+            return x if isinstance(x, str) else str(x) if is_number(x) else f"<{type_of(x)}>"
+
+        lines = [f"{{ lambda ; {' '.join(map(typed, self.inputs))}. let"]
+        for output, primitive, operands, params in self.equations:
+            options = " ".join(f"{key}={value}" for key, value in params.items())
+            primitive += f"[{options}]" if options else ""
+            lines.append(f"    {typed(output)} = {primitive} {' '.join(map(shown, operands))}")
+        return "\n".join([*lines, f"  in ({shown(self.output)},) }}"])
+
+
+class Refused(Exception):
+    """minijit would break its promise for this function, and says why it will not."""
+
+
+class NoValue(Refused):
+    """Somebody asked a tracer for its value."""
+
+
+class Leak(Refused):
+    """A tracer outlived the tape it belongs to."""
+
+
+class Effect(Refused):
+    """Something outside the function changed while its tape was written."""
+
+
+class Tracer(np.lib.mixins.NDArrayOperatorsMixin):
+    """Stands for a value that is not there yet. Whatever NumPy is asked to do with it goes on its tape."""
+
+    def __init__(self, tape, name, type):
+        self.tape, self.name, self.type = tape, name, type
+        self.shape, self.dtype, self.ndim = type.shape, type.dtype, len(type.shape)
+
+    def __array_ufunc__(self, ufunc, method, *operands, out=()):  # np.sin(tracer) comes here, 2 * tracer too
+        if method != "__call__" or ufunc not in NAMES or not all(isinstance(x, Tracer) for x in out):
+            raise TypeError(f"minijit has no primitive for this use of np.{ufunc.__name__}")
+        return bind(NAMES[ufunc], *operands)
+
+    def sum(self, axis=None, out=None):  # np.sum(tracer) comes here
+        if axis is not None:
+            return bind("sum", self, axis=axis % self.ndim)
+        return bind("sum", self, axis=0).sum() if self.ndim else self
+
+    def no_value(self, *_, **__):
+        raise NoValue(f"the value of {self.name}:{self.type} was asked for; a tracer has only a type")
+
+    __bool__ = __int__ = __float__ = __array__ = no_value
+
+
+def spread(x, axis, size):
+    """`size` copies of x along a new axis. sum takes an axis away, spread brings one in."""
+    return np.repeat(np.expand_dims(x, axis), size, axis)
+
+
+NAMES = {np.add: "add", np.subtract: "sub", np.multiply: "mul", np.negative: "neg"}
+NAMES |= {np.sin: "sin", np.cos: "cos", np.exp: "exp", np.greater: "gt", np.less: "lt"}
+RUN = {name: function for function, name in NAMES.items()} | {"spread": spread}
+RUN["sum"] = lambda x, axis: np.sum(x, axis, dtype=x.dtype)
+
+
+def bind(primitive, *operands, **params):
+    """Apply a primitive: at once, with NumPy; or, if a tracer takes part, on the tape."""
+    if not any(isinstance(x, Tracer) for x in operands):
+        return RUN[primitive](*operands, **params)
+    return record(primitive, operands if "axis" in params else match(operands), params)
+
+
+def match(operands):
+    """Give all operands one shape. As in NumPy, missing axes go in front; a plain number fits as it is."""
+    operands = [x if is_number(x) else lift(x) for x in operands]
+    longest = max((type_of(x).shape for x in operands), key=len)
+    for i, x in enumerate(operands):
+        while not is_number(x) and x.ndim < len(longest):
+            x = operands[i] = bind("spread", x, axis=0, size=longest[-1 - x.ndim])
+    return operands
+
+
+def result_type(primitive, operands, params):
+    """The type of a result, from the types of its operands."""
+    shape, dtype = type_of(operands[0])
+    if "axis" in params:
+        before, after = shape[: params["axis"]], shape[params["axis"] :]
+        return Type(before + ((params["size"], *after) if primitive == "spread" else after[1:]), dtype)
+    types = [type_of(x) for x in operands if not is_number(x)]
+    dtypes = {t.dtype for t in types} - {"bool"}
+    dtypes |= {"float32" for x in operands if type(x) is float or primitive in ("sin", "cos", "exp")}
+    if len(dtypes) != 1 or len({t.shape for t in types}) != 1:
+        raise TypeError(f"minijit cannot {primitive} " + " and ".join(str(type_of(x)) for x in operands))
+    return Type(types[0].shape, "bool" if primitive in ("gt", "lt") else dtypes.pop())
+
+
+OPEN = []  # the tapes that are being written, the innermost last
+
+
+@contextlib.contextmanager
+def writing(tape):
+    OPEN.append(tape)
+    try:
+        yield
+    finally:
+        OPEN.pop()
+
+
+def tape_for(operands):
+    """The innermost open tape among those of the operands."""
+    tracers = [x for x in operands if isinstance(x, Tracer)]
+    for x in tracers:
+        if x.tape not in OPEN:
+            raise Leak(f"{x.name}:{x.type} is used after its tape was closed: somebody kept it")
+    return max((x.tape for x in tracers), key=OPEN.index)
+
+
+def record(primitive, operands, params):
+    """Write one equation; return the tracer of its result."""
+    tape = tape_for(operands)
+    result = tape.new(result_type(primitive, operands, params))
+    tape.equations.append((result.name, primitive, tuple(map(tape.refer, operands)), params))
+    return result
+
+
+def write(tape, fn, types):
+    """Run fn once, on tracers of these types."""
+    result = fn(*map(tape.new, types))
+    tape.inputs, tape.output = list(tape.types)[: len(types)], tape.refer(result)
+
+
+def visible(fn):
+    """The plain data outside itself that a Python function names, in a form to compare: name -> text."""
+    if not inspect.isfunction(fn):
+        return {}
+    outside = inspect.getclosurevars(fn)
+    plain = {**outside.globals, **outside.nonlocals}.items()
+    return {name: repr(x) for name, x in plain if isinstance(x, (int, float, str, list, dict, set))}
+
+
+def survivors(tape):
+    """The tracers of a tape that somebody still holds."""
+    if any(reference() is not None for reference in tape.made):
+        gc.collect()  # what lives only in a reference cycle is held by nobody
+    return [tracer for reference in tape.made if (tracer := reference()) is not None]
+
+
+def trace(fn, *types):
+    """The tape of fn for arguments of these types. Refuses a function whose tape is not the whole story."""
+    tape, before = Tape(), visible(fn)
+    with writing(tape):
+        write(tape, fn, types)
+    changed = [name for name, text in visible(fn).items() if text != before.get(name)]
+    if changed:
+        raise Effect(f"{', '.join(changed)} changed while the tape was written; no replay will do that again")
+    for kept in survivors(tape):
+        raise Leak(f"{kept.name}:{kept.type} is held by somebody, and its tape is closed")
+    return tape
+
+
+def read(values, operand):
+    """A name is looked up; anything else stands for itself."""
+    return values[operand] if isinstance(operand, str) else operand
+
+
+def replay(tape, *args):
+    """Run a tape; return the value of every name on it."""
+    values = dict(zip(tape.inputs, map(lift, args), strict=True))
+    for output, primitive, operands, params in tape.equations:
+        values[output] = bind(primitive, *[read(values, x) for x in operands], **params)
+    return values
+
+
+CACHE = weakref.WeakKeyDictionary()  # function -> {signature: tape}
+
+
+def told(entry):
+    """One entry of a signature, in words."""
+    type, weak = entry
+    return f"weak {type}" if weak else str(type)
+
+
+def signature(args):
+    """What a trace depends on: for each argument its Type, and whether it is weak (a plain number)."""
+    return tuple((type_of(x), is_number(x)) for x in args)
+
+
+def reason_for(known, new):
+    """How a signature differs from the closest known one; from the latest of them, if several are."""
+    if not known:
+        return "first call"
+    alike = [old for old in reversed(known) if len(old) == len(new)]
+    if not alike:
+        return f"{len(new)} argument{'s' * (len(new) != 1)}"
+    closest = min(alike, key=lambda old: sum(a != b for a, b in zip(old, new, strict=True)))
+    pairs = enumerate(zip(closest, new, strict=True))
+    return ", ".join(f"argument {i}: {told(old)} -> {told(now)}" for i, (old, now) in pairs if old != now)
+
+
+def minijit(fn):
+    """fn, traced once for each signature, replayed ever after."""
+
+    def jitted(*args):
+        tapes, key = CACHE.setdefault(fn, {}), signature(args)
+        if key not in tapes:
+            tapes[key] = trace(fn, *[type for type, _ in key])
+        return tapes[key].play(*args)
+
+    return jitted
+
+
+def reasons(fn):
+    """Why fn was traced, one reason for each trace."""
+    known = list(CACHE.get(fn, {}))
+    return [reason_for(known[:i], new) for i, new in enumerate(known)]
+
+
+# %% [markdown]
+# That was units 02, 03 and 05. From here it is unit 07.
+
+
+# %% nbgrader={"grade": false, "grade_id": "minijit-vmap-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+def minivmap(fn, in_axes=0):
+    """fn for a whole batch. in_axes: 0 for an argument with a batch axis in front, None for a shared one."""
+
+    def batched(*args):
+        args = [lift(x) for x in args]
+        axes = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args)
+        (size,) = {x.shape[0] for x, axis in zip(args, axes, strict=True) if axis == 0}
+        types = [Type(x.shape[axis == 0 :], type_of(x).dtype) for x, axis in zip(args, axes, strict=True)]
+        tape = trace(fn, *types)
+        mapped = {name for name, axis in zip(tape.inputs, axes, strict=True) if axis == 0}
+        return replay_rows(tape, args, mapped, size)
+
+    return batched
+
+
+# %% nbgrader={"grade": false, "grade_id": "minijit-rows-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# Functions of one example, for the checks: in NumPy, or with xp=jnp in JAX.
+
+
+def rows_wave(x, xp=np):
+    return xp.sin(x) * x - 0.5
+
+
+def rows_norm(x, xp=np):
+    return xp.sum(x * x)
+
+
+def rows_columns(x, xp=np):
+    return xp.sum(xp.exp(x), 0) - xp.sum(x, 1).sum()
+
+
+def rows_predict(w, x, xp=np):
+    return xp.sum(w * x) + xp.sum(w)
+
+
+def rows_scale(x, w, xp=np):
+    return x * w + xp.sum(w, 0)
+
+
+def rows_shared(x, w, xp=np):
+    return xp.cos(w) * 2
+
+
+def rows_number(x, xp=np):
+    return 7.5
+
+
+rows_offset = np.array([1.0, -1.0, 2.0], np.float32)
+
+
+def rows_mask(x, xp=np):
+    return (x > 0) * x * rows_offset
+
+
+# %% nbgrader={"grade": false, "grade_id": "minijit-vmap", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def replay_rows(tape, args, mapped, size):
+    """Run a tape on `size` examples at once, without a loop over them.
+
+    args: arrays or tracers, one for each of tape.inputs. mapped: the set of those input names whose value has
+    a batch axis of length size in front. Returns the result, always with a batch axis in front.
+    """
+    ### BEGIN SOLUTION
+    # Axis 0 is the batch, so each axis of an example is one further back. Shared values are computed once.
+    values, mapped = dict(zip(tape.inputs, args, strict=True)), set(mapped)
+    for output, primitive, operands, params in tape.equations:
+        if any(isinstance(x, str) and x in mapped for x in operands):
+            mapped.add(output)
+            if "axis" in params:
+                params = {**params, "axis": params["axis"] + 1}
+        values[output] = bind(primitive, *[read(values, x) for x in operands], **params)
+    if isinstance(tape.output, str) and tape.output in mapped:
+        return values[tape.output]
+    return bind("spread", lift(read(values, tape.output)), axis=0, size=size)
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "minijit-vmap-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. The values of a loop: mapped and shared arguments, sums along every axis, constants."""
+
+
+def assert_rows_agree(fn, in_axes, *args, name):
+    """Your minivmap against a Python loop over the examples."""
+    axes = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args)
+    size = max(len(x) for x, axis in zip(args, axes, strict=True) if axis == 0)
+    rows = [[x if axis is None else x[i] for x, axis in zip(args, axes, strict=True)] for i in range(size)]
+    expected = np.stack([np.asarray(fn(*row), np.float32) for row in rows])
+    name, error = f"{fn.__name__} ({name})", "none"
+    try:
+        batched = minivmap(fn, in_axes)(*args)
+    except NotImplementedError:
+        raise
+    except Exception as raised:
+        error = f"{type(raised).__name__}: {raised}"
+    if error != "none":
+        assert_equal({"error": error}, {"error": "none"}, name=name)
+    assert_allclose(batched, expected, rtol=1e-5, atol=1e-5, name=name)
+
+
+mini_rng = np.random.default_rng(7)
+square, cube = (mini_rng.normal(size=shape).astype(np.float32) for shape in ((3, 3), (3, 2, 3)))
+assert_rows_agree(rows_wave, 0, square, name="operations element by element stay as they are")
+assert_rows_agree(rows_norm, 0, square, name="axis 0 of an example is axis 1 of the batch")
+assert_rows_agree(rows_columns, 0, cube, name="every axis of an example is one further back")
+assert_rows_agree(rows_predict, (None, 0), square[0], square, name="the axes of a shared w have not moved")
+assert_rows_agree(rows_scale, (0, None), square[0], square[1], name="a mapped number meets a shared vector")
+assert_rows_agree(rows_shared, (0, None), square, square[0], name="a shared result, once for each example")
+assert_rows_agree(rows_number, 0, square, name="a number as result, once for each example")
+assert_rows_agree(rows_mask, 0, square, name="a captured array is shared")
+### BEGIN HIDDEN TESTS
+
+
+def rows_mixed(w, x, y, xp=np):
+    error = xp.sum(xp.sum(w * x, 1) - y, 0)
+    return error * error - xp.sum(w * w)
+
+
+weights, batch, targets = (mini_rng.normal(size=shape).astype(np.float32) for shape in ((2, 4), (4, 2, 4), (4, 2)))
+assert_rows_agree(rows_mixed, (None, 0, 0), weights, batch, targets, name="fresh numbers")
+assert_rows_agree(rows_mixed, (0, None, 0), batch, weights, targets, name="fresh numbers, w mapped")
+assert_rows_agree(rows_mixed, (None, None, 0), weights, batch[0], targets, name="fresh numbers, two shared")
+### END HIDDEN TESTS
+
+# %% nbgrader={"grade": true, "grade_id": "minijit-vmap-tape", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. No loop: the primitives of JAX's tape, for any size; and vmap in vmap, jit around it."""
+
+
+def mini_primitives(fn, in_axes, *args):
+    """Name of each primitive on the tape of the batched fn -> how often; or the error, as text."""
+    try:
+        tape = trace(minivmap(fn, in_axes), *map(type_of, args))
+    except NotImplementedError:
+        raise
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    counts = Counter(primitive for _, primitive, _, _ in tape.equations if primitive != "spread")
+    return ", ".join(f"{number} {name}" for name, number in sorted(counts.items()))
+
+
+def jax_primitives(fn, in_axes, *args):
+    """The same of JAX's tape. How each of the two copies along an axis is its own affair."""
+    counts = show_jaxpr(jax.vmap(lambda *a: fn(*a, xp=jnp), in_axes), *args).primitives
+    names = {"reduce_sum": "sum"}
+    own_affair = {"broadcast_in_dim", "reshape", "squeeze", "expand_dims", "jit"}
+    counts = {names.get(name, name): number for name, number in counts.items() if name not in own_affair}
+    return ", ".join(f"{number} {name}" for name, number in sorted(counts.items()))
+
+
+def tape_cases(*sizes):
+    """Case -> (function, in_axes, its arguments)."""
+    x, w = (lambda size: np.ones((size, 3), np.float32)), np.ones(3, np.float32)
+    cases = {}
+    for size in sizes:
+        cases[f"rows_wave, {size} rows"] = rows_wave, 0, x(size)
+        cases[f"rows_norm, {size} rows"] = rows_norm, 0, x(size)
+        cases[f"rows_predict, {size} rows"] = rows_predict, (None, 0), w, x(size)
+    return cases
+
+
+def assert_same_primitives(*sizes):
+    hint = "One walk along the tape serves the whole batch. A tracer has no rows to take."
+    cases = tape_cases(*sizes)
+    assert_equal(
+        {case: mini_primitives(*what) for case, what in cases.items()},
+        {case: jax_primitives(*what) for case, what in cases.items()},
+        name="the tape of minivmap",
+        hints=dict.fromkeys(cases, hint),
+    )
+
+
+assert_same_primitives(2, 50)
+
+
+def rows_pair(x, y, xp=np):
+    return xp.sum(xp.sin(x) * y)
+
+
+def pair_table(vmap_fn, xp):
+    """The function of all pairs: a row of the table for each x, a column for each y."""
+
+    def pair(x, y):
+        return rows_pair(x, y, xp)
+
+    return vmap_fn(vmap_fn(pair, (None, 0)), (0, None))
+
+
+pair_rng = np.random.default_rng(70)
+all_x, all_y = (pair_rng.normal(size=(n, 3)).astype(np.float32) for n in (4, 2))
+pairs, jax_pairs = pair_table(minivmap, np), jax.jit(pair_table(jax.vmap, jnp))
+for factor in (1, 2):
+    scaled = all_x * factor
+    expected = jax_pairs(scaled, all_y)
+    assert_allclose(pairs(scaled, all_y), expected, rtol=1e-5, atol=1e-5, name="minivmap in minivmap")
+    assert_allclose(minijit(pairs)(scaled, all_y), expected, rtol=1e-5, atol=1e-5, name="minijit of it")
+assert_equal({"traces": reasons(pairs)}, {"traces": ["first call"]}, name="minijit of it")
+### BEGIN HIDDEN TESTS
+assert_same_primitives(3, 17)
+inside = minivmap(minijit(rows_norm))(all_x)
+assert_allclose(inside, (all_x * all_x).sum(1), rtol=1e-5, name="minivmap of minijit")
+### END HIDDEN TESTS
 
 # %% [markdown]
 # ## What you have now

@@ -1,14 +1,20 @@
 # %% [markdown]
 # # Exercise 08 · Composition
 #
-# Six tasks, 20 points. The lesson is [08 · Composition](../../lessons/08_composition.ipynb).
+# Seven tasks, 24 points. The lesson is [08 · Composition](../../lessons/08_composition.ipynb).
 #
 # Fill in each function whose body raises `NotImplementedError`, then run the check below it. Nothing here asks the clock.
 # The checks look at values, and at what your functions ask for: traces, FLOPs, the largest value, what is kept for the
 # way back.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
+import contextlib
+import gc
+import inspect
 import math
+import string
+import weakref
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -971,3 +977,615 @@ assert_equal(costs(swing, 100), budgets(100), hints=advice(100), name="simulate_
 mine, full = (jax.jit(gradient_of(run, swing, 36))(start) for run in (simulate_lean, simulate))
 assert_allclose(mine, full, rtol=1e-4, atol=1e-5, name="the gradient of another simulation")
 ### END HIDDEN TESTS
+
+# %% [markdown]
+# ## Task 7 · minijit: differentiate (4 points)
+#
+# The last piece. Below stands all of minijit so far: tracing, refusing, caching, batching. In task 3 you read JAX's tape
+# backwards, with numbers. Now it is your own tape, with arrays, and by the end `minijit`, `minivmap` and `minigrad` go into
+# one another in any order. Nobody has to see to that: each of them reads a tape and applies primitives with `bind`, and
+# `bind` writes a new tape where there are tracers.
+#
+# The rules for one element after the other are given in `PULL`: from the slope of an equation's result (of the final
+# number, by this result) and its operands to the slope by each operand. What is missing:
+#
+# - `pull_sum(slope, x, axis)`: the slope by `x` of `sum[axis] x`;
+# - `pull_spread(slope, axis)`: the slope by `x` of `spread[axis size] x`. The two are a pair;
+# - `replay_backwards(tape, *args)`: forwards with `replay`, then backwards. Returns the slopes: a dict from name to slope, for
+#   the names on which the result depends.
+#
+# <details><summary>Hint 1</summary>
+# Wiggle one element of <code>x</code>: which elements of <code>sum</code> feel it, and how strongly? And of
+# <code>spread</code>? For the backward walk: a name that is used twice sends the result two signals.
+# </details>
+# <details><summary>Hint 2</summary>
+# A slope always has the shape of what it belongs to. Check that after every step:
+# <code>{name: (np.shape(slope), tape.types[name]) for name, slope in replay_backwards(tape, ...).items()}</code>.
+# </details>
+# <details><summary>Hint 3</summary>
+# <pre>def pull_sum(slope, x, axis):
+#     return bind("spread", slope, axis=..., size=...)
+#
+# def replay_backwards(tape, *args):
+#     values, slopes = replay(tape, *args), {tape.output: np.ones((), np.float32)}
+#     for name, primitive, operands, params in reversed(tape.equations):
+#         if name in slopes:
+#             pulled = PULL[primitive](slopes[name], *[read(values, x) for x in operands], **params)
+#             for x, slope in zip(operands, pulled):
+#                 if isinstance(x, str) and slope is not None:
+#                     ...add slope to slopes[x], or start it...
+#     return slopes</pre>
+# </details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "minijit-08-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+class Type(NamedTuple):
+    """All that is known of a value while a tape is written."""
+
+    shape: tuple
+    dtype: str  # "float32", "int32" or "bool"
+
+    def __str__(self):
+        return f"{self.dtype}[{','.join(map(str, self.shape))}]"
+
+
+def type_of(x):
+    if isinstance(x, Tracer):
+        return x.type
+    x = np.asarray(x)
+    return Type(x.shape, {"f": "float32", "i": "int32", "b": "bool"}[x.dtype.kind])
+
+
+def is_number(x):
+    return type(x) in (int, float)
+
+
+def lift(x):
+    """x as an array of its type; a tracer as it is."""
+    return x if isinstance(x, Tracer) else np.asarray(x, type_of(x).dtype)
+
+
+class Tape:
+    """Equations are tuples (name, primitive, operands, params). A str is a name, the rest is itself."""
+
+    def __init__(self):
+        self.types, self.inputs, self.equations, self.output = {}, [], [], None
+        self.made = []  # weak references: they do not keep a tracer alive
+
+    def new(self, type):
+        """A tracer with the next free name: a, b, ..., z, a1, b1, ..."""
+        letter, round = string.ascii_lowercase[len(self.types) % 26], len(self.types) // 26
+        tracer = Tracer(self, f"{letter}{round or ''}", type)
+        self.types[tracer.name] = type
+        self.made.append(weakref.ref(tracer))
+        return tracer
+
+    def refer(self, x):
+        """What stands on this tape for x: the name of a tracer of its own; anything else as it is."""
+        return x.name if isinstance(x, Tracer) and x.tape is self else x
+
+    def play(self, *args):
+        """Run the tape and return its result."""
+        return read(replay(self, *args), self.output)
+
+    def __str__(self):
+        def typed(name):
+            return f"{name}:{self.types[name]}".replace("float", "f").replace("int", "i")
+
+        def shown(x):
+            return x if isinstance(x, str) else str(x) if is_number(x) else f"<{type_of(x)}>"
+
+        lines = [f"{{ lambda ; {' '.join(map(typed, self.inputs))}. let"]
+        for output, primitive, operands, params in self.equations:
+            options = " ".join(f"{key}={value}" for key, value in params.items())
+            primitive += f"[{options}]" if options else ""
+            lines.append(f"    {typed(output)} = {primitive} {' '.join(map(shown, operands))}")
+        return "\n".join([*lines, f"  in ({shown(self.output)},) }}"])
+
+
+class Refused(Exception):
+    """minijit would break its promise for this function, and says why it will not."""
+
+
+class NoValue(Refused):
+    """Somebody asked a tracer for its value."""
+
+
+class Leak(Refused):
+    """A tracer outlived the tape it belongs to."""
+
+
+class Effect(Refused):
+    """Something outside the function changed while its tape was written."""
+
+
+class Tracer(np.lib.mixins.NDArrayOperatorsMixin):
+    """Stands for a value that is not there yet. Whatever NumPy is asked to do with it goes on its tape."""
+
+    def __init__(self, tape, name, type):
+        self.tape, self.name, self.type = tape, name, type
+        self.shape, self.dtype, self.ndim = type.shape, type.dtype, len(type.shape)
+
+    def __array_ufunc__(self, ufunc, method, *operands, out=()):  # np.sin(tracer) comes here, 2 * tracer too
+        if method != "__call__" or ufunc not in NAMES or not all(isinstance(x, Tracer) for x in out):
+            raise TypeError(f"minijit has no primitive for this use of np.{ufunc.__name__}")
+        return bind(NAMES[ufunc], *operands)
+
+    def sum(self, axis=None, out=None):  # np.sum(tracer) comes here
+        if axis is not None:
+            return bind("sum", self, axis=axis % self.ndim)
+        return bind("sum", self, axis=0).sum() if self.ndim else self
+
+    def no_value(self, *_, **__):
+        raise NoValue(f"the value of {self.name}:{self.type} was asked for; a tracer has only a type")
+
+    __bool__ = __int__ = __float__ = __array__ = no_value
+
+
+def spread(x, axis, size):
+    """`size` copies of x along a new axis. sum takes an axis away, spread brings one in."""
+    return np.repeat(np.expand_dims(x, axis), size, axis)
+
+
+NAMES = {np.add: "add", np.subtract: "sub", np.multiply: "mul", np.negative: "neg"}
+NAMES |= {np.sin: "sin", np.cos: "cos", np.exp: "exp", np.greater: "gt", np.less: "lt"}
+RUN = {name: function for function, name in NAMES.items()} | {"spread": spread}
+RUN["sum"] = lambda x, axis: np.sum(x, axis, dtype=x.dtype)
+
+
+def bind(primitive, *operands, **params):
+    """Apply a primitive: at once, with NumPy; or, if a tracer takes part, on the tape."""
+    if not any(isinstance(x, Tracer) for x in operands):
+        return RUN[primitive](*operands, **params)
+    return record(primitive, operands if "axis" in params else match(operands), params)
+
+
+def match(operands):
+    """Give all operands one shape. As in NumPy, missing axes go in front; a plain number fits as it is."""
+    operands = [x if is_number(x) else lift(x) for x in operands]
+    longest = max((type_of(x).shape for x in operands), key=len)
+    for i, x in enumerate(operands):
+        while not is_number(x) and x.ndim < len(longest):
+            x = operands[i] = bind("spread", x, axis=0, size=longest[-1 - x.ndim])
+    return operands
+
+
+def result_type(primitive, operands, params):
+    """The type of a result, from the types of its operands."""
+    shape, dtype = type_of(operands[0])
+    if "axis" in params:
+        before, after = shape[: params["axis"]], shape[params["axis"] :]
+        return Type(before + ((params["size"], *after) if primitive == "spread" else after[1:]), dtype)
+    types = [type_of(x) for x in operands if not is_number(x)]
+    dtypes = {t.dtype for t in types} - {"bool"}
+    dtypes |= {"float32" for x in operands if type(x) is float or primitive in ("sin", "cos", "exp")}
+    if len(dtypes) != 1 or len({t.shape for t in types}) != 1:
+        raise TypeError(f"minijit cannot {primitive} " + " and ".join(str(type_of(x)) for x in operands))
+    return Type(types[0].shape, "bool" if primitive in ("gt", "lt") else dtypes.pop())
+
+
+OPEN = []  # the tapes that are being written, the innermost last
+
+
+@contextlib.contextmanager
+def writing(tape):
+    OPEN.append(tape)
+    try:
+        yield
+    finally:
+        OPEN.pop()
+
+
+def tape_for(operands):
+    """The innermost open tape among those of the operands."""
+    tracers = [x for x in operands if isinstance(x, Tracer)]
+    for x in tracers:
+        if x.tape not in OPEN:
+            raise Leak(f"{x.name}:{x.type} is used after its tape was closed: somebody kept it")
+    return max((x.tape for x in tracers), key=OPEN.index)
+
+
+def record(primitive, operands, params):
+    """Write one equation; return the tracer of its result."""
+    tape = tape_for(operands)
+    result = tape.new(result_type(primitive, operands, params))
+    tape.equations.append((result.name, primitive, tuple(map(tape.refer, operands)), params))
+    return result
+
+
+def write(tape, fn, types):
+    """Run fn once, on tracers of these types."""
+    result = fn(*map(tape.new, types))
+    tape.inputs, tape.output = list(tape.types)[: len(types)], tape.refer(result)
+
+
+def visible(fn):
+    """The plain data outside itself that a Python function names, in a form to compare: name -> text."""
+    if not inspect.isfunction(fn):
+        return {}
+    outside = inspect.getclosurevars(fn)
+    plain = {**outside.globals, **outside.nonlocals}.items()
+    return {name: repr(x) for name, x in plain if isinstance(x, (int, float, str, list, dict, set))}
+
+
+def survivors(tape):
+    """The tracers of a tape that somebody still holds."""
+    if any(reference() is not None for reference in tape.made):
+        gc.collect()  # what lives only in a reference cycle is held by nobody
+    return [tracer for reference in tape.made if (tracer := reference()) is not None]
+
+
+def trace(fn, *types):
+    """The tape of fn for arguments of these types. Refuses a function whose tape is not the whole story."""
+    tape, before = Tape(), visible(fn)
+    with writing(tape):
+        write(tape, fn, types)
+    changed = [name for name, text in visible(fn).items() if text != before.get(name)]
+    if changed:
+        raise Effect(f"{', '.join(changed)} changed while the tape was written; no replay will do that again")
+    for kept in survivors(tape):
+        raise Leak(f"{kept.name}:{kept.type} is held by somebody, and its tape is closed")
+    return tape
+
+
+def read(values, operand):
+    """A name is looked up; anything else stands for itself."""
+    return values[operand] if isinstance(operand, str) else operand
+
+
+def replay(tape, *args):
+    """Run a tape; return the value of every name on it."""
+    values = dict(zip(tape.inputs, map(lift, args), strict=True))
+    for output, primitive, operands, params in tape.equations:
+        values[output] = bind(primitive, *[read(values, x) for x in operands], **params)
+    return values
+
+
+CACHE = weakref.WeakKeyDictionary()  # function -> {signature: tape}
+
+
+def told(entry):
+    """One entry of a signature, in words."""
+    type, weak = entry
+    return f"weak {type}" if weak else str(type)
+
+
+def signature(args):
+    """What a trace depends on: for each argument its Type, and whether it is weak (a plain number)."""
+    return tuple((type_of(x), is_number(x)) for x in args)
+
+
+def reason_for(known, new):
+    """How a signature differs from the closest known one; from the latest of them, if several are."""
+    if not known:
+        return "first call"
+    alike = [old for old in reversed(known) if len(old) == len(new)]
+    if not alike:
+        return f"{len(new)} argument{'s' * (len(new) != 1)}"
+    closest = min(alike, key=lambda old: sum(a != b for a, b in zip(old, new, strict=True)))
+    pairs = enumerate(zip(closest, new, strict=True))
+    return ", ".join(f"argument {i}: {told(old)} -> {told(now)}" for i, (old, now) in pairs if old != now)
+
+
+def minijit(fn):
+    """fn, traced once for each signature, replayed ever after."""
+
+    def jitted(*args):
+        tapes, key = CACHE.setdefault(fn, {}), signature(args)
+        if key not in tapes:
+            tapes[key] = trace(fn, *[type for type, _ in key])
+        return tapes[key].play(*args)
+
+    return jitted
+
+
+def reasons(fn):
+    """Why fn was traced, one reason for each trace."""
+    known = list(CACHE.get(fn, {}))
+    return [reason_for(known[:i], new) for i, new in enumerate(known)]
+
+
+def replay_rows(tape, args, mapped, size):
+    """Run a tape on `size` examples at once. The names in `mapped` have a batch axis 0; so has the result."""
+    values, mapped = dict(zip(tape.inputs, args, strict=True)), set(mapped)
+    for output, primitive, operands, params in tape.equations:
+        if any(isinstance(x, str) and x in mapped for x in operands):
+            mapped.add(output)
+            if "axis" in params:
+                params = {**params, "axis": params["axis"] + 1}
+        values[output] = bind(primitive, *[read(values, x) for x in operands], **params)
+    if isinstance(tape.output, str) and tape.output in mapped:
+        return values[tape.output]
+    return bind("spread", lift(read(values, tape.output)), axis=0, size=size)
+
+
+def minivmap(fn, in_axes=0):
+    """fn for a whole batch. in_axes: 0 for an argument with a batch axis in front, None for a shared one."""
+
+    def batched(*args):
+        args = [lift(x) for x in args]
+        axes = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args)
+        (size,) = {x.shape[0] for x, axis in zip(args, axes, strict=True) if axis == 0}
+        types = [Type(x.shape[axis == 0 :], type_of(x).dtype) for x, axis in zip(args, axes, strict=True)]
+        tape = trace(fn, *types)
+        mapped = {name for name, axis in zip(tape.inputs, axes, strict=True) if axis == 0}
+        return replay_rows(tape, args, mapped, size)
+
+    return batched
+
+
+# %% [markdown]
+# That was units 02, 03, 05 and 07. From here it is unit 08.
+
+# %% nbgrader={"grade": false, "grade_id": "minijit-grad-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+PULL = {  # primitive -> (slope of the result, operands) -> slopes of the operands; None: there is none
+    "add": lambda slope, x, y: (slope, slope),
+    "sub": lambda slope, x, y: (slope, -slope),
+    "mul": lambda slope, x, y: (slope * y, slope * x),
+    "neg": lambda slope, x: (-slope,),
+    "sin": lambda slope, x: (slope * np.cos(x),),
+    "cos": lambda slope, x: (-slope * np.sin(x),),
+    "exp": lambda slope, x: (slope * np.exp(x),),
+    "gt": lambda slope, x, y: (None, None),
+    "lt": lambda slope, x, y: (None, None),
+    "sum": lambda slope, x, axis: (pull_sum(slope, x, axis),),
+    "spread": lambda slope, x, axis, size: (pull_spread(slope, axis),),
+}
+
+
+def minigrad(fn):
+    """The gradient of fn by its first argument. fn returns a number."""
+
+    def gradient(*args):
+        tape = trace(fn, *map(type_of, args))
+        first = tape.inputs[0]
+        return replay_backwards(tape, *args).get(first, np.zeros(tape.types[first].shape, np.float32))
+
+    return gradient
+
+
+# %% nbgrader={"grade": false, "grade_id": "minijit-grad", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def pull_sum(slope, x, axis):
+    """The slope by x of sum[axis] x, from the slope of the sum. x has one axis more than slope."""
+    ### BEGIN SOLUTION
+    # Each element takes part in one sum, with weight 1: it gets that sum's slope.
+    return bind("spread", slope, axis=axis, size=x.shape[axis])
+    ### END SOLUTION
+
+
+def pull_spread(slope, axis):
+    """The slope by x of spread[axis] x, from the slope of all the copies."""
+    ### BEGIN SOLUTION
+    # An element moves all its copies: their slopes add up.
+    return bind("sum", slope, axis=axis)
+    ### END SOLUTION
+
+
+def replay_backwards(tape, *args):
+    """Run a tape forwards, then backwards. args: as for replay; the result of the tape is a number.
+
+    Returns a dict: name -> slope of the result by this name, for every name that it depends on.
+    """
+    ### BEGIN SOLUTION
+    # Backwards, a name is reached only when all that use it have sent their share.
+    values, slopes = replay(tape, *args), {tape.output: np.ones((), np.float32)}
+    for output, primitive, operands, params in reversed(tape.equations):
+        if output in slopes:
+            pulled = PULL[primitive](slopes[output], *[read(values, x) for x in operands], **params)
+            for x, slope in zip(operands, pulled, strict=True):
+                if isinstance(x, str) and slope is not None:
+                    slopes[x] = slopes[x] + slope if x in slopes else slope
+    return slopes
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "minijit-grad-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. The gradients of jax.grad: numbers, vectors, matrices, whatever is used twice or not at all."""
+
+
+def slope_wave(x, xp=np):
+    return xp.sin(x * 2) - xp.cos(x) * xp.exp(-x)
+
+
+def slope_twice(x, xp=np):
+    y = x * x
+    return y * x + y - x
+
+
+def slope_norm(x, xp=np):
+    return xp.sum(x * x)
+
+
+def slope_rows(x, xp=np):
+    rows = xp.sum(xp.sin(x), 1)
+    return xp.sum(rows * rows)
+
+
+def slope_columns(x, xp=np):
+    columns = xp.sum(x, 0)
+    return xp.sum(columns * columns * 0.5)
+
+
+def slope_shared(w, x, xp=np):
+    error = xp.sum(x * w, 1) - 1.0
+    return xp.sum(error * error)
+
+
+def slope_mask(x, xp=np):
+    return xp.sum((x > 0) * x * 3 - (x < 0) * x)
+
+
+def slope_wasteful(x, xp=np):
+    xp.exp(x)  # nobody uses it
+    return xp.sum(2 - x)
+
+
+def slope_other(w, x, xp=np):
+    return xp.sum(x * x)
+
+
+def assert_slopes_agree(cases):
+    """cases: function -> (its arguments, a word on it). JAX computes all gradients in one program."""
+    inputs = [args for args, _ in cases.values()]
+
+    @jax.jit
+    def jax_gradients(inputs):
+        grads = [jax.grad(lambda *a, fn=fn: fn(*a, xp=jnp)) for fn in cases]
+        return [gradient(*args) for gradient, args in zip(grads, inputs, strict=True)]
+
+    for fn, expected in zip(cases, jax_gradients(inputs), strict=True):
+        args, word = cases[fn]
+        name, error = f"minigrad({fn.__name__}) ({word})", "none"
+        try:
+            mine = minigrad(fn)(*args)
+        except NotImplementedError:
+            raise
+        except Exception as raised:
+            error = f"{type(raised).__name__}: {raised}"
+        if error != "none":
+            assert_equal({"error": error}, {"error": "none"}, name=name)
+        assert_allclose(mine, expected, rtol=1e-4, atol=1e-5, name=name)
+
+
+slope_rng = np.random.default_rng(8)
+slope_w, slope_x = (slope_rng.normal(size=shape).astype(np.float32) for shape in ((3,), (4, 3)))
+assert_slopes_agree(
+    {
+        slope_twice: ((np.float32(1.5),), "what is used twice gets both slopes, added up"),
+        slope_wave: ((np.float32(0.7),), "the given rules, in a chain"),
+        slope_norm: ((slope_w,), "one sum: every element gets its slope"),
+        slope_rows: ((slope_x,), "a sum along axis 1, then one along axis 0"),
+        slope_columns: ((slope_x,), "a sum along axis 0 of a matrix"),
+        slope_shared: ((slope_w, slope_x), "a vector that is spread: the slopes of its copies add up"),
+        slope_mask: ((slope_w,), "a comparison has no slope"),
+        slope_wasteful: ((slope_w,), "dead code sends nothing back"),
+        slope_other: ((slope_w, slope_x), "an argument that takes no part: zeros"),
+    }
+)
+slope_tape = trace(slope_shared, type_of(slope_w), type_of(slope_x))
+slopes_by_name = replay_backwards(slope_tape, slope_w, slope_x)
+assert_equal(
+    {name: str(type_of(slope)) for name, slope in sorted(slopes_by_name.items())},
+    {name: str(type) for name, type in slope_tape.types.items()},
+    name="replay_backwards (the types of the slopes)",
+)
+### BEGIN HIDDEN TESTS
+
+
+def slope_tower(x, xp=np):
+    for _ in range(12):
+        x = x + xp.sin(x)
+    return xp.sum(x)
+
+
+def slope_net(w, x, xp=np):
+    hidden = xp.exp(-xp.sum(x * w, 1))
+    return xp.sum(hidden * xp.sum(xp.cos(w), 0)) - xp.sum(xp.sum(x, 0) * w)
+
+
+assert_slopes_agree(
+    {
+        slope_tower: ((slope_w,), "twelve storeys"),
+        slope_net: ((slope_w * 0.5, slope_x), "spread and sum in every direction"),
+    }
+)
+both_towers = slope_tower, minigrad(slope_tower)
+forwards, backwards = (len(trace(fn, type_of(slope_w)).equations) for fn in both_towers)
+assert_equal(
+    {"each equation is pulled once": backwards <= 5 * forwards},
+    {"each equation is pulled once": True},
+    name="replay_backwards",
+    hints={"each equation is pulled once": "One walk, from the last equation to the first, is enough."},
+)
+### END HIDDEN TESTS
+
+# %% nbgrader={"grade": true, "grade_id": "minijit-grad-compose", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. grad, vmap and jit in one another, as in JAX; and a model that learns on one trace."""
+
+
+def one_error(w, x, y):
+    error = (x * w).sum() - y
+    return error * error
+
+
+def batch_error(vmap_fn):
+    return lambda w, x, y: vmap_fn(one_error, (None, 0, 0))(w, x, y).sum()
+
+
+def confusing(grad_fn):
+    """The inner slope by y is 1, whatever x is; so the outer function is x, and its slope 1."""
+    return grad_fn(lambda x: x * grad_fn(lambda y: x + y)(2.0))
+
+
+def cube_and_wave(xp):
+    return lambda x: x * x * x + xp.sin(x)
+
+
+def sentences(jit, vmap_fn, grad_fn, xp):
+    """Name -> a function of (w, x, y)."""
+    second = grad_fn(grad_fn(cube_and_wave(xp)))
+    gradient = grad_fn(batch_error(vmap_fn))
+    return {
+        "grad of grad": lambda w, x, y: second(y[0]),
+        "grad of grad of grad": lambda w, x, y: grad_fn(second)(y[0]),
+        "vmap of grad": lambda w, x, y: vmap_fn(grad_fn(one_error), (None, 0, 0))(w, x, y),
+        "grad of vmap": gradient,
+        "vmap of grad of grad": lambda w, x, y: vmap_fn(second)(y),
+        "grad of a grad's sum": lambda w, x, y: grad_fn(lambda v: gradient(v, x, y).sum())(w),
+        "a grad inside a grad": lambda w, x, y: confusing(grad_fn)(y[0]),
+        "jit of vmap of grad": lambda w, x, y: jit(vmap_fn(grad_fn(one_error), (None, 0, 0)))(w, x, y),
+        "grad of jit": lambda w, x, y: grad_fn(jit(batch_error(vmap_fn)))(w, x, y),
+    }
+
+
+def sentence_value(sentence, args):
+    try:
+        return sentence(*args)
+    except NotImplementedError:
+        raise
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+mini_sentences = sentences(minijit, minivmap, minigrad, np)
+jax_sentences = sentences(jax.jit, jax.vmap, jax.grad, jnp)
+compose_rng = np.random.default_rng(80)
+compose_args, fresh_args = (
+    [compose_rng.normal(size=shape).astype(np.float32) for shape in ((3,), (5, 3), (5,))] for _ in range(2)
+)
+all_of_jax = jax.jit(lambda *args: {name: sentence(*args) for name, sentence in jax_sentences.items()})
+for name, expected in all_of_jax(*compose_args).items():
+    mine = sentence_value(mini_sentences[name], compose_args)
+    if isinstance(mine, str):
+        said = "Values may be tracers on the way back as well: let bind apply sum and spread."
+        assert_equal({name: mine}, {name: "no error"}, name="minigrad", hints={name: said})
+    assert_allclose(mine, expected, rtol=1e-4, atol=1e-4, name=name)
+
+
+def mini_step(w, x, y):
+    return w - 0.02 * minigrad(batch_error(minivmap))(w, x, y)
+
+
+def jax_step(w, x, y):
+    return w - 0.02 * jax.grad(batch_error(jax.vmap))(w, x, y)
+
+
+def learn(step, w, x, y):
+    for _ in range(25):
+        w = step(w, x, y)
+    return w
+
+
+mini_learned = learn(minijit(mini_step), *compose_args)
+assert_allclose(mini_learned, learn(jax.jit(jax_step), *compose_args), rtol=1e-3, atol=1e-4, name="25 steps")
+assert_equal({"traces": reasons(mini_step)}, {"traces": ["first call"]}, name="minijit of a step")
+### BEGIN HIDDEN TESTS
+for name, expected in all_of_jax(*fresh_args).items():
+    mine = mini_sentences[name](*fresh_args)
+    assert_allclose(mine, expected, rtol=1e-4, atol=1e-4, name=f"{name}, fresh numbers")
+### END HIDDEN TESTS
+
+# %% [markdown]
+# `print(trace(mini_step, *map(type_of, compose_args)))` shows what you have made: your step, your `grad` and your `vmap`, melted
+# into one flat tape that knows eleven primitives. JAX does no other thing, with many more primitives and a compiler behind
+# them.

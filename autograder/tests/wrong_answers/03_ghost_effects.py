@@ -549,3 +549,87 @@ def ghost(script):
 # %% task="be-the-jit" name="asks jax" fails=["be-the-jit-check", "be-the-jit-all"] message="ghost is wrong"
 def ghost(script):
     return play(script)
+
+# %% task="minijit-refuse" name="a tracer is true, as every object" fails=["minijit-refuse-check"] message="no answer is right for all values"
+def no_value(tracer, wanted):
+    return {"bool": True, "int": 1, "float": 1.0, "array": np.ones(tracer.shape, tracer.dtype)}[wanted]
+
+
+def tape_for(operands):
+    tracers = [x for x in operands if isinstance(x, Tracer)]
+    for x in tracers:
+        if x.tape not in OPEN:
+            raise Leak(f"{x.name}:{x.type} is used after its tape was closed")
+    return max((x.tape for x in tracers), key=OPEN.index)
+
+
+# %% task="minijit-refuse" name="writes on the innermost open tape, whoever asks" fails=["minijit-refuse-check"] message="Its own tape is closed; that another one is open does not help"
+def no_value(tracer, wanted):
+    raise NoValue(f"{wanted} of {tracer.type}")
+
+
+def tape_for(operands):
+    if not OPEN:
+        raise Leak(f"no tape is open for {operands[0].type}")
+    return OPEN[-1]
+
+
+# %% task="minijit-refuse" name="takes the tape of the first tracer" fails=["minijit-refuse-check"] message="Where is each in OPEN?"
+def no_value(tracer, wanted):
+    raise NoValue(f"{wanted} of {tracer.type}")
+
+
+def tape_for(operands):
+    tracers = [x for x in operands if isinstance(x, Tracer)]
+    for x in tracers:
+        if x.tape not in OPEN:
+            raise Leak(f"{x.name}:{x.type} is used after its tape was closed")
+    return tracers[0].tape
+
+
+# %% task="minijit-refuse" name="a message that helps nobody" fails=["minijit-refuse-check"] message="put it into the message"
+def no_value(tracer, wanted):
+    raise NoValue("not possible")
+
+
+def tape_for(operands):
+    tracers = [x for x in operands if isinstance(x, Tracer)]
+    if any(x.tape not in OPEN for x in tracers):
+        raise Leak("not possible")
+    return max((x.tape for x in tracers), key=OPEN.index)
+
+
+# %% task="minijit-trace" name="only kept tracers are effects" fails=["minijit-trace-check"] message="No tracer is kept here. Compare visible(fn) before and after"
+def trace(fn, *types):
+    tape = Tape()
+    with writing(tape):
+        write(tape, fn, types)
+    for kept in survivors(tape):
+        raise Leak(f"{kept.name}:{kept.type} is still held")
+    return tape
+
+
+# %% task="minijit-trace" name="visible sees everything" fails=["minijit-trace-check"] message="but survivors(tape) finds the tracer"
+def trace(fn, *types):
+    tape, before = Tape(), visible(fn)
+    with writing(tape):
+        write(tape, fn, types)
+    changed = [name for name, text in visible(fn).items() if text != before.get(name)]
+    if changed:
+        raise Effect(f"{', '.join(changed)} changed")
+    return tape
+
+
+# %% task="minijit-trace" name="looks while its own variables hold the tracers" fails=["minijit-trace-check"] message="if you ask once fn has returned"
+def trace(fn, *types):
+    tape, before = Tape(), visible(fn)
+    with writing(tape):
+        tracers = [tape.new(type) for type in types]
+        result = fn(*tracers)
+        tape.inputs, tape.output = [x.name for x in tracers], tape.refer(result)
+    changed = [name for name, text in visible(fn).items() if text != before.get(name)]
+    if changed:
+        raise Effect(f"{', '.join(changed)} changed")
+    for kept in survivors(tape):
+        raise Leak(f"{kept.name}:{kept.type} is still held")
+    return tape

@@ -419,3 +419,86 @@ def cache_key(args, kwargs, static=()):
 def cache_key(args, kwargs, static=()):
     leaves, packing = jax.tree.flatten((args, {k: v for k, v in kwargs.items() if k not in static}))
     return packing, [jax.typeof(leaf) for leaf in leaves], [(k, type(v), v) for k, v in kwargs.items() if k in static]
+
+# %% task="minijit-cache" name="the key holds the values" fails=["minijit-cache-check"] message="no value may be in the signature"
+def signature(args):
+    return tuple((type_of(x), str(x)) for x in args)
+
+
+def reason_for(known, new):
+    return "first call" if not known else "other arguments"
+
+
+def minijit(fn):
+    def jitted(*args):
+        tapes, key = CACHE.setdefault(fn, {}), signature(args)
+        if key not in tapes:
+            tapes[key] = trace(fn, *[type for type, _ in key])
+        return tapes[key].play(*args)
+
+    return jitted
+
+
+# %% task="minijit-cache" name="a number is a number" fails=["minijit-cache-check"] message="Only a plain number is weak"
+def signature(args):
+    return tuple((type_of(x), False) for x in args)
+
+
+def reason_for(known, new):
+    return "first call" if not known else "other arguments"
+
+
+def minijit(fn):
+    def jitted(*args):
+        tapes, key = CACHE.setdefault(fn, {}), signature(args)
+        if key not in tapes:
+            tapes[key] = trace(fn, *[type for type, _ in key])
+        return tapes[key].play(*args)
+
+    return jitted
+
+
+# %% task="minijit-cache" name="every jit starts its own cache" fails=["minijit-cache-check"] message="not to one call of minijit"
+def signature(args):
+    return tuple((type_of(x), is_number(x)) for x in args)
+
+
+def reason_for(known, new):
+    return "first call" if not known else "other arguments"
+
+
+def minijit(fn):
+    tapes = {}
+
+    def jitted(*args):
+        key = signature(args)
+        if key not in tapes:
+            tapes[key] = trace(fn, *[type for type, _ in key])
+        return tapes[key].play(*args)
+
+    return jitted
+
+
+# %% task="minijit-cache" name="compares with the latest signature" fails=["minijit-cache-reasons"] message="the latest signature differs in more"
+def signature(args):
+    return tuple((type_of(x), is_number(x)) for x in args)
+
+
+def reason_for(known, new):
+    if not known:
+        return "first call"
+    last = known[-1]
+    if len(last) != len(new):
+        return f"{len(new)} argument{'s' * (len(new) != 1)}"
+    pairs = enumerate(zip(last, new, strict=True))
+    return ", ".join(f"argument {i}: {told(old)} -> {told(now)}" for i, (old, now) in pairs if old != now)
+
+
+def minijit(fn):
+    def jitted(*args):
+        tapes, key = CACHE.setdefault(fn, {}), signature(args)
+        if key not in tapes:
+            tapes[key] = trace(fn, *[type for type, _ in key])
+        return tapes[key].play(*args)
+
+    return jitted

@@ -381,3 +381,45 @@ def clipped_mean(params, xs, ys, limit):
         return jax.tree.map(lambda leaf: leaf * jnp.minimum(1.0, limit / length), gradient)
 
     return jax.tree.map(lambda leaf: leaf.mean(axis=0), jax.vmap(clipped)(xs, ys))
+
+# %% task="minijit-vmap" name="axes stay where they were" fails=["minijit-vmap-check"] message="axis 0 of an example is axis 1 of the batch"
+def replay_rows(tape, args, mapped, size):
+    values, mapped = dict(zip(tape.inputs, args, strict=True)), set(mapped)
+    for name, primitive, operands, params in tape.equations:
+        if any(isinstance(x, str) and x in mapped for x in operands):
+            mapped.add(name)
+        values[name] = bind(primitive, *[read(values, x) for x in operands], **params)
+    if isinstance(tape.output, str) and tape.output in mapped:
+        return values[tape.output]
+    return bind("spread", lift(read(values, tape.output)), axis=0, size=size)
+
+
+# %% task="minijit-vmap" name="everything is mapped" fails=["minijit-vmap-check"] message="the axes of a shared w have not moved"
+def replay_rows(tape, args, mapped, size):
+    values = dict(zip(tape.inputs, args, strict=True))
+    for name, primitive, operands, params in tape.equations:
+        if "axis" in params:
+            params = {**params, "axis": params["axis"] + 1}
+        values[name] = bind(primitive, *[read(values, x) for x in operands], **params)
+    return values[tape.output]
+
+
+# %% task="minijit-vmap" name="a shared result stays single" fails=["minijit-vmap-check"] message="rows_shared (a shared result, once for each example)"
+def replay_rows(tape, args, mapped, size):
+    values, mapped = dict(zip(tape.inputs, args, strict=True)), set(mapped)
+    for name, primitive, operands, params in tape.equations:
+        if any(isinstance(x, str) and x in mapped for x in operands):
+            mapped.add(name)
+            if "axis" in params:
+                params = {**params, "axis": params["axis"] + 1}
+        values[name] = bind(primitive, *[read(values, x) for x in operands], **params)
+    return read(values, tape.output)
+
+
+# %% task="minijit-vmap" name="a loop over the rows" fails=["minijit-vmap-tape"] message="A tracer has no rows to take"
+def replay_rows(tape, args, mapped, size):
+    results = []
+    for row in range(size):
+        one = [x[row] if name in mapped else x for name, x in zip(tape.inputs, args, strict=True)]
+        results.append(tape.play(*one))
+    return np.stack(results)

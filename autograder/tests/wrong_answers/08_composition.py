@@ -667,3 +667,82 @@ def simulate_lean(step, u, length):
 # %% task="diet" name="stops the gradient" fails=["diet-check"] message="the gradient"
 def simulate_lean(step, u, length):
     return u + jax.lax.stop_gradient(simulate(step, u, length) - u)
+
+# %% task="minijit-grad" name="the last slope wins" fails=["minijit-grad-check"] message="what is used twice gets both slopes"
+def pull_sum(slope, x, axis):
+    return bind("spread", slope, axis=axis, size=x.shape[axis])
+
+
+def pull_spread(slope, axis):
+    return bind("sum", slope, axis=axis)
+
+
+def replay_backwards(tape, *args):
+    values, slopes = replay(tape, *args), {tape.output: np.ones((), np.float32)}
+    for name, primitive, operands, params in reversed(tape.equations):
+        if name in slopes:
+            pulled = PULL[primitive](slopes[name], *[read(values, x) for x in operands], **params)
+            for x, slope in zip(operands, pulled, strict=True):
+                if isinstance(x, str) and slope is not None:
+                    slopes[x] = slope
+    return slopes
+
+
+# %% task="minijit-grad" name="NumPy broadcasts the slope of a sum anyway" fails=["minijit-grad-check"] message="a sum along axis 1"
+def pull_sum(slope, x, axis):
+    return slope
+
+
+def pull_spread(slope, axis):
+    return bind("sum", slope, axis=axis)
+
+
+def replay_backwards(tape, *args):
+    values, slopes = replay(tape, *args), {tape.output: np.ones((), np.float32)}
+    for name, primitive, operands, params in reversed(tape.equations):
+        if name in slopes:
+            pulled = PULL[primitive](slopes[name], *[read(values, x) for x in operands], **params)
+            for x, slope in zip(operands, pulled, strict=True):
+                if isinstance(x, str) and slope is not None:
+                    slopes[x] = slopes[x] + slope if x in slopes else slope
+    return slopes
+
+
+# %% task="minijit-grad" name="a copy passes its slope on as it is" fails=["minijit-grad-check"] message="the slopes of its copies add up"
+def pull_sum(slope, x, axis):
+    return bind("spread", slope, axis=axis, size=x.shape[axis])
+
+
+def pull_spread(slope, axis):
+    return slope
+
+
+def replay_backwards(tape, *args):
+    values, slopes = replay(tape, *args), {tape.output: np.ones((), np.float32)}
+    for name, primitive, operands, params in reversed(tape.equations):
+        if name in slopes:
+            pulled = PULL[primitive](slopes[name], *[read(values, x) for x in operands], **params)
+            for x, slope in zip(operands, pulled, strict=True):
+                if isinstance(x, str) and slope is not None:
+                    slopes[x] = slopes[x] + slope if x in slopes else slope
+    return slopes
+
+
+# %% task="minijit-grad" name="the way back is for arrays alone" fails=["minijit-grad-compose"] message="let bind apply sum and spread"
+def pull_sum(slope, x, axis):
+    return np.repeat(np.expand_dims(slope, axis), x.shape[axis], axis)
+
+
+def pull_spread(slope, axis):
+    return np.add.reduce(slope, axis)
+
+
+def replay_backwards(tape, *args):
+    values, slopes = replay(tape, *args), {tape.output: np.ones((), np.float32)}
+    for name, primitive, operands, params in reversed(tape.equations):
+        if name in slopes:
+            pulled = PULL[primitive](slopes[name], *[read(values, x) for x in operands], **params)
+            for x, slope in zip(operands, pulled, strict=True):
+                if isinstance(x, str) and slope is not None:
+                    slopes[x] = slopes[x] + slope if x in slopes else slope
+    return slopes

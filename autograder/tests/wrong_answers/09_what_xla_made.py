@@ -1,0 +1,204 @@
+# %% [markdown]
+# Wrong answers for unit 09. Each cell replaces the solution cell of its task; `fails` names the graded cells that must
+# then fail, and `message` is part of what the learner must read there.
+
+# %% task="survivors" name="XLA runs what is written" fails=["survivors-bookkeeping"] message="Who reads the second output?"
+def survivors_bookkeeping():
+    return {
+        "second_output": 1,
+        "decided": 1,
+        "there_and_back": 2,
+        "same_argument": 2,
+        "clipped_twice": 2,
+        "hundred_copies": 1,
+    }
+
+
+def survivors_arithmetic():
+    return {
+        "minus_itself": 1,
+        "mirrored": 2,
+        "sorted_twice": 2,
+        "one_product": 1,
+        "times_nothing": 1,
+        "corner": 2,
+    }
+
+
+# %% task="survivors" name="XLA knows algebra" fails=["survivors-arithmetic"] message="is a difference of equal numbers always 0?"
+def survivors_bookkeeping():
+    return {
+        "second_output": 0,
+        "decided": 0,
+        "there_and_back": 0,
+        "same_argument": 1,
+        "clipped_twice": 1,
+        "hundred_copies": 0,
+    }
+
+
+def survivors_arithmetic():
+    return {
+        "minus_itself": 0,
+        "mirrored": 0,
+        "sorted_twice": 1,
+        "one_product": 1,
+        "times_nothing": 0,
+        "corner": 0,
+    }
+
+
+# %% task="recorder" name="forgets that compiled programs are not written again" fails=["recorder-check"] message="make JAX forget first"
+def modules(fn, *args):
+    with tempfile.TemporaryDirectory() as folder:
+        jax.config.update("jax_dump_ir_to", folder)
+        try:
+            fn(*args)
+        finally:
+            jax.config.update("jax_dump_ir_to", "")
+        texts = [path.read_text() for path in sorted(Path(folder).iterdir())]
+    names = (re.search(r"module @(\w+)", text)[1] for text in texts)
+    operations = (" ".join(re.findall(r"stablehlo\.(\w+)", text)) for text in texts)
+    return [f"{name}: {words}" for name, words in zip(names, operations, strict=True)]
+
+
+# %% task="recorder" name="sets the environment variable in the notebook" fails=["recorder-check"] message="returned [], expected ['jit_add: add'"
+def modules(fn, *args):
+    import os
+
+    with tempfile.TemporaryDirectory() as folder:
+        jax.clear_caches()
+        os.environ["JAX_DUMP_IR_TO"] = folder
+        fn(*args)
+        del os.environ["JAX_DUMP_IR_TO"]
+        texts = [path.read_text() for path in sorted(Path(folder).iterdir())]
+    names = (re.search(r"module @(\w+)", text)[1] for text in texts)
+    operations = (" ".join(re.findall(r"stablehlo\.(\w+)", text)) for text in texts)
+    return [f"{name}: {words}" for name, words in zip(names, operations, strict=True)]
+
+
+# %% task="recorder" name="never cleans up" fails=["recorder-check"] message="Set the option back to an empty text"
+def modules(fn, *args):
+    folder = tempfile.mkdtemp()
+    jax.clear_caches()
+    jax.config.update("jax_dump_ir_to", folder)
+    fn(*args)
+    texts = [path.read_text() for path in sorted(Path(folder).iterdir())]
+    names = (re.search(r"module @(\w+)", text)[1] for text in texts)
+    operations = (" ".join(re.findall(r"stablehlo\.(\w+)", text)) for text in texts)
+    return [f"{name}: {words}" for name, words in zip(names, operations, strict=True)]
+
+
+# %% task="recorder" name="an error leaves the recorder running" fails=["recorder-check"] message="Code in a `finally` runs whatever happens"
+def modules(fn, *args):
+    with tempfile.TemporaryDirectory() as folder:
+        jax.clear_caches()
+        jax.config.update("jax_dump_ir_to", folder)
+        fn(*args)
+        jax.config.update("jax_dump_ir_to", "")
+        texts = [path.read_text() for path in sorted(Path(folder).iterdir())]
+    names = (re.search(r"module @(\w+)", text)[1] for text in texts)
+    operations = (" ".join(re.findall(r"stablehlo\.(\w+)", text)) for text in texts)
+    return [f"{name}: {words}" for name, words in zip(names, operations, strict=True)]
+
+
+# %% task="meter" name="charges for what happens inside a fusion" fails=["meter-check"] message="Free lines and insides are free"
+def bill(text):
+    sizes, moved = {}, {}
+    for line in text.splitlines():
+        found = re.match(r"\s+(?:ROOT )?%(\S+) = (.+?) ([a-z][\w-]*)\((.*?)\)", line)
+        if found:
+            name, hlo_type, operation, operands = found.groups()
+            sizes[name] = size_of(hlo_type)
+            if operation not in FREE:
+                read = sum(sizes[operand] for operand in re.findall(r"%([\w.-]+)", operands))
+                moved[name] = read + sizes[name]
+    return moved
+
+
+# %% task="meter" name="counts what is written, not what is read" fails=["meter-check"] message="what goes in, what comes out"
+def bill(text):
+    moved = {}
+    for line in text.split("ENTRY")[1].split("\n}")[0].splitlines():
+        found = re.match(r"\s+(?:ROOT )?%(\S+) = (.+?) ([a-z][\w-]*)\((.*?)\)", line)
+        if found and found[3] not in FREE:
+            moved[found[1]] = size_of(found[2])
+    return moved
+
+
+# %% task="meter" name="takes a free line for one that costs nothing to read" fails=["meter-check"] message="A constant is free, but reading it is not"
+def bill(text):
+    sizes, moved = {}, {}
+    for line in text.split("ENTRY")[1].split("\n}")[0].splitlines():
+        found = re.match(r"\s+(?:ROOT )?%(\S+) = (.+?) ([a-z][\w-]*)\((.*?)\)", line)
+        if not found:
+            continue
+        name, hlo_type, operation, operands = found.groups()
+        sizes[name] = 0 if operation == "constant" else size_of(hlo_type)
+        if operation not in FREE:
+            moved[name] = sizes[name] + sum(sizes[operand] for operand in re.findall(r"%([\w.-]+)", operands))
+    return moved
+
+
+# %% task="half" name="jit will fuse it" fails=["half-most", "half-half"] message="every intermediate array between two fusions"
+@jax.jit
+def score(X, w):
+    return score_slow(X, w)
+
+
+# %% task="half" name="shares the mean, and writes the table" fails=["half-most", "half-half"] message="accesses"
+@jax.jit
+def score(X, w):
+    return ((X - X.mean(0)) / X.std(0)) @ w
+
+
+# %% task="half" name="folds the division only" fails=["half-half"] message="accesses"
+@jax.jit
+def score(X, w):
+    return (X - X.mean(0)) @ (w / X.std(0))
+
+
+# %% task="half" name="forgets the mean" fails=["half-most", "half-half"] message="score"
+@jax.jit
+def score(X, w):
+    return X @ (w / X.std(0))
+
+
+# %% task="brackets" name="trusts XLA with the brackets" fails=["brackets-flops"] message="XLA keeps the order of your operations"
+@jax.jit
+def overlap(A, B, u, v):
+    return jnp.trace(A @ (B @ jnp.outer(u, v)))
+
+
+# %% task="brackets" name="spares the second product, keeps the first" fails=["brackets-speed"] message="is below 5x, the first tier"
+@jax.jit
+def overlap(A, B, u, v):
+    return jnp.sum((A @ B) * jnp.outer(v, u))
+
+
+# %% task="deleted" name="a Python loop" fails=["deleted-check"] message="each call must need the one before"
+def repeated(fn, x, times):
+    for _ in range(times):
+        y = fn(x)
+    return y
+
+
+# %% task="deleted" name="adds the results up" fails=["deleted-check"] message="each call must need the one before"
+def repeated(fn, x, times):
+    return sum(fn(x) for _ in range(times)) / times
+
+
+# %% task="deleted" name="a barrier keeps things alive" fails=["deleted-check"] message="each call must need the one before"
+def repeated(fn, x, times):
+    y = x
+    for _ in range(times):
+        x, y = jax.lax.optimization_barrier((x, y))
+        y = fn(x)
+    return y
+
+
+# %% task="deleted" name="feeds the result back" fails=["deleted-check"] message="repeated"
+def repeated(fn, x, times):
+    for _ in range(times):
+        x = fn(x)
+    return x
