@@ -27,6 +27,7 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     if line := unsupported():
         raise pytest.UsageError(line)
+    config.addinivalue_line("markers", "xdist_group(name): run in one process with the others of this name")
 
 
 def pytest_collect_file(file_path: Path, parent):
@@ -85,6 +86,10 @@ class CellFailed(Exception):
 
 
 class _Item(pytest.Item):
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.add_marker(pytest.mark.xdist_group(self.parent.nodeid))  # its cells share a kernel
+
     def repr_failure(self, excinfo, style=None):
         if isinstance(excinfo.value, CellFailed):
             return str(excinfo.value)

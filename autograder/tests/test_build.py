@@ -9,6 +9,8 @@ from conftest import COURSE
 
 from autograder._build import build, main
 
+pytestmark = pytest.mark.xdist_group("build")
+
 UNITS = sorted(folder.name for folder in (COURSE / "solutions").iterdir() if folder.is_dir())
 FOLDERS = ("lessons", "solutions", "exercises")
 

@@ -20,6 +20,8 @@ from nbgrader.api import Gradebook
 from autograder._notebook import is_graded, nbgrader_metadata, read_notebook, score
 from autograder._runner import Runner
 
+pytestmark = pytest.mark.xdist_group("class")  # one classroom serves all
+
 UNITS = ["01_three_clocks", "02_jaxprs", "05_the_cache"]
 
 
