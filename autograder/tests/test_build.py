@@ -50,9 +50,9 @@ def test_committed_notebooks_are_in_step_with_their_texts(rebuilt):
 
 
 def secret_lines(unit):
-    """Lines that only a solution may hold: those of solution regions and hidden tests."""
+    """Lines that only a solution may hold: those of solution regions and hidden tests that no hint or task shows."""
     (text,) = (COURSE / "solutions" / unit).glob("*.py")
-    secret, visible, inside = set(), set(), False
+    secret, visible, inside = [], [], False
     for cell in jupytext.read(text).cells:
         for line in map(str.strip, cell.source.split("\n")):
             if re.match(r"### BEGIN (SOLUTION|HIDDEN TESTS)", line):
@@ -60,8 +60,9 @@ def secret_lines(unit):
             elif re.match(r"### END (SOLUTION|HIDDEN TESTS)", line):
                 inside = False
             else:
-                (secret if inside else visible).add(line)
-    return {line for line in secret - visible if len(line) > 8}
+                (secret if inside else visible).append(line)
+    shown = "\n".join(visible)
+    return {line for line in secret if len(line) > 8 and line not in shown}
 
 
 @pytest.mark.parametrize("unit", UNITS)
