@@ -94,8 +94,8 @@ def _no_tier(value: str, unit: str, tiers: list[tuple[float, float]], undecided:
             attempt="close what else is running, and run the cell again.",
         )
     if unit:
-        why = "the work is still done step by step in Python, or compiled anew in every call."
-        attempt = "count the traces and the XLA modules of one call with trace_log before you time it again."
+        why = "the work is still done step by step in Python, compiled anew in every call, or more than it need be."
+        attempt = "look before you time it again: trace_log counts traces and XLA modules, show_jaxpr operations."
     else:
         why = "the value reaches no tier yet."
         attempt = "open the next hint of this task."
