@@ -69,8 +69,8 @@ def test_no_tier_reached_shows_the_tiers():
     assert message(Measured(1.3)) == (
         "✗ 1.3x is below 2x, the first tier: no points.\n"
         "  tiers: 2x earns 1, 5x earns 2, 10x earns 4\n"
-        "  Why this usually happens: the work is still done step by step in Python, compiled anew in every call, or more"
-        " than it need be.\n"
+        "  Why this usually happens: the work is still done step by step in Python, compiled anew in every call, or"
+        " more than it need be.\n"
         "  Try: look before you time it again: trace_log counts traces and XLA modules, show_jaxpr operations."
     )
     assert message(0).startswith("✗ 0 is below 2, the first tier: no points.\n")
