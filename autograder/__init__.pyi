@@ -7,11 +7,9 @@ from ._check_traces import assert_max_traces as assert_max_traces
 from ._check_values import assert_allclose as assert_allclose
 from ._credit import partial_credit as partial_credit
 from ._guess import show_guess as show_guess
-from ._roofline import Roofline as Roofline
 from ._roofline import roofline as roofline
 from ._show import show_hlo as show_hlo
 from ._show import show_jaxpr as show_jaxpr
-from ._speedup import Speedup as Speedup
 from ._speedup import speedup as speedup
 from ._timing import benchmark as benchmark
 from ._traces import trace_log as trace_log

@@ -57,7 +57,7 @@ class JaxprView(_View):
         self.flops_lower_bound: bool = counts.flops_lower_bound
         self.largest: str = counts.largest
         self.largest_size: int = counts.largest_size
-        self.text = str(jaxpr)
+        self.text = jaxpr.pretty_print(use_color=False)  # in a notebook, str() adds colours, which break comparisons
 
     @property
     def mermaid(self) -> str:

@@ -7,8 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from autograder import Speedup, _bench, _speedup, speedup
+from autograder import _bench, _speedup, speedup
 from autograder._failure import CheckFailed
+from autograder._speedup import Speedup
 
 REPEATS = 1000
 
