@@ -339,7 +339,7 @@ def machine() -> str:
             (line.split(":")[1].strip() for line in info.read_text().splitlines() if "model name" in line), model
         )
     versions = sorted({row["jax"] for row in rows()})
-    return f"{model}, {os.cpu_count()} cores, {platform.system()} {platform.release()}, JAX {', '.join(versions)}"
+    return f"{model}, {os.cpu_count()} cores, {platform.system()} {".".join(platform.release().split(".")[:2])}, JAX {', '.join(versions)}"
 
 
 def tables() -> str:
@@ -349,9 +349,9 @@ def tables() -> str:
         ("Wrong verdicts at 0.8 and 1.25 times the bar", lambda r: float(r["factor"]) in (0.8, 1.25)),
         ("Probability of a pass against true ratio / bar", None),
     ):
-        lines += [f"## {title}", ""]
-        lines += _errors(list(filter(chosen, rows()))) if chosen else _curve()
-        lines.append("")
+        table = _errors(list(filter(chosen, rows()))) if chosen else _curve()
+        if len(table) > 2:  # more than its head
+            lines += [f"## {title}", "", *table, ""]
     return "\n".join(lines)
 
 
