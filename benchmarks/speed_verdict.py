@@ -339,7 +339,8 @@ def machine() -> str:
             (line.split(":")[1].strip() for line in info.read_text().splitlines() if "model name" in line), model
         )
     versions = sorted({row["jax"] for row in rows()})
-    return f"{model}, {os.cpu_count()} cores, {platform.system()} {".".join(platform.release().split(".")[:2])}, JAX {', '.join(versions)}"
+    kernel = ".".join(platform.release().split(".")[:2])
+    return f"{model}, {os.cpu_count()} cores, {platform.system()} {kernel}, JAX {', '.join(versions)}"
 
 
 def tables() -> str:
