@@ -6,6 +6,7 @@ import nbformat
 import pytest
 
 COURSE = Path(__file__).parents[2]
+UNITS = sorted(folder.name for folder in (COURSE / "solutions").iterdir() if folder.is_dir())
 
 
 @pytest.fixture

@@ -6,12 +6,10 @@ That the solutions earn every point is what `pytest solutions` proves.
 import jupytext
 import nbformat
 import pytest
-from conftest import COURSE
+from conftest import COURSE, UNITS
 
 from autograder._notebook import is_graded, nbgrader_metadata, read_notebook, score
 from autograder._runner import Runner
-
-UNITS = sorted(folder.name for folder in (COURSE / "solutions").iterdir() if folder.is_dir())
 
 
 @pytest.mark.parametrize("unit", UNITS)

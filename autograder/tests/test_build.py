@@ -5,13 +5,12 @@ import shutil
 
 import jupytext
 import pytest
-from conftest import COURSE
+from conftest import COURSE, UNITS
 
 from autograder._build import build, main
 
 pytestmark = pytest.mark.xdist_group("build")
 
-UNITS = sorted(folder.name for folder in (COURSE / "solutions").iterdir() if folder.is_dir())
 FOLDERS = ("lessons", "solutions", "exercises")
 
 

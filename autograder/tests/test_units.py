@@ -6,11 +6,10 @@ import re
 
 import jupytext
 import pytest
-from conftest import COURSE
+from conftest import COURSE, UNITS
 
 from autograder._notebook import is_graded, nbgrader_metadata
 
-UNITS = sorted(folder.name for folder in (COURSE / "solutions").iterdir() if folder.is_dir())
 NUMBERED = re.compile(r"\d\d_[a-z_]+")
 
 
