@@ -13,10 +13,7 @@ import argparse
 import csv
 import functools
 import os
-import platform
 import statistics
-import subprocess
-import sys
 import time
 import timeit
 from pathlib import Path
@@ -24,6 +21,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+from _loads import LOADS, Load, machine
 
 from autograder import _bench, _speedup
 from autograder._parcel import Parcel
@@ -35,35 +33,6 @@ COUNTS = ["verdicts", "passes", "fails", "undecided", "median_s", "p95_s", "wors
 FIELDS = [*IDENTITY, *COUNTS, "load_average", "jax", "date"]
 BARS = (1.5, 2.0, 5.0, 20.0)
 CURVE = (0.8, 0.85, 0.9, 0.93, 0.96, 0.98, 1.0, 1.02, 1.05, 1.1, 1.15, 1.2, 1.25)
-
-# --- loads -----------------------------------------------------------------------------------------------------
-
-HOG = "while True: pass"
-BURSTS = """
-import random, time
-while True:
-    end = time.perf_counter() + random.expovariate(1 / 0.02)
-    while time.perf_counter() < end: pass
-    time.sleep(random.expovariate(1 / 0.02))
-"""
-MEMORY = "import numpy as np\na = np.zeros(1 << 23); b = a.copy()\nwhile True: np.copyto(b, a)"
-LOADS = {"quiet": [], "one hog": [HOG], "two hogs": [HOG] * 2, "bursts": [BURSTS] * 2, "memory hog": [MEMORY]}
-
-
-class Load:
-    """Runs the competing processes of one load."""
-
-    def __init__(self, name: str):
-        self.programs = LOADS[name]
-
-    def __enter__(self):
-        self.running = [subprocess.Popen([sys.executable, "-c", program]) for program in self.programs]
-
-    def __exit__(self, *_):
-        for process in self.running:
-            process.kill()
-            process.wait()
-
 
 # --- work ------------------------------------------------------------------------------------------------------
 
@@ -331,21 +300,14 @@ def run(args) -> None:
             writer.writerow({**identity, **result})
 
 
-def machine() -> str:
-    model = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        model = next(
-            (line.split(":")[1].strip() for line in info.read_text().splitlines() if "model name" in line), model
-        )
-    versions = sorted({row["jax"] for row in rows()})
-    kernel = ".".join(platform.release().split(".")[:2])
-    return f"{model}, {os.cpu_count()} cores, {platform.system()} {kernel}, JAX {', '.join(versions)}"
-
-
 def tables() -> str:
     """All tables as markdown."""
-    lines = ["# Operating characteristic of the speed verdict", "", f"Measured on: {machine()}.", ""]
+    lines = [
+        "# Operating characteristic of the speed verdict",
+        "",
+        f"Measured on: {machine({row['jax'] for row in rows()})}.",
+        "",
+    ]
     for title, chosen in (
         ("Wrong verdicts at 0.8 and 1.25 times the bar", lambda r: float(r["factor"]) in (0.8, 1.25)),
         ("Probability of a pass against true ratio / bar", None),

@@ -392,6 +392,7 @@ def evaluate(tape, *args, watch=ignore):
 
     return jaxpr_as_fun(tape)(*args)
 
+
 # %% task="minijit-trace" name="tracers stand on the tape themselves" fails=["minijit-trace-check"] message="A tracer stands there by its name"
 def record(primitive, operands, params):
     tape = next(x.tape for x in operands if isinstance(x, Tracer))

@@ -550,6 +550,7 @@ def ghost(script):
 def ghost(script):
     return play(script)
 
+
 # %% task="minijit-refuse" name="a tracer is true, as every object" fails=["minijit-refuse-check"] message="no answer is right for all values"
 def no_value(tracer, wanted):
     return {"bool": True, "int": 1, "float": 1.0, "array": np.ones(tracer.shape, tracer.dtype)}[wanted]

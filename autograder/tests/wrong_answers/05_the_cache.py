@@ -420,6 +420,7 @@ def cache_key(args, kwargs, static=()):
     leaves, packing = jax.tree.flatten((args, {k: v for k, v in kwargs.items() if k not in static}))
     return packing, [jax.typeof(leaf) for leaf in leaves], [(k, type(v), v) for k, v in kwargs.items() if k in static]
 
+
 # %% task="minijit-cache" name="the key holds the values" fails=["minijit-cache-check"] message="no value may be in the signature"
 def signature(args):
     return tuple((type_of(x), str(x)) for x in args)

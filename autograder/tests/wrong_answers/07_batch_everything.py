@@ -134,7 +134,9 @@ def frames(a, b, t):
 
 
 def ensemble(members, points):
-    one_by_one = [{"w": w, "b": b, "scale": members["scale"]} for w, b in zip(members["w"].T, members["b"], strict=True)]
+    one_by_one = [
+        {"w": w, "b": b, "scale": members["scale"]} for w, b in zip(members["w"].T, members["b"], strict=True)
+    ]
     return jnp.stack([jax.vmap(respond, in_axes=(None, 0))(member, points) for member in one_by_one])
 
 
@@ -381,6 +383,7 @@ def clipped_mean(params, xs, ys, limit):
         return jax.tree.map(lambda leaf: leaf * jnp.minimum(1.0, limit / length), gradient)
 
     return jax.tree.map(lambda leaf: leaf.mean(axis=0), jax.vmap(clipped)(xs, ys))
+
 
 # %% task="minijit-vmap" name="axes stay where they were" fails=["minijit-vmap-check"] message="axis 0 of an example is axis 1 of the batch"
 def replay_rows(tape, args, mapped, size):

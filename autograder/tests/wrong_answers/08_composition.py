@@ -668,6 +668,7 @@ def simulate_lean(step, u, length):
 def simulate_lean(step, u, length):
     return u + jax.lax.stop_gradient(simulate(step, u, length) - u)
 
+
 # %% task="minijit-grad" name="the last slope wins" fails=["minijit-grad-check"] message="what is used twice gets both slopes"
 def pull_sum(slope, x, axis):
     return bind("spread", slope, axis=axis, size=x.shape[axis])

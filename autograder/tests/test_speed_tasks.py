@@ -1,0 +1,49 @@
+"""Every task that is graded by the clock has its margin measured, and the margin is wide."""
+
+import pytest
+import speed_tasks
+
+WIDE, NARROW = 1.6, 0.6
+ROWS = {tuple(row[field] for field in speed_tasks.IDENTITY): row for row in speed_tasks.rows()}
+
+
+def measured(answer: speed_tasks.Answer) -> list[dict]:
+    """The rows of an answer as its text is today: each load, on the oldest and the newest JAX."""
+    found = []
+    for load in speed_tasks.MEASURED_UNDER:
+        for version in ("0.10", "0.12"):
+            rows = [
+                row
+                for row in ROWS.values()
+                if (row["unit"], row["check"], row["answer"], row["load"]) == (*answer[:3], load)
+                and row["jax"].startswith(version)
+                and row["text"] == answer.text
+            ]
+            assert rows, (
+                f"{answer.check} ({answer.name}) has not been measured as it is today: {load}, JAX {version}. "
+                f"Run python benchmarks/speed_tasks.py {answer.unit[:2]}, on both versions, and commit the table."
+            )
+            found += rows
+    return found
+
+
+def tiers_of(check: str) -> list[float]:
+    row = next(row for row in ROWS.values() if row["check"] == check and row["answer"] == "solution")
+    return [float(tier) for tier in row["tiers"].split()]
+
+
+@pytest.mark.parametrize("answer", speed_tasks.answers(), ids=lambda answer: f"{answer.check}, {answer.name}")
+def test_a_solution_is_far_above_its_bar_and_a_wrong_answer_far_below(answer):
+    for row in measured(answer):
+        if answer.name == "solution":
+            assert float(row["low"]) >= WIDE * max(tiers_of(answer.check)), row
+        else:
+            assert row["refused"] or float(row["high"]) <= NARROW * min(tiers_of(answer.check)), row
+
+
+def test_every_speed_task_has_a_wrong_answer():
+    by_check: dict[str, set] = {}
+    for answer in speed_tasks.answers():
+        by_check.setdefault(answer.check, set()).add(answer.name)
+    assert by_check
+    assert [check for check, names in by_check.items() if len(names) < 2] == []

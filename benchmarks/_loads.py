@@ -1,0 +1,44 @@
+"""The loads under which the benchmarks measure: programs that compete for the machine, made by the script itself."""
+
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+HOG = "while True: pass"
+BURSTS = """
+import random, time
+while True:
+    end = time.perf_counter() + random.expovariate(1 / 0.02)
+    while time.perf_counter() < end: pass
+    time.sleep(random.expovariate(1 / 0.02))
+"""
+MEMORY = "import numpy as np\na = np.zeros(1 << 23); b = a.copy()\nwhile True: np.copyto(b, a)"
+LOADS = {"quiet": [], "one hog": [HOG], "two hogs": [HOG] * 2, "bursts": [BURSTS] * 2, "memory hog": [MEMORY]}
+
+
+class Load:
+    """Runs the competing processes of one load."""
+
+    def __init__(self, name: str):
+        self.programs = LOADS[name]
+
+    def __enter__(self):
+        self.running = [subprocess.Popen([sys.executable, "-c", program]) for program in self.programs]
+
+    def __exit__(self, *_):
+        for process in self.running:
+            process.kill()
+            process.wait()
+
+
+def machine(versions: set[str]) -> str:
+    """One line for the head of a table: processor, cores, system, versions of JAX."""
+    model = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        names = [line.split(":")[1].strip() for line in info.read_text().splitlines() if "model name" in line]
+        model = next(iter(names), model)
+    kernel = ".".join(platform.release().split(".")[:2])
+    return f"{model}, {os.cpu_count()} cores, {platform.system()} {kernel}, JAX {', '.join(sorted(versions))}"

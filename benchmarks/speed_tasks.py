@@ -1,0 +1,207 @@
+"""The true ratio of every task that is graded by the clock, for its solution and for each of its wrong answers.
+
+    python benchmarks/speed_tasks.py            every task; about half a minute for an answer and a load
+    python benchmarks/speed_tasks.py 07         the tasks of unit 07 only
+
+Writes speed_tasks.csv and speed_tasks.md. An answer that has a row for the text it has today is not measured again.
+The check cell runs as it stands, in a kernel that has run the notebook; then its two functions are timed 20 times, by
+four measuring processes. A bar is fit to grade by when the slowest of a solution's 20 ratios is 1.6 times the highest
+tier or more, and the fastest of a wrong answer's is 0.6 of the lowest tier or less: `test_speed_tasks.py` holds
+the table to that, and to today's text of the tasks.
+"""
+
+import argparse
+import csv
+import hashlib
+import json
+import os
+import statistics
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import jupytext
+import nbformat
+from _loads import Load, machine
+from nbformat import NotebookNode
+
+from autograder._notebook import is_graded, nbgrader_metadata, read_notebook, score
+from autograder._runner import Runner
+
+COURSE = Path(__file__).parents[1]
+TABLE = Path(__file__).with_suffix(".csv")
+FIELDS = ["unit", "check", "answer", "load", "jax", "text", "tiers", "low", "median", "high", "cell_s", "earned"]
+FIELDS += ["refused", "load_average", "date"]
+IDENTITY = FIELDS[:6]
+MEASURED_UNDER = ("quiet", "two hogs")
+RUNS = 20
+
+# Run in the kernel before the check: what the cell hands to the two functions is kept. (`!r` of the tiers is JSON
+# but for its keys.)
+LISTEN = """
+import json as _json
+from autograder import _bench, partial_credit as _partial_credit, speedup as _speedup
+
+def speedup(*args, **bar):
+    global _call, _bar
+    _call, _bar = args, bar["at_least"]
+    return _speedup(*args, **bar)
+
+def partial_credit(value, tiers):
+    global _tiers
+    _tiers = tiers
+    return _partial_credit(value, tiers)
+
+_call = _bar = _tiers = None
+"""
+TIME_AGAIN = """
+_ratios = []
+for _run in range({runs}):
+    if _run % 5 == 0:
+        _bench.renew()
+    _ratios.append(_speedup(*_call, at_least=_bar).ratio)
+print(_json.dumps([list(_tiers), _ratios]) if _tiers else "null")
+"""
+
+
+class Answer(NamedTuple):
+    """One answer to a speed task: the solution ("solution") or a wrong one, by its name."""
+
+    unit: str
+    check: str
+    name: str
+    source: str | None  # replaces the solution's cell `task`; None for the solution itself
+    task: str | None
+    text: str  # a digest of everything that is timed: cells of the unit's notebook, and this answer
+
+
+def answers() -> Iterator[Answer]:
+    """Every answer to every graded cell that calls `speedup`, in the solutions as they are now."""
+    for path in sorted(COURSE.glob("solutions/*/*.ipynb")):
+        unit = path.parent.name
+        notebook = read_notebook(path)
+        checks = {c.metadata.nbgrader.grade_id: c.source for c in notebook.cells if is_graded(c)}
+        checks = {name: source for name, source in checks.items() if "speedup(" in source}
+        if not checks:
+            continue
+        ungraded = [c.source for c in notebook.cells if c.cell_type == "code" and not is_graded(c)]
+        wrong = jupytext.read(COURSE / f"autograder/tests/wrong_answers/{unit}.py").cells
+        wrong = [c for c in wrong if c.cell_type == "code" and "task" in c.metadata]
+        for check, source in checks.items():
+            yield Answer(unit, check, "solution", None, None, _digest(source, *ungraded))
+            for cell in wrong:
+                if check in cell.metadata["fails"]:
+                    text = _digest(source, *ungraded, cell.source)
+                    yield Answer(unit, check, cell.metadata["name"], cell.source, cell.metadata["task"], text)
+
+
+def _digest(*sources: str) -> str:
+    return hashlib.sha256("\n".join(sources).encode()).hexdigest()[:12]
+
+
+def measure(answer: Answer) -> dict:
+    """The check cell's score and seconds, and the ratios of the two functions that it times."""
+    folder = COURSE / "solutions" / answer.unit
+    notebook = read_notebook(folder / f"{answer.unit[3:]}.ipynb")
+    cells = list(notebook.cells)
+    check = next(cell for cell in cells if nbgrader_metadata(cell).get("grade_id") == answer.check)
+    with Runner(notebook, folder, seconds=300) as runner:
+
+        def run(source: str, metadata: dict | None = None) -> NotebookNode:
+            notebook.cells.append(nbformat.v4.new_code_cell(source, metadata=metadata or {}))
+            return runner.run(len(notebook.cells) - 1)
+
+        for index, cell in enumerate(cells):
+            if cell.cell_type == "code" and not is_graded(cell):
+                runner.run(index)
+        if answer.source:
+            run(answer.source)
+        run(LISTEN)
+        began = time.perf_counter()
+        result = score(run(check.source, check.metadata))
+        cell_seconds = time.perf_counter() - began
+        outputs = run(TIME_AGAIN.format(runs=RUNS)).outputs
+    printed = next((o.text for o in outputs if o.output_type == "stream"), "null")
+    tiers, ratios = json.loads(printed) or (None, None)
+    if answer.name == "solution" and not ratios:
+        raise SystemExit(f"{answer.check}: the solution was not timed: {result.message}")
+    return {
+        "tiers": " ".join(f"{tier:g}" for tier in tiers) if ratios else "",
+        "low": f"{min(ratios):.3g}" if ratios else "",
+        "median": f"{statistics.median(ratios):.3g}" if ratios else "",
+        "high": f"{max(ratios):.3g}" if ratios else "",
+        "cell_s": f"{cell_seconds:.2f}",
+        "earned": f"{result.earned:g} of {result.possible:g}",
+        "refused": "" if ratios else _brief(result.message),
+        "load_average": f"{os.getloadavg()[0]:.1f}",
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+
+def _brief(message: str) -> str:
+    """The line of a message that says what happened: the last one of a traceback."""
+    lines = [line for line in message.splitlines() if line.strip()]
+    return lines[-1 if "Traceback" in lines[0] else 0][:120]
+
+
+def rows() -> list[dict]:
+    if not TABLE.exists():
+        return []
+    with TABLE.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def write(new: list[dict]) -> None:
+    with TABLE.open("w", newline="") as file:
+        writer = csv.DictWriter(file, FIELDS)
+        writer.writeheader()
+        writer.writerows(sorted(new, key=lambda row: [row[field] for field in IDENTITY]))
+
+
+def table() -> str:
+    """The measurements as markdown."""
+    lines = [
+        "# Every task that is graded by the clock",
+        "",
+        f"Measured on: {machine({row['jax'] for row in rows()})}. Ratios: {RUNS} runs by four measuring processes.",
+        "`refused` is an answer that the check turned down without the clock, or whose values were wrong.",
+        "",
+        "| unit | check | tiers | answer | JAX | load | slowest | median | fastest | check cell, s | earned |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in rows():
+        tiers = next(r["tiers"] for r in rows() if r["check"] == row["check"] and r["answer"] == "solution")
+        tiers = ", ".join(f"{tier}x" for tier in tiers.split())
+        ratios = f"{row['low']}x | {row['median']}x | {row['high']}x" if row["median"] else "refused | – | –"
+        lines.append(
+            f"| {row['unit'][:2]} | {row['check']} | {tiers} | {row['answer']} | {row['jax']} | {row['load']} "
+            f"| {ratios} | {row['cell_s']} | {row['earned']} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("units", nargs="*", help="numbers of units, all without")
+    chosen = parser.parse_args().units
+    known = {tuple(row[field] for field in IDENTITY): row for row in rows()}
+    current = list(answers())
+    texts = {answer.text for answer in current}
+    known = {identity: row for identity, row in known.items() if row["text"] in texts}  # drop what no longer exists
+    for load in MEASURED_UNDER:
+        for answer in current:
+            identity = (answer.unit, answer.check, answer.name, load, jax.__version__, answer.text)
+            if identity in known or (chosen and answer.unit[:2] not in chosen):
+                continue
+            with Load(load):
+                known[identity] = dict(zip(IDENTITY, identity, strict=True)) | measure(answer)
+            print({key: value for key, value in known[identity].items() if value}, flush=True)
+            write(list(known.values()))
+    write(list(known.values()))
+    TABLE.with_suffix(".md").write_text(table())
+
+
+if __name__ == "__main__":
+    main()
