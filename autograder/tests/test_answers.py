@@ -12,6 +12,7 @@ from autograder._notebook import is_graded, nbgrader_metadata, read_notebook, sc
 from autograder._runner import Runner
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("unit", UNITS)
 def test_the_untouched_exercise_earns_nothing(unit):
     notebook = read_notebook(COURSE / "exercises" / unit / f"{unit[3:]}.ipynb")

@@ -19,7 +19,14 @@ def seance(old, new):
 
 
 def haunting(n):
-    return {}
+    return {
+        "print": 1,
+        "print, branch not taken": 1,
+        "debug.print, branch not taken": 0,
+        "debug.print in a scan": 5 * n,
+        "pure_callback, unused": 0,
+        "io_callback, unused": n,
+    }
 
 
 # %% task="seance" name="jit again to refresh, and looking does not count" fails=["seance-check"] message="The tracing cache belongs to f"
@@ -39,7 +46,14 @@ def seance(old, new):
 
 
 def haunting(n):
-    return {}
+    return {
+        "print": 1,
+        "print, branch not taken": 1,
+        "debug.print, branch not taken": 0,
+        "debug.print in a scan": 5 * n,
+        "pure_callback, unused": 0,
+        "io_callback, unused": n,
+    }
 
 
 # %% task="seance" name="a weak type is a type like any other" fails=["seance-check"] message="Has it the same type?"
@@ -59,7 +73,14 @@ def seance(old, new):
 
 
 def haunting(n):
-    return {}
+    return {
+        "print": 1,
+        "print, branch not taken": 1,
+        "debug.print, branch not taken": 0,
+        "debug.print in a scan": 5 * n,
+        "pure_callback, unused": 0,
+        "io_callback, unused": n,
+    }
 
 
 # %% task="seance" name="effects happen as in Python" fails=["seance-haunting"] message="May a compiler drop a pure value"
