@@ -1,0 +1,357 @@
+# %% [markdown]
+# Wrong answers for unit 15. Each cell replaces the solution cell of its task; `fails` names the graded cells that must
+# then fail, and `message` is part of what the learner must read there.
+
+# %% task="walls" name="whatever is small is dispatch, whatever is large arithmetic" fails=["walls-plain"] message="which takes longer, 10 million operations or 80 MB"
+def walls_plain():
+    return {
+        "doubled": "arithmetic",
+        "square_product": "arithmetic",
+        "small_product": "dispatch",
+        "column_sums": "arithmetic",
+    }
+
+
+def walls_disguised():
+    return {
+        "matrix_times_vector": "memory",
+        "thin_product": "memory",
+        "polynomial": "arithmetic",
+        "power": "arithmetic",
+    }
+
+
+# %% task="walls" name="products compute, the rest moves" fails=["walls-disguised"] message="It only has the name of a product"
+def walls_plain():
+    return {
+        "doubled": "memory",
+        "square_product": "arithmetic",
+        "small_product": "dispatch",
+        "column_sums": "memory",
+    }
+
+
+def walls_disguised():
+    return {
+        "matrix_times_vector": "arithmetic",
+        "thin_product": "arithmetic",
+        "polynomial": "memory",
+        "power": "arithmetic",
+    }
+
+
+# %% task="walls" name="a loop dispatches every round" fails=["walls-disguised"] message="The loop is inside the program: one dispatch"
+def walls_plain():
+    return {
+        "doubled": "memory",
+        "square_product": "arithmetic",
+        "small_product": "dispatch",
+        "column_sums": "memory",
+    }
+
+
+def walls_disguised():
+    return {
+        "matrix_times_vector": "memory",
+        "thin_product": "memory",
+        "polynomial": "arithmetic",
+        "power": "dispatch",
+    }
+
+
+# %% task="price" name="believes XLA about loops" fails=["price-check"] message="ten times as much as its body"
+def price(fn, *args):
+    arrays = jax.tree.leaves((args, jax.eval_shape(fn, *args)))
+    return show_hlo(fn, *args).flops, sum(array.size * array.dtype.itemsize for array in arrays)
+
+
+def shortest(operations, moved, machine):
+    waits = {"memory": moved / machine["bandwidth"], "arithmetic": operations / machine["arithmetic"]}
+    longest = max(waits, key=waits.get)
+    wall = longest if waits[longest] > machine["dispatch"] else "dispatch"
+    return waits[longest] + machine["dispatch"], wall
+
+
+# %% task="price" name="four bytes for everything" fails=["price-check"] message="A bfloat16 has two bytes"
+def price(fn, *args):
+    arrays = jax.tree.leaves((args, jax.eval_shape(fn, *args)))
+    return show_jaxpr(fn, *args).flops, 4 * sum(array.size for array in arrays)
+
+
+def shortest(operations, moved, machine):
+    waits = {"memory": moved / machine["bandwidth"], "arithmetic": operations / machine["arithmetic"]}
+    longest = max(waits, key=waits.get)
+    wall = longest if waits[longest] > machine["dispatch"] else "dispatch"
+    return waits[longest] + machine["dispatch"], wall
+
+
+# %% task="price" name="reading is paid, writing is free" fails=["price-check"] message="the bytes of both arguments and of the result"
+def price(fn, *args):
+    return show_jaxpr(fn, *args).flops, sum(array.size * array.dtype.itemsize for array in jax.tree.leaves(args))
+
+
+def shortest(operations, moved, machine):
+    waits = {"memory": moved / machine["bandwidth"], "arithmetic": operations / machine["arithmetic"]}
+    longest = max(waits, key=waits.get)
+    wall = longest if waits[longest] > machine["dispatch"] else "dispatch"
+    return waits[longest] + machine["dispatch"], wall
+
+
+# %% task="price" name="first move, then compute" fails=["price-shortest"] message="Moving and computing go on at the same time"
+def price(fn, *args):
+    arrays = jax.tree.leaves((args, jax.eval_shape(fn, *args)))
+    return show_jaxpr(fn, *args).flops, sum(array.size * array.dtype.itemsize for array in arrays)
+
+
+def shortest(operations, moved, machine):
+    waits = {"memory": moved / machine["bandwidth"], "arithmetic": operations / machine["arithmetic"]}
+    waits["dispatch"] = machine["dispatch"]
+    return sum(waits.values()), max(waits, key=waits.get)
+
+
+# %% task="culprit" name="adds up lengths" fails=["culprit-self"] message="Take away the length of every event inside it"
+def self_times(ops):
+    totals = {}
+    for op in ops:
+        totals[op.name] = totals.get(op.name, 0) + op.length
+    return totals
+
+
+def culprit(fn, scopes, *args):
+    origins = dict(re.findall(r'%(\S+) = .*op_name="([^"]*)"', show_hlo(fn, *args).text))
+    by_scope = dict.fromkeys(scopes, 0.0)
+    for name, time in self_times(record(fn, *args)).items():
+        ours = [word for word in origins.get(name, "").split("/") if word in scopes]
+        if ours:
+            by_scope[ours[-1]] += time
+    return max(by_scope, key=by_scope.get)
+
+
+# %% task="culprit" name="takes away whatever overlaps, on any thread and at any depth" fails=["culprit-self"] message="What runs on another thread at the same time is not inside"
+def self_times(ops):
+    totals = {}
+    for op in ops:
+        end = op.start + op.length
+        inside = [o for o in ops if o is not op and op.start <= o.start and o.start + o.length <= end]
+        totals[op.name] = totals.get(op.name, 0) + op.length - sum(o.length for o in inside)
+    return totals
+
+
+def culprit(fn, scopes, *args):
+    return scopes[0]
+
+
+# %% task="culprit" name="does not sort" fails=["culprit-self"] message="sort them first"
+def self_times(ops):
+    totals, stack = {}, []
+    for op in ops:
+        while stack and (stack[-1].thread != op.thread or stack[-1].start + stack[-1].length <= op.start):
+            stack.pop()
+        totals[op.name] = totals.get(op.name, 0) + op.length
+        if stack:
+            totals[stack[-1].name] -= op.length
+        stack.append(op)
+    return totals
+
+
+def culprit(fn, scopes, *args):
+    return scopes[0]
+
+
+# %% task="culprit" name="takes the outermost scope" fails=["culprit-check"] message="which innermost scope has the most self time"
+def self_times(ops):
+    totals, stack = {}, []
+    for op in sorted(ops, key=lambda op: (op.thread, op.start, -op.length)):
+        while stack and (stack[-1].thread != op.thread or stack[-1].start + stack[-1].length <= op.start):
+            stack.pop()
+        totals[op.name] = totals.get(op.name, 0) + op.length
+        if stack:
+            totals[stack[-1].name] -= op.length
+        stack.append(op)
+    return totals
+
+
+def culprit(fn, scopes, *args):
+    origins = dict(re.findall(r'%(\S+) = .*op_name="([^"]*)"', show_hlo(fn, *args).text))
+    by_scope = dict.fromkeys(scopes, 0.0)
+    for name, time in self_times(record(fn, *args)).items():
+        ours = [word for word in origins.get(name, "").split("/") if word in scopes]
+        if ours:
+            by_scope[ours[0]] += time
+    return max(by_scope, key=by_scope.get)
+
+
+# %% task="culprit" name="keeps one event of each name" fails=["culprit-self"] message="All events of a name count together"
+def self_times(ops):
+    return {op.name: op.length for op in sorted(ops, key=lambda op: op.length)}
+
+
+def culprit(fn, scopes, *args):
+    return scopes[0]
+
+
+# %% task="culprit" name="finds the loop guilty" fails=["culprit-check"] message="which innermost scope has the most self time"
+def self_times(ops):
+    totals = {}
+    for op in ops:
+        totals[op.name] = totals.get(op.name, 0) + op.length
+    return totals
+
+
+def culprit(fn, scopes, *args):
+    origins = dict(re.findall(r'%(\S+) = .*op_name="([^"]*)"', show_hlo(fn, *args).text))
+    by_scope = dict.fromkeys(scopes, 0.0)
+    for name, time in self_times(record(fn, *args)).items():
+        ours = [word for word in origins.get(name, "").split("/") if word in scopes]
+        if ours:
+            by_scope[ours[-1]] += time
+    return max(by_scope, key=by_scope.get)
+
+
+# %% task="culprit" name="trusts the FLOPs" fails=["culprit-check"] message="Many FLOPs are no proof"
+def self_times(ops):
+    return {op.name: op.length for op in ops}
+
+
+def culprit(fn, scopes, *args):
+    return "shuffle" if "shuffle" in scopes else "product"
+
+
+# %% task="fed" name="reads each loss at once" fails=["fed-check"] message="the device then has work"
+def train(device, steps):
+    state = 0
+    for step in range(steps):
+        state, loss = device.step(state, device.fetch(step))
+        device.report(step, float(loss))
+
+
+# %% task="fed" name="reads all losses in the end" fails=["fed-check"] message="before step i + 2 is handed over"
+def train(device, steps):
+    state, losses = 0, []
+    for step in range(steps):
+        state, loss = device.step(state, device.fetch(step))
+        losses.append(loss)
+    for step, loss in enumerate(losses):
+        device.report(step, float(loss))
+
+
+# %% task="fed" name="reads the old loss before it hands over the new step" fails=["fed-check"] message="the device then has work"
+def train(device, steps):
+    state, pending = 0, None
+    for step in range(steps):
+        batch = device.fetch(step)
+        if pending is not None:
+            device.report(step - 1, float(pending))
+        state, pending = device.step(state, batch)
+    device.report(steps - 1, float(pending))
+
+
+# %% task="fed" name="forgets the last loss" fails=["fed-check"] message="the last one too"
+def train(device, steps):
+    state, pending = 0, None
+    for step in range(steps):
+        state, loss = device.step(state, device.fetch(step))
+        if pending is not None:
+            device.report(step - 1, float(pending))
+        pending = loss
+
+
+# %% task="serve" name="jit will share the weights" fails=["serve-check"] message="accesses"
+@jax.jit
+def serve(W1, W2, users):
+    return jnp.stack([answer(W1, W2, user) for user in users])
+
+
+# %% task="serve" name="a loop inside the program" fails=["serve-check"] message="it has a loop"
+@jax.jit
+def serve(W1, W2, users):
+    return lax.map(lambda user: answer(W1, W2, user), users)
+
+
+# %% task="serve" name="a copy of the weights for each user" fails=["serve-check"] message="accesses"
+@jax.jit
+def serve(W1, W2, users):
+    weights = [lax.optimization_barrier(jnp.tile(W, (users.shape[0], 1, 1))) for W in (W1, W2)]
+    return jax.vmap(answer)(*weights, users)
+
+
+# %% task="surveyor" name="times the first call" fails=["surveyor-tame"] message="The first call compiles"
+def survey(machine):
+    dispatch = machine.run(1, 1)
+    memory, few = 2**27, 2**20
+    return {
+        "bandwidth": 8 * memory / machine.run(memory, 1),
+        "arithmetic": 2 * 4096 * few / machine.run(few, 4096),
+        "dispatch": dispatch,
+    }
+
+
+# %% task="surveyor" name="takes the median" fails=["surveyor-tame"] message="the shortest of many is the machine's"
+def survey(machine):
+    def typical(numbers, k):
+        machine.run(numbers, k)
+        return float(np.median([machine.run(numbers, k) for _ in range(30)]))
+
+    dispatch = typical(1, 1)
+    memory, few = 2**27, 2**20
+    return {
+        "bandwidth": 8 * memory / (typical(memory, 1) - dispatch),
+        "arithmetic": 2 * 4096 * few / (typical(few, 4096) - dispatch),
+        "dispatch": dispatch,
+    }
+
+
+# %% task="surveyor" name="one program for both limits" fails=["surveyor-tame"] message="each limit needs a program that it alone binds"
+def survey(machine):
+    def best(numbers, k):
+        machine.run(numbers, k)
+        return min(machine.run(numbers, k) for _ in range(30))
+
+    dispatch, seconds = best(1, 1), best(2**27, 1)
+    return {
+        "bandwidth": 8 * 2**27 / (seconds - dispatch),
+        "arithmetic": 2 * 2**27 / (seconds - dispatch),
+        "dispatch": dispatch,
+    }
+
+
+# %% task="surveyor" name="measures the cache" fails=["surveyor-sly"] message="What fits into the cache is not moved through memory"
+def survey(machine):
+    def best(numbers, k):
+        machine.run(numbers, k)
+        return min(machine.run(numbers, k) for _ in range(30))
+
+    dispatch, few = best(1, 1), 2**22
+    return {
+        "bandwidth": 8 * few / (best(few, 1) - dispatch),
+        "arithmetic": 2 * 4096 * few / (best(few, 4096) - dispatch),
+        "dispatch": dispatch,
+    }
+
+
+# %% task="surveyor" name="leaves the dispatch in" fails=["surveyor-sly"] message="Each call contains the dispatch"
+def survey(machine):
+    def best(numbers, k):
+        machine.run(numbers, k)
+        return min(machine.run(numbers, k) for _ in range(30))
+
+    memory, few = 2**27, 2**20
+    return {
+        "bandwidth": 8 * memory / best(memory, 1),
+        "arithmetic": 2 * 4096 * few / best(few, 4096),
+        "dispatch": best(1, 1),
+    }
+
+
+# %% task="surveyor" name="rents too long" fails=["surveyor-tame"] message="the rent is used up"
+def survey(machine):
+    def best(numbers, k):
+        machine.run(numbers, k)
+        return min(machine.run(numbers, k) for _ in range(30))
+
+    dispatch, memory = best(1, 1), 2**27
+    return {
+        "bandwidth": 8 * memory / (best(memory, 1) - dispatch),
+        "arithmetic": 2 * 4096 * memory / (best(memory, 4096) - dispatch),
+        "dispatch": dispatch,
+    }

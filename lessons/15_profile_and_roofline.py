@@ -1,0 +1,772 @@
+# %% [markdown]
+# # 15 · Profile and roofline
+#
+# **A step of your program is slow. Which line is to blame, and how fast could that line have been?**
+#
+# You will
+#
+# - record a profile and read it right here, without TensorBoard, and lead the hot operation back to its line;
+# - see loops and waiting for what they are in a timeline;
+# - measure the two limits of your machine, predict which one holds a program, and then measure.
+#
+# About 20 minutes. You need the clocks of unit 01, and the boxes and bytes of unit 09.
+
+# %%
+import os
+
+# A GPU can run several operations as one recorded batch, and a profile then does not name them. Before JAX starts:
+os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_gpu_enable_command_buffer="
+
+import tempfile
+import time
+import warnings
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import matplotlib.pyplot as plt
+import numpy as np
+from IPython.display import Markdown, display
+from jax import lax
+from jax.experimental import roofline as static_roofline
+
+from autograder import benchmark, roofline, show_guess, show_hlo, show_jaxpr
+
+plt.style.use("autograder.course")
+print(f"JAX {jax.__version__} on {jax.devices()[0].device_kind}")
+
+# %% [markdown]
+# ## 1. Four suspects
+#
+# A small piece of a network: a matrix product, a squashing, a clipping of outliers, a softmax. `jax.named_scope` gives
+# each part a name. It costs nothing: the name is written beside every operation, into the jaxpr and on into XLA.
+
+
+# %%
+def mix(W, X):
+    return W @ X
+
+
+def squash(h):
+    return jnp.tanh(h)
+
+
+def clip(h):
+    limit = 3 * jnp.median(jnp.abs(h))  # three times the typical size is enough
+    return jnp.clip(h, -limit, limit)
+
+
+def score(h):
+    return jax.nn.softmax(h, axis=-1)
+
+
+def step(W, X):
+    with jax.named_scope("mix"):
+        h = mix(W, X)
+    with jax.named_scope("squash"):
+        h = squash(h)
+    with jax.named_scope("clip"):
+        h = clip(h)
+    with jax.named_scope("score"):
+        return score(h)
+
+
+W, X = jax.random.normal(jax.random.key(0), (2, 384, 384)) / 384**0.25
+inputs = {mix: (W, X), squash: (X,), clip: (X,), score: (X,)}
+for part, arguments in inputs.items():
+    print(f"{part.__name__:8} {show_jaxpr(part, *arguments).flops:>12,} FLOPs")
+
+# %%
+guess = None  # your suspect, "mix", "squash", "clip" or "score": who takes most of the time?
+
+# %% [markdown]
+# To record, put the calls into `jax.profiler.trace(folder)`. Two rules come with it:
+#
+# - **Call once before**, or you will look at a compilation.
+# - **Wait inside.** A call returns before its work is done (unit 01), and the recording stops when the block is left.
+#
+# What is written is one file, `*.xplane.pb`. Many posts send it to TensorBoard. But JAX reads it itself:
+
+# %%
+jitted = jax.jit(step)
+
+
+class Event(NamedTuple):
+    """One event of a profile. Times in milliseconds; `op` is the name of an HLO operation, or None."""
+
+    line: str
+    name: str
+    start: float
+    length: float
+    op: str | None
+
+
+def read_profile(folder):
+    """The events of the one profile in `folder`."""
+    (path,) = Path(folder).rglob("*.xplane.pb")
+    events = []
+    with warnings.catch_warnings():  # on Python 3.13 a type of the reader warns, once, about itself
+        warnings.simplefilter("ignore")
+        for plane in jax.profiler.ProfileData.from_file(str(path)).planes:
+            for line in plane.lines:
+                for event in line.events:
+                    op, where = dict(event.stats).get("hlo_op"), f"{plane.name} {line.name}"
+                    events.append(Event(where, event.name, event.start_ns / 1e6, event.duration_ns / 1e6, op))
+    return sorted(events, key=lambda event: event.start)
+
+
+def profile(fn, *args, calls=3):
+    """Record `calls` awaited calls of fn(*args), each inside an event of our own called "my call"."""
+    jax.block_until_ready(fn(*args))
+    options = jax.profiler.ProfileOptions()
+    options.python_tracer_level = 0  # 1, the default, adds an event for every Python function that is called
+    with tempfile.TemporaryDirectory() as folder:
+        with jax.profiler.trace(folder, profiler_options=options):
+            for _ in range(calls):
+                with jax.profiler.TraceAnnotation("my call"):
+                    jax.block_until_ready(fn(*args))
+        return read_profile(folder)
+
+
+events = profile(jitted, W, X)
+for line, number in Counter(event.line for event in events).items():
+    named = sum(event.op is not None for event in events if event.line == line)
+    print(f"{line:52} {number:4} events, {named:3} of them HLO operations")
+assert any(event.op for event in events)
+
+# %% [markdown]
+# A line is a thread. One of them is Python; on a CPU the others are XLA's workers, on a GPU its streams. What we want
+# are the events that know which **HLO operation** they are. Which thread ran it, and what all the other events are
+# called, changes from version to version. The operation is the one you saw in unit 09, in the HLO; and there stands,
+# for each, which of your lines asked for it: its `op_name`.
+
+
+# %%
+def origins(fn, *args):
+    """HLO operation -> where it comes from, such as jit(step)/clip/sort."""
+    return {line.name: line.origin for line in show_hlo(fn, *args).module.walk()}
+
+
+def part_of(origin, parts):
+    """The name scope of ours that an origin lies in."""
+    return next((word for word in origin.split("/") if word in parts), "(nobody's)")
+
+
+def shortest_call(events):
+    """(operations of the shortest of my calls, its length in ms); times count from its start."""
+    window = min((event for event in events if event.name == "my call"), key=lambda event: event.length)
+    inside = [e for e in events if e.op and window.start <= e.start < window.start + window.length]
+    return [e._replace(start=e.start - window.start) for e in inside], window.length
+
+
+PARTS = [part.__name__ for part in inputs]
+came_from = origins(jitted, W, X)
+ops, length = shortest_call(events)
+totals = Counter()
+for event in ops:
+    totals[event.op] += event.length
+
+rows = [
+    f"| `{op}` | {ms:.3f} | {ms / totals.total():.0%} | `{came_from.get(op, '')}` |" for op, ms in totals.most_common(8)
+]
+head = "| HLO operation | ms in a call | share | asked for by |"
+display(Markdown("\n".join([head, "|---|--:|--:|---|", *rows])))
+by_part = Counter()
+for op, ms in totals.items():
+    by_part[part_of(came_from.get(op, ""), PARTS)] += ms
+suspect = by_part.most_common(1)[0][0]
+assert suspect == "clip" and set(totals) <= set(came_from) or jax.default_backend() != "cpu"
+show_guess(guess, suspect)
+
+# %% [markdown]
+# The product has nearly all of the FLOPs and hardly any of the time. The line that looked like a little statistics,
+# `jnp.median`, **sorts all 147,456 numbers**. Nothing in the Python says "sort". Here is one call as it happened:
+
+
+# %%
+COLOURS = dict(zip([*PARTS, "(nobody's)"], ["C0", "C2", "C1", "C3", "#999999"], strict=True))
+
+
+def draw_call(ax, ops, came_from, until):
+    """Operations as a row of bars, coloured by part."""
+    for event in ops:
+        colour = COLOURS[part_of(came_from.get(event.op, ""), PARTS)]
+        edge = 0.4 if event.length > 0.01 * until else 0
+        ax.barh(0, event.length, left=event.start, color=colour, edgecolor="white", linewidth=edge)
+        if event.length > 0.12 * until:
+            middle = event.start + event.length / 2
+            ax.text(middle, 0, event.op, ha="center", va="center", color="white", size=9)
+    ax.set(xlim=(0, until), ylim=(-0.5, 0.5), yticks=[])
+    ax.grid(False)
+    ax.spines["left"].set_visible(False)
+
+
+def name_parts(ax):
+    """A legend of the parts, above the axes."""
+    patches = [plt.Rectangle((0, 0), 1, 1, color=colour) for colour in COLOURS.values()]
+    ax.legend(patches, COLOURS, ncols=5, loc="lower right", bbox_to_anchor=(1, 1))
+
+
+fig, ax = plt.subplots(figsize=(8, 1.9))
+draw_call(ax, ops, came_from, length)
+ax.set(xlabel="milliseconds since the call", title="One call of step")
+name_parts(ax)
+plt.show()
+
+# %% [markdown]
+# ## 2. A loop in a profile
+#
+# Shares add up to 100 %. Do they? Here is a loop of twelve rounds, and the shares computed as before.
+
+
+# %%
+def rounds(x):
+    return lax.fori_loop(0, 12, lambda _, x: jnp.sort(jnp.tanh(x @ x), axis=-1), x)
+
+
+table = jax.random.normal(jax.random.key(1), (128, 128))
+looped = jax.jit(rounds)
+ops, length = shortest_call(profile(looped, table))
+totals_looped, counts = Counter(), Counter(event.op for event in ops)
+for event in ops:
+    totals_looped[event.op] += event.length
+for op, ms in totals_looped.most_common():
+    print(f"{op:28} {counts[op]:3} times {ms:8.3f} ms {ms / length:6.0%} of the call")
+print(f"{'':28}           {totals_looped.total():8.3f} ms {totals_looped.total() / length:6.0%}")
+
+# %%
+loop = max(ops, key=lambda event: event.length)
+nested = [e for e in ops if loop.start <= e.start < loop.start + loop.length and e is not loop]
+fig, ax = plt.subplots(figsize=(8, 2.1))
+ax.barh(1, loop.length, left=loop.start, color="#bbbbbb", height=0.8)
+ax.text(loop.start + loop.length / 2, 1, loop.op, ha="center", va="center")
+inner = sorted({e.op for e in nested}, key=totals_looped.get, reverse=True)[:4]
+for index, name in enumerate(inner):
+    spans = [(e.start, e.length) for e in nested if e.op == name]
+    ax.broken_barh(spans, (-0.4, 0.8), color=f"C{index}", edgecolor="white", linewidth=0.5, label=name)
+ax.set(xlabel="milliseconds since the call", xlim=(0, length))
+ax.set(yticks=[0, 1], yticklabels=["inside", "outside"], title="Twelve rounds")
+ax.legend(ncols=4, loc="lower right", bbox_to_anchor=(1, 1))
+ax.grid(False)
+plt.show()
+if jax.default_backend() == "cpu":
+    assert len(nested) >= 12 and totals_looped.total() > 1.5 * loop.length
+
+# %% [markdown]
+# The `while` has an event of its own, and so has everything in it. It is on top of every list and guilty of nothing.
+# What counts is **self time**: the length of an event, less the events directly inside it. To compute it is a task of
+# the exercise.
+#
+# A loop shows something else. Look at how *short* its operations can be. Here are the middle lengths of a loop on a
+# table of 16 x 16, in microseconds:
+
+# %%
+small = jax.jit(lambda x: lax.fori_loop(0, 100, lambda _, x: jnp.tanh(x @ x), x))
+ops, length = shortest_call(profile(small, table[:16, :16]))
+tiny = {op: [1e3 * e.length for e in ops if e.op == op] for op in dict.fromkeys(event.op for event in ops)}
+tiny = {op: times for op, times in tiny.items() if len(times) >= 100}
+for op, times in tiny.items():
+    print(f"{op:30} {len(times)} times, {np.median(times):5.2f} µs each")
+outer, inside = 1e3 * max(event.length for event in ops), sum(map(sum, tiny.values()))
+print(f"the loop took {outer:.0f} µs; {max(0, outer - inside):.0f} µs of it lie between the operations")
+
+# %% [markdown]
+# An operation on 256 numbers does not take as long as its work: it takes as long as **starting** it. On a CPU that is
+# a fraction of a microsecond. On a GPU every operation of every round is a kernel to launch, which costs
+# more, and that is the usual answer to "why is my `scan` slow on a GPU?". The cure is to give a round more to do:
+# batch it (unit 07), or let `scan(..., unroll=8)` put several rounds into one.
+#
+# ## 3. Waiting, made visible
+#
+# The most expensive event in many a training loop is not an operation. The loop below fetches a batch (20 ms, from
+# some disk) and hands it to the device; the losses are read in the end. The second version reads each loss at once,
+# with `float`, because somebody wanted to watch. The place under suspicion gets a name of our own, as `my call` did: a
+# `TraceAnnotation` is an event like any other.
+
+
+# %%
+@jax.jit
+def update(state, batch):
+    state = jnp.sort(state + batch)  # stands for 20 ms of honest work
+    return state, state.mean()
+
+
+def fetch(index):
+    time.sleep(0.02)
+    return np.float32(index)
+
+
+def read(loss):
+    with jax.profiler.TraceAnnotation("Python waits"):
+        return float(loss)
+
+
+def run_ahead(state, steps=6):
+    losses = []
+    for index in range(steps):
+        state, loss = update(state, fetch(index))
+        losses.append(loss)
+    return [read(loss) for loss in losses]
+
+
+def watch(state, steps=6):
+    losses = []
+    for index in range(steps):
+        state, loss = update(state, fetch(index))
+        losses.append(read(loss))
+    return losses
+
+
+guess = None  # your number: how many times longer does `watch` take?
+
+# %%
+state = jnp.linspace(0, 1, 200_000)
+recorded = {fn.__name__: profile(fn, state, calls=1) for fn in (run_ahead, watch)}
+fig, axes = plt.subplots(2, 1, figsize=(8, 3.6), sharex=True)
+for ax, (name, events) in zip(axes, recorded.items(), strict=True):
+    (whole,) = [event for event in events if event.name == "my call"]
+    here = [e for e in events if whole.start <= e.start < whole.start + whole.length]
+    ax.broken_barh([(e.start - whole.start, e.length) for e in here if e.op], (0.6, 0.8), color="C0")
+    waits = [e for e in here if e.name == "Python waits"]
+    ax.broken_barh([(e.start - whole.start, e.length) for e in waits], (-0.4, 0.8), color="C1")
+    ax.set(yticks=[0, 1], yticklabels=["Python waits", "operations"], ylim=(-0.6, 1.6))
+    waited = sum(e.length for e in waits)
+    ax.set_title(f"{name}: {whole.length:.0f} ms; Python waits for {waited:.0f} ms of it")
+    ax.grid(False)
+durations = {name: next(e.length for e in events if e.name == "my call") for name, events in recorded.items()}
+ax.set(xlabel="milliseconds", xlim=(0, max(durations.values())))
+plt.show()
+show_guess(guess, durations["watch"] / durations["run_ahead"], "x")
+
+# %% [markdown]
+# Above, the device works while Python fetches. Below, each waits for the other: `float` needs the number, so Python
+# stands still until it is there, and when Python fetches, the device has nothing to do. `print(loss)`, `if loss <
+# best`, `np.asarray`, `.item()` and `loss.block_until_ready()` do the same. You can keep watching, at no price: read
+# the loss of the step *before*. That is a puzzle of the exercise.
+#
+# And what if nobody waits at all, not even at the end of the recording?
+
+# %%
+with tempfile.TemporaryDirectory() as folder:
+    with jax.profiler.trace(folder):
+        unawaited = [update(state, np.float32(index))[1] for index in range(6)]
+    forgotten = sum(event.op is not None for event in read_profile(folder))
+jax.block_until_ready(unawaited)
+complete = sum(event.op is not None for event in recorded["watch"])
+print(f"operations in the profile: {forgotten} where nobody waited, {complete} in that of `watch`")
+
+# %% [markdown]
+# It is the profile of a program that was not observed.
+#
+# ## 4. How fast could it be?
+#
+# A profile says what is *longest*. It does not say what is *slow*. For that we need to know what the machine could do,
+# and a machine can do two things: move bytes and compute. A program that moves $B$ bytes and computes $F$ operations
+# cannot be shorter than
+#
+# $$ t \geq \max\left(\frac{B}{\text{bandwidth}},\ \frac{F}{\text{arithmetic rate}}\right). $$
+#
+# Both limits are measured with JAX itself. For the bandwidth take the laziest program there is, `x + 1`: it reads four
+# bytes and writes four for a single operation. But which memory does it write to?
+
+
+# %%
+def gigabytes_per_second(fn, size, seconds=0.05):
+    """Rate of x = fn(x) over float32 arrays, `size` bytes read and written in a call. Best of five rounds."""
+    x = jax.block_until_ready(fn(fn(jnp.zeros(size // 8, jnp.float32))))
+    best, calls = np.inf, max(2, min(200, int(seconds * 5e9 / size)))
+    for _ in range(5):
+        start = time.perf_counter()
+        for _ in range(calls):
+            x = fn(x)
+        jax.block_until_ready(x)
+        best = min(best, (time.perf_counter() - start) / calls)
+    return size / best / 1e9
+
+
+fresh = jax.jit(lambda x: x + 1)
+in_place = jax.jit(lambda x: x + 1, donate_argnums=0)  # the result may be written over the argument
+guess = None  # your number: how many times faster is `in_place`, on 64 MB?
+
+# %%
+rates = [gigabytes_per_second(fn, 2**27) for fn in (fresh, in_place)]
+print(f"into fresh memory {rates[0]:.1f} GB/s, in place {rates[1]:.1f} GB/s")
+show_guess(guess, rates[1] / rates[0], "x")
+
+# %% [markdown]
+# On a CPU most of the time of the first went to the operating system, which hands out new memory page by page and
+# clears each. So a bandwidth is measured **in place**. (Donation is unit 11's. It is worth most where arrays are
+# large.)
+#
+# And how much is moved matters:
+
+# %%
+sizes = 2 ** np.arange(12, 28, 3)
+by_size = [gigabytes_per_second(in_place, int(size)) for size in sizes]
+fig, ax = plt.subplots(figsize=(7, 3))
+ax.plot(sizes, by_size, "o-")
+for size, rate in zip(sizes, by_size, strict=True):
+    ax.annotate(f"{rate:.3g}", (size, rate), (0, 7), textcoords="offset points", ha="center", size=10)
+labels = [f"{s // 1024} kB" if s < 2**20 else f"{s // 2**20} MB" for s in sizes.tolist()]
+ax.set_xscale("log", base=2)
+ax.set(xticks=sizes, xticklabels=labels, ylabel="GB/s", ylim=(0, 1.2 * max(by_size)))
+ax.set_title("x + 1, in place: bytes read and written in a call")
+ax.minorticks_off()
+plt.show()
+
+# %% [markdown]
+# On the left, a call takes as long as calling: **dispatch** is the third limit, some microseconds whatever the size.
+# In the middle the array stays in a cache, close to the arithmetic units. On the right it comes from memory. There is
+# no "bandwidth of the machine", there is one for a size. (On a GPU the hill has another shape. Run it there.)
+#
+# For the arithmetic rate take the most diligent program: the product of two matrices, $2n^3$ operations on $12 n^2$
+# bytes.
+
+
+# %%
+def best(fn, *args, rounds=6):
+    """Seconds of the fastest round: the one in which the least got in the way."""
+    return min(benchmark(fn, *args, rounds=rounds).rounds)
+
+
+N = 2**20  # numbers in our arrays: with a result of the same size, 8 MB
+SIDE = 1024
+square = jnp.full((SIDE, SIDE), 1 / SIDE)
+bandwidth = gigabytes_per_second(in_place, 8 * N) * 1e9
+matmul = jax.jit(jnp.matmul)
+arithmetic = max(2 * n**3 / best(matmul, square[:n, :n], square[:n, :n], rounds=30) for n in (256, 512))
+dispatch = best(jax.jit(lambda x: x + 1), jnp.float32(0))
+print(f"this process: {bandwidth / 1e9:.0f} GB/s over 8 MB, {arithmetic / 1e9:.0f} GFLOP/s,", end=" ")
+print(f"{1e6 * dispatch:.0f} µs for a call")
+print("roofline():  ", roofline(8 * N, seconds=0.3))
+
+# %% [markdown]
+# `roofline()` is the course's own instrument. It does the same as we did, in a quiet process of its own, on one core,
+# and gives the median and the spread rather than the best. It is behind the last words of each speed check, "41 % of
+# this machine's memory bandwidth". Here we take our own numbers, because our programs run in this process and on all
+# of its cores.
+#
+# ## 5. The roofline
+#
+# Divide the two limits by one another and you have the number that says it all. **Arithmetic intensity** is what a
+# program computes for each byte that it moves, $F/B$. Below `arithmetic / bandwidth` it waits for memory, above it
+# waits for arithmetic.
+
+# %%
+ridge = arithmetic / bandwidth
+print(f"this machine computes {ridge:.1f} operations in the time in which it moves one byte of our 8 MB")
+
+# %% [markdown]
+# So arithmetic is free, until it is not. Here is a program that reads a number, does $k$ multiply-adds with it (two
+# operations each), and writes it. **Up to which $k$ does it take no longer than with $k = 1$?** (Up to half as long
+# again shall count as no longer.)
+
+
+# %%
+def work(k):
+    """k multiply-adds for each number, four chains of them side by side so that none waits for itself."""
+
+    def multiply_add(x):
+        chains = [x + start for start in range(min(4, k))]
+        for _ in range(k // len(chains)):
+            chains = [0.5 * chain + x for chain in chains]
+        return sum(chains)
+
+    return jax.jit(multiply_add)
+
+
+guess = None  # your number: how many multiply-adds are free?
+
+# %%
+KS = [1, 2, 4, 8, 16, 32, 64]
+numbers = jnp.linspace(0, 1, N)
+programs = {k: work(k) for k in KS}
+seconds = {k: best(program, numbers) for k, program in programs.items()}
+views = {k: show_hlo(program, numbers) for k, program in programs.items()}
+flops, moved = {k: view.flops for k, view in views.items()}, {k: view.bytes for k, view in views.items()}
+free = max(k for k in KS if all(seconds[j] <= 1.5 * seconds[1] for j in KS if j <= k))
+fig, ax = plt.subplots(figsize=(7, 2.8))
+ax.loglog(KS, [1e6 * seconds[k] for k in KS], "o-")
+for limit, colour, name in (
+    ([8 * N / bandwidth] * len(KS), "C2", "8 MB at the bandwidth"),
+    ([flops[k] / arithmetic for k in KS], "C1", "its operations at the arithmetic rate"),
+):
+    ax.loglog(KS, [1e6 * t for t in limit], "--", color=colour, label=name)
+ax.set(xlabel="multiply-adds for each number", ylabel="microseconds", xticks=KS, xticklabels=KS)
+ax.minorticks_off()
+ax.legend()
+plt.show()
+show_guess(guess, free, "multiply-adds")
+
+# %% [markdown]
+# Flat, then a slope: first memory binds, then arithmetic. The dashed lines are not fitted. They are the two limits from
+# above, and the curve bends about where they cross: that much you can say before you measure anything.
+#
+# Now seven programs that you know. Do the division in your head: how many operations, how many bytes?
+
+# %%
+GUESSES = {  # your word for each: "memory", "arithmetic" or "dispatch"
+    "x + 1": None,  # arrays of 1,048,576 numbers here and in the next three
+    "sum": None,
+    "softmax": None,
+    "matrix @ vector": None,
+    "product 32": None,  # of two matrices, 32 x 32
+    "product 256": None,
+    "product 1024": None,
+}
+
+# %%
+rows_of = numbers.reshape(1024, 1024)
+PROGRAMS = {  # function, arguments, operations by hand, bytes by hand
+    "x + 1": (jnp.add, (numbers, jnp.float32(1)), N, 8 * N),
+    "sum": (jnp.sum, (numbers,), N, 4 * N),
+    "softmax": (jax.nn.softmax, (rows_of,), 5 * N, 8 * N),
+    "matrix @ vector": (jnp.matmul, (rows_of, rows_of[0]), 2 * N, 4 * N),
+    "product 32": (jnp.matmul, (square[:32, :32],) * 2, 2 * 32**3, 12 * 32**2),
+    "product 256": (jnp.matmul, (square[:256, :256],) * 2, 2 * 256**3, 12 * 256**2),
+    "product 1024": (jnp.matmul, (square,) * 2, 2 * 1024**3, 12 * 1024**2),
+}
+lines, points = [], {}
+for name, (fn, args, F, B) in PROGRAMS.items():
+    fn = jax.jit(fn)
+    work_time = max(B / bandwidth, F / arithmetic)
+    wall = "memory" if B / bandwidth > F / arithmetic else "arithmetic"
+    wall = "dispatch" if work_time < dispatch else wall
+    measured, compiled = best(fn, *args), show_hlo(fn, *args)
+    points[name] = F / B, F / measured
+    said = GUESSES.get(name) or "?"
+    xla = f"{compiled.flops / compiled.bytes:.3g}"
+    lines.append(
+        f"| `{name}` | {F / B:.3g} | {xla} | {said} | **{wall}** | {1e6 * max(work_time, dispatch):,.0f}"
+        f" | {1e6 * measured:,.0f} |"
+    )
+head = "| | F / B by hand | by XLA | you said | binds | least possible, µs | measured, µs |"
+display(Markdown("\n".join([head, "|---|--:|--:|---|---|--:|--:|", *lines])))
+
+# %% [markdown]
+# Drawn on logarithmic axes, the limits are a slope and a ceiling: the **roofline**. A program stands at its intensity,
+# and as high as it runs. The empty circle is the program `work(16)` without `jit`: the same arithmetic, in some thirty
+# programs, each of which reads and writes the whole array.
+
+# %%
+unfused = work(16).__wrapped__
+bytes_apart = 16 * (show_hlo(lambda x: 0.5 * x, numbers).bytes + show_hlo(jnp.add, numbers, numbers).bytes)
+apart = flops[16] / bytes_apart, flops[16] / best(unfused, numbers, rounds=3) / 1e9
+
+fig, ax = plt.subplots(figsize=(8, 4.8))
+at = np.logspace(-1.5, 3.3, 200)  # operations for each byte
+roof = np.minimum(bandwidth * at, arithmetic) / 1e9
+ax.loglog(at, roof, color="#444444", label="the roof, for 8 MB in place")
+ax.fill_between(at, roof, 1e5, color="#eeeeee")
+lower = np.minimum(by_size[-1] * at, arithmetic / 1e9)
+ax.loglog(at, lower, "--", color="#888888", linewidth=1, label="for 128 MB")
+sweep = [(flops[k] / moved[k], flops[k] / seconds[k] / 1e9) for k in KS]
+ax.plot(*zip(*sweep, strict=True), "o-", color="C0", markersize=4, label="work(k), k = 1 to 64")
+ax.plot(*apart, "o", color="C0", fillstyle="none", label="work(16), not jitted")
+arrow = {"arrowstyle": "->", "color": "C0", "linewidth": 1.2, "shrinkA": 4, "shrinkB": 4}
+ax.annotate("", sweep[KS.index(16)], apart, arrowprops=arrow)
+for marker, (name, (intensity, rate)) in zip("o^vsDPX", points.items(), strict=True):
+    ax.plot(intensity, rate / 1e9, marker, color="C1", markersize=8, label=name)
+ax.set(xlabel="operations for each byte", ylabel="GFLOP/s", xlim=(0.03, 2000))
+ax.set_ylim(0.4 * min(apart[1], *(rate / 1e9 for _, rate in points.values())), 3 * arithmetic / 1e9)
+ax.legend(loc="lower right", labelspacing=0.25)
+ax.set_title("The roofline of this machine: what is grey cannot be reached")
+plt.show()
+
+# %% [markdown]
+# - **Fusion moves to the right.** `jit` saves no arithmetic. It saves bytes, and that carries a program up the slope.
+# - **Reuse moves to the right, too.** A product of $n \times n$ has intensity $n/6$: each number that is read is used
+#   $n$ times. A matrix times a *vector* uses each once, and is a memory program with the name of a product.
+# - **Under the roof is not slow by itself.** `softmax` has an `exp` that we counted as one operation and that is
+#   many; "x + 1" writes to fresh memory; the small product is over before it has begun. Ask what the distance is made
+#   of. A point *above* the slope is no wonder either: its data are small and stay in a faster cache than our 8 MB.
+#
+# ## 6. Who counts?
+#
+# Operations and bytes can be had from four sources, and they do not say the same. Two programs, the second with a loop:
+
+
+# %%
+def product_and_exp(A, B):
+    return jnp.exp(A @ B)
+
+
+def ten_products(A, B):
+    return lax.fori_loop(0, 10, lambda _, A: A @ B, A)
+
+
+lines = []
+for fn, by_hand in ((product_and_exp, 2 * 256**3 + 256**2), (ten_products, 10 * 2 * 256**3)):
+    args = (square[:256, :256],) * 2
+    estimate = static_roofline.roofline(fn)(*args)[1]
+    counts = [by_hand, show_jaxpr(fn, *args).flops, show_hlo(fn, *args).flops, estimate.flops]
+    lines.append(f"| `{fn.__name__}` | " + " | ".join(f"{count:,}" for count in counts) + " |")
+    if fn is ten_products:
+        assert counts[1] >= counts[0] > 9 * max(counts[2:])
+head = "| FLOPs | by hand | the tape, `show_jaxpr` | XLA's `cost_analysis` | `jax.experimental.roofline` |"
+display(Markdown("\n".join([head, "|---|--:|--:|--:|--:|", *lines])))
+
+# %% [markdown]
+# XLA and `jax.experimental.roofline` **count the body of a loop once**. The latter also assumes that XLA will fuse
+# everything but products, and counts those only. It needs neither device nor data, which is its use: it plans for
+# machines you do not have. The tape multiplies by the number of rounds. Bytes of a loop nobody counts for you: take
+# those of a round.
+#
+# ## 7. Back to the case
+#
+# Now both tools together. For each part of the step: what did it take, by the profile, and what would the roof allow?
+
+
+# %%
+def verdict_table(parts, taken):
+    """Markdown: each part's time by the profile beside the least that the machine allows."""
+    lines = []
+    for part, arguments in parts.items():
+        F, B = show_jaxpr(part, *arguments).flops, sum(a.nbytes for a in arguments) + arguments[-1].nbytes
+        least, ms = 1e3 * max(F / arithmetic, B / bandwidth), taken[part.__name__]
+        lines.append(f"| `{part.__name__}` | {ms:.3f} | {least:.3f} | {ms / least:,.0f} x | {max(0, ms - least):.3f} |")
+    return Markdown("\n".join(["| | took, ms | least, ms | | to win, ms |", "|---|--:|--:|--:|--:|", *lines]))
+
+
+verdict_table(inputs, by_part)
+
+# %% [markdown]
+# `mix` is the honest worker: it has a lot to do. `clip` has next to nothing to do, if all that is asked is to
+# read the table and write it. Nearly all that can be won is there. The other two are far from their roof as well, and
+# it hardly matters.
+#
+# A median needs no order. It is the number with half of the others below it, and *counting* how many are below some
+# bound is one pass through the data. Non-negative floats are ordered like their bits. So 31 counts decide the 31 bits,
+# from the highest to the lowest, exactly:
+
+
+# %%
+def median_by_counting(x):
+    """The median of non-negative floats, without a sort."""
+    bits = lax.bitcast_convert_type(x.ravel(), jnp.int32)
+    middle = (x.size - 1) // 2
+
+    def decide(index, low):
+        trial = low | (jnp.int32(1) << (30 - index))
+        return jnp.where((bits < trial).sum() <= middle, trial, low)
+
+    low = lax.fori_loop(0, 31, decide, jnp.int32(0))
+    above = jnp.where(bits > low, bits, jnp.iinfo(jnp.int32).max).min()
+    high = jnp.where((bits <= low).sum() > x.size // 2, low, above)
+    return lax.bitcast_convert_type(jnp.stack([low, high]), x.dtype).mean()
+
+
+data = jnp.abs(X)
+assert np.isclose(jax.jit(median_by_counting)(data), jnp.median(data), rtol=1e-6)
+predicted = 31 * data.nbytes / bandwidth
+print(f"31 passes over {data.nbytes / 1e6:.1f} MB at the bandwidth: {1e3 * predicted:.1f} ms")
+guess = None  # your number: how many times faster than jnp.median will it be?
+
+# %%
+took = {fn.__name__: best(jax.jit(fn), data, rounds=4) for fn in (median_by_counting, jnp.median)}
+print(", ".join(f"{name} {1e3 * t:.1f} ms" for name, t in took.items()))
+show_guess(guess, took["median"] / took["median_by_counting"], "x")
+
+
+# %%
+def clip(h):
+    limit = 3 * median_by_counting(jnp.abs(h))
+    return jnp.clip(h, -limit, limit)
+
+
+improved = jax.jit(lambda W, X: step(W, X))  # `step` finds the new `clip` when it is traced anew
+calls = {
+    "with a sort": (*shortest_call(profile(jitted, W, X)), came_from),
+    "with 31 counts": (*shortest_call(profile(improved, W, X)), origins(improved, W, X)),
+}
+fig, axes = plt.subplots(2, 1, figsize=(8, 2.7))
+for ax, (title, (ops, length, names)) in zip(axes, calls.items(), strict=True):
+    draw_call(ax, ops, names, max(length for _, length, _ in calls.values()))
+    ax.set_title(f"{title}: {length:.1f} ms")
+axes[1].set_xlabel("milliseconds since the call")
+name_parts(axes[0])
+plt.show()
+results = improved(W, X), jitted(W, X)
+assert np.allclose(*results, rtol=1e-5)
+print("the same result, to the last bit:", bool(jnp.array_equal(*results)))
+
+# %% [markdown]
+# The result is the same, and the list has a new head: that is where the next look goes. When what is on top
+# is at its roof, you are done; or you need another algorithm, or another machine.
+#
+# ## 8. What a profile of a CPU does not show
+#
+# - **Inside a box.** A fusion is one event. Which of its operations costs, you must reason out (or take it apart).
+# - **Bytes and FLOPs.** Nobody counted them while it ran. Profilers that print "bandwidth" divide the compiler's
+#   estimate by the time, as we did. On a GPU the vendor's tools read real counters.
+# - **Being interrupted.** If another program has the core, the event simply gets longer. Compare several calls, and
+#   believe the shortest.
+# - **Who helped.** A large operation is split over threads whose events have no operation. Adding up lines counts some
+#   work not at all, and nested events twice.
+# - **Compilation**, unless it happens in the block; what Python did, unless `python_tracer_level` is 1; and itself:
+#   recording costs something for each event, which is much for a loop of tiny operations.
+#
+# ## What older posts say
+#
+# A roof is good for reading other people's numbers, too. Three figures of the posts behind this course:
+
+# %%
+selu_numbers = np.linspace(-3, 3, 1_000_000, dtype=np.float32)
+
+
+def selu(x, np=jnp, alpha=1.67, lmbda=1.05):
+    return lmbda * np.where(x > 0, x, alpha * np.exp(x) - alpha)
+
+
+numpy_selu = best(lambda x: selu(x, np), selu_numbers)
+ceiling = numpy_selu / (8e6 / bandwidth)
+product_rate = 2 * 1000 * 10_000 * 20_000 / 3.17 / 1e9
+claims = [
+    (
+        "a profile is looked at in TensorBoard",
+        "✗",
+        f"`ProfileData.from_file` read {len(events)} events in this notebook",
+    ),
+    (
+        "jitted `selu` of a million numbers: 187 µs",
+        "✓",
+        f"8 MB in 187 µs are {8e6 / 187e-6 / 1e9:.0f} GB/s, what memory gives. "
+        f"The roof here: {8e6 / bandwidth * 1e6:.0f} µs",
+    ),
+    (
+        "JAX is more than 150 times faster than NumPy",
+        "✗" if ceiling < 150 else "–",
+        f"for `selu` NumPy takes {1e3 * numpy_selu:.1f} ms here: the roof allows {ceiling:.0f} times",
+    ),
+    (
+        "product and `relu`: one `jit` or two? (3.17 s, 0.03 s)",
+        "✓",
+        f"no difference: the product runs at {product_rate:.0f} GFLOP/s, and all of the relu is "
+        f"{0.03 / 3.17:.0%} of the time",
+    ),
+]
+rows = "\n".join(f"| {claim} | {mark} | {today} |" for claim, mark, today in claims)
+display(Markdown(f"| claim | | by the roof |\n|---|:-:|---|\n{rows}"))
+
+# %% [markdown]
+# The posts' seconds were taken years ago, on other machines. They can be judged all the same: bytes and operations do
+# not age.
+#
+# ## Keypoints
+#
+# - `with jax.profiler.trace(folder)`, warmed up before and awaited inside; `jax.profiler.ProfileData` reads the file.
+# - An operation leads to your line by the `op_name` in the HLO. `jax.named_scope` puts your own word there.
+# - Events are nested: a `while` holds what runs in it. Count self time.
+# - `float(loss)` in a loop makes device and Python take turns. Read the number of the step before.
+# - Least time = max(bytes / bandwidth, operations / arithmetic rate), plus dispatch. Measure bandwidth in place, at
+#   the size that you use.
+# - Intensity decides which one binds. Fusion and reuse raise it.
+# - A profile says what is long, a roof what is slow. Look for what is both.
+#
+# ## Your turn
+#
+# [Exercise 15](../exercises/15_profile_and_roofline/profile_and_roofline.ipynb): name the wall for eight programs,
+# price a program, find the culprit in a profile, keep a device fed, serve sixteen users for the price of one, and
+# survey a machine that you cannot see into. 20 points.
