@@ -1,0 +1,279 @@
+# %% [markdown]
+# Wrong answers for unit 11. Each cell replaces the solution cell of its task; `fails` names the graded cells that must
+# then fail, and `message` is part of what the learner must read there.
+
+# %% task="receipts" name="every intermediate result is memory, and so is a constant" fails=["receipts-plain"] message="Must the squares ever be there all at once?"
+def receipts_plain():
+    return {
+        "plus_one": 2,
+        "sum_of_squares": 2,
+        "handed_back": 1,
+        "two_results": 3,
+        "unread": 3,
+        "with_constant": 3,
+        "pairs_summed": 1,
+        "pairs_sorted": 2,
+    }
+
+
+def receipts_donated():
+    return {
+        "plus_one": 1,
+        "sum_of_squares": 1,
+        "two_results": 2,
+        "product": 2,
+        "first_half": 1.5,
+        "wrapped": 2,
+    }
+
+
+# %% task="receipts" name="a donation always saves its size" fails=["receipts-donated"] message="still needs its row and column"
+def receipts_plain():
+    return {
+        "plus_one": 2,
+        "sum_of_squares": 1,
+        "handed_back": 2,
+        "two_results": 3,
+        "unread": 2,
+        "with_constant": 2,
+        "pairs_summed": 0,
+        "pairs_sorted": 1,
+    }
+
+
+def receipts_donated():
+    return {
+        "plus_one": 1,
+        "sum_of_squares": 0,
+        "two_results": 1,
+        "product": 1,
+        "first_half": 1,
+        "wrapped": 1,
+    }
+
+
+# %% task="hoarder" name="forgets that momentum is state" fails=["hoarder-step"] message="both go in, both come out"
+def in_place(step):
+    return jax.jit(step, donate_argnums=0)
+
+
+# %% task="hoarder" name="donates the batch too" fails=["hoarder-step"] message="do not donate it"
+def in_place(step):
+    return jax.jit(step, donate_argnums=(0, 1, 2))
+
+
+# %% task="hoarder" name="the donation is inside another jit" fails=["hoarder-step"] message="bytes of the receipt's alias: returned 0"
+def in_place(step):
+    donating = jax.jit(step, donate_argnums=(0, 1))
+    return jax.jit(lambda params, momentum, batch: donating(params, momentum, batch))
+
+
+# %% task="hoarder" name="a second name is a copy" fails=["hoarder-train"] message="is a deleted float32[128,128]"
+def in_place(step):
+    return jax.jit(step, donate_argnums=(0, 1))
+
+
+def train(step, params, batches):
+    params = jax.tree.map(jnp.copy, params)
+    momentum = jax.tree.map(jnp.zeros_like, params)
+    best, best_value, losses = None, float("inf"), []
+    for batch in batches:
+        candidate = params
+        params, momentum, value = step(params, momentum, batch)
+        losses.append(float(value))
+        if losses[-1] < best_value:
+            best, best_value = candidate, losses[-1]
+    return params, best, losses
+
+
+# %% task="hoarder" name="deletes the caller's model" fails=["hoarder-train"] message="Has the caller a name for it?"
+def in_place(step):
+    return jax.jit(step, donate_argnums=(0, 1))
+
+
+def train(step, params, batches):
+    momentum = jax.tree.map(jnp.zeros_like, params)
+    best, best_value, losses = None, float("inf"), []
+    for batch in batches:
+        candidate = jax.tree.map(jnp.copy, params)
+        params, momentum, value = step(params, momentum, batch)
+        losses.append(float(value))
+        if losses[-1] < best_value:
+            best, best_value = candidate, losses[-1]
+    return params, best, losses
+
+
+# %% task="hoarder" name="copies, and keeps every copy" fails=["hoarder-train"] message="What do you still need after the step?"
+def in_place(step):
+    return jax.jit(step, donate_argnums=(0, 1))
+
+
+def train(step, params, batches):
+    params = jax.tree.map(jnp.copy, params)
+    momentum = jax.tree.map(jnp.zeros_like, params)
+    history, losses = [], []
+    for batch in batches:
+        history.append(jax.tree.map(jnp.copy, params))
+        params, momentum, value = step(params, momentum, batch)
+        losses.append(float(value))
+    return params, history[int(np.argmin(losses))], losses
+
+
+# %% task="hoarder" name="keeps what came out of the best step" fails=["hoarder-train"] message="[1]['W']"
+def in_place(step):
+    return jax.jit(step, donate_argnums=(0, 1))
+
+
+def train(step, params, batches):
+    params = jax.tree.map(jnp.copy, params)
+    momentum = jax.tree.map(jnp.zeros_like, params)
+    best, best_value, losses = None, float("inf"), []
+    for batch in batches:
+        params, momentum, value = step(params, momentum, batch)
+        losses.append(float(value))
+        if losses[-1] < best_value:
+            best, best_value = jax.tree.map(jnp.copy, params), losses[-1]
+    return params, best, losses
+
+
+# %% task="cache" name="not donated" fails=["cache-check"] message="is the cache donated?"
+@jax.jit
+def remember(cache, count, item):
+    cache = cache.at[count].set(item)
+    scores = jnp.where(jnp.arange(len(cache)) <= count, cache @ item, -jnp.inf)
+    return cache, jax.nn.softmax(scores) @ cache
+
+
+# %% task="cache" name="reads the old cache after the write" fails=["cache-check"] message="the old cache is read after the new one is written"
+@functools.partial(jax.jit, donate_argnums=0)
+def remember(cache, count, item):
+    scores = jnp.where(jnp.arange(len(cache)) < count, cache @ item, -jnp.inf)
+    scores = jnp.append(scores, item @ item)
+    weights = jax.nn.softmax(scores)
+    return cache.at[count].set(item), weights[:-1] @ cache + weights[-1] * item
+
+
+# %% task="cache" name="believes that unused rows are harmless" fails=["cache-check"] message="softmax gives them weight"
+@functools.partial(jax.jit, donate_argnums=0)
+def remember(cache, count, item):
+    cache = cache.at[count].set(item)
+    return cache, recall(cache, item)
+
+
+# %% task="cache" name="a static count: a program for every word" fails=["cache-check"] message="count: static 0 -> static 1"
+@functools.partial(jax.jit, donate_argnums=0, static_argnums=1)
+def remember(cache, count, item):
+    cache = cache.at[count].set(item)
+    return cache, recall(cache[: count + 1], item)
+
+
+# %% task="cache" name="a traced value as a length" fails=["cache-check"] message="IndexError"
+@functools.partial(jax.jit, donate_argnums=0)
+def remember(cache, count, item):
+    cache = cache.at[count].set(item)
+    return cache, recall(cache[: count + 1], item)
+
+
+# %% task="ranker" name="sorts outside, but closes over the result" fails=["ranker-check"] message="A program with a table in it serves that table only"
+@jax.jit
+def rank(ordered, x):
+    return jnp.searchsorted(ordered, x)
+
+
+def make_ranker(table):
+    ordered = jnp.sort(table, axis=None)
+    return jax.jit(lambda x: jnp.searchsorted(ordered, x))
+
+
+# %% task="ranker" name="one program, which sorts in every call" fails=["ranker-check"] message="`one_call` uses sort"
+@jax.jit
+def rank(ordered, x):
+    return jnp.searchsorted(jnp.sort(ordered, axis=None), x)
+
+
+def make_ranker(table):
+    return functools.partial(rank, table)
+
+
+# %% task="recorder" name="keeps all states, and takes the last" fails=["recorder-check"] message="float32[1000,2]"
+@jax.jit
+def flight(x, box, count):
+    def body(state, _):
+        state = glide(state)
+        return state, state
+
+    last, states = lax.scan(body, x, length=1000)
+    k = box.shape[0]
+    box[(count[...] + 1000 - k + jnp.arange(k)) % k] = states[-k:]
+    count[...] += 1000
+    return last
+
+
+# %% task="recorder" name="forgets that the recorder is a ring" fails=["recorder-check"] message="State n goes into row n % k"
+@jax.jit
+def flight(x, box, count):
+    def recorded(state):
+        state = glide(state)
+        box[count[...]] = state
+        count[...] += 1
+        return state
+
+    return simulate(recorded, x, 1000)
+
+
+# %% task="recorder" name="collects the states in a list" fails=["recorder-check"] message="UnexpectedTracerError"
+@jax.jit
+def flight(x, box, count):
+    states = []
+
+    def recorded(state):
+        states.append(glide(state))
+        return states[-1]
+
+    last = simulate(recorded, x, 1000)
+    box[0] = states[-1]
+    count[...] += 1000
+    return last
+
+
+# %% task="recorder" name="records the state before the step" fails=["recorder-check"] message="State n goes into row n % k"
+@jax.jit
+def flight(x, box, count):
+    def recorded(state):
+        box[count[...] % box.shape[0]] = state
+        count[...] += 1
+        return glide(state)
+
+    return simulate(recorded, x, 1000)
+
+
+# %% task="diet" name="a checkpoint around everything" fails=["diet-loss", "diet-gradient"] message="expected 'at most a fifth'"
+def loss_lean(X, E, y):
+    return jax.checkpoint(loss_slow)(X, E, y)
+
+
+# %% task="diet" name="vmap over places" fails=["diet-loss", "diet-gradient"] message="expected 'at most a fifth'"
+def loss_lean(X, E, y):
+    def place(x, word):
+        scores = E @ x
+        return jax.nn.logsumexp(scores) - scores[word]
+
+    return jax.vmap(place)(X, y).mean()
+
+
+# %% task="diet" name="a loop under grad keeps every piece" fails=["diet-gradient"] message="On the way out each round of a loop leaves"
+def loss_lean(X, E, y):
+    def piece(part):
+        return loss_slow(part[0], E, part[1])
+
+    return lax.map(piece, (X.reshape(-1, 32, X.shape[1]), y.reshape(-1, 32))).mean()
+
+
+# %% task="diet" name="the checkpoint is around the loop" fails=["diet-gradient"] message="On the way out each round of a loop leaves"
+def loss_lean(X, E, y):
+    @jax.checkpoint
+    def everything(X, y):
+        pieces = X.reshape(-1, 32, X.shape[1]), y.reshape(-1, 32)
+        return lax.map(lambda part: loss_slow(part[0], E, part[1]), pieces).mean()
+
+    return everything(X, y)
