@@ -1,0 +1,796 @@
+# %% [markdown]
+# # 12 · Ahead of time
+#
+# **Can the first request be as fast as the thousandth?**
+#
+# You will
+#
+# - take `jit` apart at its joints, and trace, lower and compile when it suits you;
+# - plan a model with billions of parameters without computing a single number;
+# - make the *second start* of a program cheap, past the trap of one second, and ship a program without its Python.
+#
+# About 20 minutes. Unit 05 explained when one process compiles twice; here we cross the border of the process.
+
+# %%
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import matplotlib.pyplot as plt
+import numpy as np
+from IPython.display import Markdown, display
+from jax import export
+from jax.experimental.compilation_cache import compilation_cache
+
+from autograder import show_guess, trace_log
+
+plt.style.use("autograder.course")
+
+# %% [markdown]
+# ## 1. A thousand requests
+#
+# A service answers texts. A text is a row of at most 256 tokens, padded to 16, 64 or 256 of them (the buckets of unit
+# 05), and the model is a small transformer.
+
+# %%
+WIDTH, BUCKETS = 64, (16, 64, 256)
+rng = np.random.default_rng(0)
+
+
+def weights(*shape):
+    return jax.device_put(rng.normal(size=shape).astype(np.float32) / 8)
+
+
+square, wide, tall = (WIDTH, WIDTH), (WIDTH, 4 * WIDTH), (4 * WIDTH, WIDTH)
+shapes = {"q": square, "k": square, "v": square, "up": wide, "down": tall}
+layer = {name: weights(*shape) for name, shape in shapes.items()}
+params = {"embed": weights(1000, WIDTH), "layers": [layer]}
+
+
+def model(params, tokens, length):
+    """A vector for a text. tokens: int32[bucket]; length: int32[], how many of them are real."""
+    x = params["embed"][tokens]
+    real = jnp.arange(tokens.size) < length
+    for layer in params["layers"]:
+        scores = (x @ layer["q"]) @ (x @ layer["k"]).T / 8
+        x = x + jax.nn.softmax(jnp.where(real, scores, -1e9)) @ (x @ layer["v"])
+        x = x + jax.nn.relu(x @ layer["up"]) @ layer["down"]
+    return jnp.where(real[:, None], x, 0).sum(0) / length
+
+
+def padded(tokens):
+    bucket = next(size for size in BUCKETS if size >= len(tokens))
+    return np.pad(tokens, (0, bucket - len(tokens)))
+
+
+lengths = np.minimum(np.exp(rng.normal(2.6, 0.8, size=1000)), 256).astype(np.int32).clip(2)
+requests = [rng.integers(0, 1000, size=n, dtype=np.int32) for n in lengths]
+
+# %% [markdown]
+# Everybody's first version has `@jax.jit` on the model, and opens the doors.
+
+# %%
+guess = None  # your number: how many times longer than usual does the first text of a size take?
+
+# %%
+sizes = np.array([padded(tokens).size for tokens in requests])
+firsts = [int(np.argmax(sizes == size)) for size in BUCKETS]
+
+
+def latencies(answer):
+    """Milliseconds of each request."""
+    times = []
+    for tokens in requests:
+        start = time.perf_counter()
+        np.asarray(answer(params, padded(tokens), np.int32(len(tokens))))
+        times.append(1e3 * (time.perf_counter() - start))
+    return np.array(times)
+
+
+def penalty(times):
+    """The first text of a size over the median of its size; the largest of the three ratios."""
+    return max(times[first] / np.median(times[sizes == sizes[first]]) for first in firsts)
+
+
+answer = jax.jit(model)
+with trace_log(model) as log:
+    lazy = latencies(answer)
+assert log.traces == log.compiles == 3
+show_guess(guess, penalty(lazy), "x")
+
+# %% [markdown]
+# Three visitors were served by a compiler. The cure: **say what will come, and compile that before you open.** It takes
+# no data, only shapes and dtypes.
+
+# %%
+text = {size: jax.ShapeDtypeStruct((size,), jnp.int32) for size in BUCKETS}
+number = jax.ShapeDtypeStruct((), jnp.int32)
+
+
+def compile_all():
+    jax.clear_caches()
+    return {size: jax.jit(model).lower(params, text[size], number).compile() for size in BUCKETS}
+
+
+def answer_ahead(params, tokens, length):
+    return programs[tokens.size](params, tokens, length)
+
+
+programs = compile_all()
+with trace_log(model) as log, jax.no_tracing(True):
+    ahead = latencies(answer_ahead)
+assert log.traces == log.compiles == 0
+print(f"the first text of a size takes {penalty(ahead):,.0f}x as long as usual")
+
+# %% [markdown]
+# No trace, no compile (`jax.no_tracing`, the seat belt of unit 05, was on). Far better, and *still* not the same? The
+# stage that is left is **run**, and the first run of a program costs more than the next one: the runtime sets things up
+# when they are first needed. So compile before you open, **and rehearse**: run each program a few times on zeros.
+
+# %%
+programs = compile_all()
+for size in BUCKETS * 3:
+    answer_ahead(params, np.zeros(size, np.int32), np.int32(1)).block_until_ready()
+rehearsed = latencies(answer_ahead)
+
+panels = {"jit, when needed": lazy, "compiled before": ahead, "compiled and rehearsed": rehearsed}
+fig, axes = plt.subplots(1, 3, figsize=(9, 3.3), sharey=True)
+for ax, (title, times) in zip(axes, panels.items(), strict=True):
+    ax.plot(np.arange(1, 1001), times, ".", color="C0", markersize=2.5)
+    ax.plot([first + 1 for first in firsts], times[firsts], "o", color="C1", markersize=8)
+    ax.set(xscale="log", yscale="log", xlim=(0.7, 1400), xlabel="request (log scale)", title=title)
+axes[0].text(1, lazy[firsts].min() / 5, "first text of each size", color="C1")
+axes[0].set_ylabel("milliseconds (log scale)")
+plt.show()
+for title, times in panels.items():
+    print(f"{title:24} first over usual, at worst: {penalty(times):8,.1f}x")
+
+# %% [markdown]
+# That is the answer to our question: it can, if compiling and rehearsing both happen before the doors open. The work
+# has not become less. It has moved to a time that you chose. (What scatter is left belongs to the three sizes and to
+# whatever else this machine does.)
+#
+# An object of class `Compiled` is one program. It has no Python to fall back on, and that is a virtue: where `jit`
+# silently compiles, `Compiled` refuses. Here are the same calls to both.
+
+# %%
+ahead_of_time, sixteen = programs[16], np.zeros(16, np.int32)
+as_list = {"embed": params["embed"], "layers": tuple(params["layers"])}
+CALLS = {
+    "the text is of type `int64`": lambda f: f(params, sixteen.astype(np.int64), np.int32(3)),
+    "the length is a Python int": lambda f: f(params, sixteen, 3),
+    "17 tokens": lambda f: f(params, np.zeros(17, np.int32), np.int32(3)),
+    "the text is of type `uint8`": lambda f: f(params, sixteen.astype(np.uint8), np.int32(3)),
+    "a tuple of layers, not a list": lambda f: f(as_list, sixteen, np.int32(3)),
+    "`vmap` over the lengths": lambda f: jax.vmap(f, (None, None, 0))(params, sixteen, np.int32([1, 2, 3])),
+}
+warm = jax.jit(model)
+warm(params, sixteen, np.int32(3))
+
+
+def outcome(call, fn):
+    with trace_log(model) as log:
+        try:
+            call(fn)
+        except TypeError as error:
+            return f"`TypeError`: {str(error).split('. ')[0].split(' with input')[0].split(' from the')[0]}"
+    built = [f"{n} {stage}" for n, stage in ((log.traces, "trace"), (log.compiles, "compile")) if n]
+    return "answered" + (", after " + " and ".join(built) if built else "")
+
+
+verdicts = {what: (outcome(call, warm), outcome(call, ahead_of_time)) for what, call in CALLS.items()}
+rows = "\n".join(f"| {what} | {lazily} | {early} |" for what, (lazily, early) in verdicts.items())
+display(Markdown(f"| call | `jit(model)` | `Compiled` |\n|---|---|---|\n{rows}"))
+assert [early.split("`")[0] == "answered" for _, early in verdicts.values()] == [True, True] + 4 * [False]
+assert not any("TypeError" in lazily for lazily, _ in verdicts.values())
+
+# %% [markdown]
+# The first two differ from the plan in name only: JAX reads `int64` as `int32` (unless 64 bits are switched on), and a
+# weak scalar fits a strong one. The others are other programs. The last row is worth a note: a compiled program cannot
+# be differentiated, batched or jitted. Transform first, compile last.
+#
+# ## 2. Three objects on the way
+#
+# `jit(f).lower(...).compile()` passes three stations, and you can get off at each. What does each of them know?
+
+# %%
+traced = jax.jit(model).trace(params, text[64], number)
+lowered = traced.lower()
+compiled = lowered.compile()
+dots = lowered.as_text().count("stablehlo.dot_general")
+temporary = compiled.memory_analysis().temp_size_in_bytes
+result = f"{traced.out_info.dtype}[{traced.out_info.shape[0]}]"
+Markdown(f"""
+| you hold | made from | knows | for example |
+|---|---|---|---|
+| `{type(traced).__name__}` | Python | jaxpr, result type | {len(traced.jaxpr.eqns)} equations, `{result}` |
+| `{type(lowered).__name__}` | jaxpr | StableHLO | {dots} `dot_general` |
+| `{type(compiled).__name__}` | StableHLO | optimised HLO, memory | {temporary:,} bytes of temporaries |
+""")
+
+# %% [markdown]
+# The first station alone answers a surprising number of questions, at the price of running your Python once. That is
+# `jax.eval_shape`: it traces, and gives you the result's shapes and dtypes. Nothing is compiled, nothing is computed,
+# **no array is made**. So the sizes do not matter. Here is a language model of the largest kind:
+
+
+# %%
+def init(key, layers, width, vocabulary):
+    def normal(i, *shape):
+        return jax.random.normal(jax.random.fold_in(key, i), shape, jnp.bfloat16)
+
+    square, wide, tall = (width, width), (width, 4 * width), (4 * width, width)
+    shapes = {"q": square, "k": square, "v": square, "o": square, "up": wide, "down": tall}
+    stack = {name: normal(i, layers, *shape) for i, (name, shape) in enumerate(shapes.items())}
+    return {"embed": normal(99, vocabulary, width), "layers": stack}
+
+
+def block(x, layer):
+    """One layer of a transformer, with heads of 64 numbers. x: bfloat16[rows, tokens, width]."""
+    q, k, v = (jnp.reshape(x @ layer[name], (*x.shape[:2], -1, 64)) for name in "qkv")
+    x = x + jax.nn.dot_product_attention(q, k, v).reshape(x.shape) @ layer["o"]
+    x = x + jax.nn.relu(x @ layer["up"]) @ layer["down"]
+    return x, None
+
+
+def loss(params, tokens, block=block):
+    x, _ = jax.lax.scan(block, params["embed"][tokens], params["layers"])
+    logits = (x @ params["embed"].T).astype(jnp.float32)
+    return jax.nn.logsumexp(logits, -1).mean() - jnp.take_along_axis(logits, tokens[..., None], -1).mean()
+
+
+def nbytes(tree):
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
+
+
+guess = None  # your number: milliseconds to learn how large 70 billion parameters and their gradient are
+
+# %%
+key = jax.eval_shape(lambda: jax.random.key(0))
+tokens = jax.ShapeDtypeStruct((8, 1024), jnp.int32)
+start = time.perf_counter()
+with trace_log() as log:
+    large = jax.eval_shape(lambda key: init(key, layers=85, width=8192, vocabulary=128_000), key)
+    gradient = jax.eval_shape(jax.grad(loss), large, tokens)
+planned = 1e3 * (time.perf_counter() - start)
+count = sum(leaf.size for leaf in jax.tree.leaves(large))
+assert log.compiles == 0 and jax.tree.map(jnp.shape, large) == jax.tree.map(jnp.shape, gradient)
+print(f"{count / 1e9:.1f} billion parameters, {nbytes(large) / 1e9:.0f} GB, {log.compiles} programs compiled")
+show_guess(guess, planned, "ms")
+
+# %% [markdown]
+# So you can plan. Will a training step fit on an accelerator with 80 GB? It holds the parameters, the gradient, two
+# moments of Adam in `float32`, and whatever the forward pass keeps for the backward pass. The last part is the one that
+# nobody can guess, and `eval_shape` tells it as well: the function that `jax.vjp` returns is a pytree, of exactly the
+# arrays that it keeps. A smaller model now, of 24 layers:
+
+# %%
+small = jax.eval_shape(lambda key: init(key, layers=24, width=2048, vocabulary=50_000), key)
+
+
+def kept(rows, block):
+    """Bytes that the forward pass keeps for the backward pass, for a batch of so many rows."""
+    batch = jax.ShapeDtypeStruct((rows, 1024), jnp.int32)
+    return nbytes(jax.eval_shape(lambda p, t: jax.vjp(lambda p: loss(p, t, block), p)[1], small, batch))
+
+
+with trace_log() as log:
+    fixed = {"parameters and gradient": 2 * nbytes(small), "Adam": 4 * nbytes(small)}
+    layers = {"all kept": block, "with jax.checkpoint": jax.checkpoint(block)}
+    a_row = {name: kept(2, layer) - kept(1, layer) for name, layer in layers.items()}
+    fits = {name: int((80e9 - sum(fixed.values())) // size) for name, size in a_row.items()}
+assert log.compiles == 0 and 0 < fits["all kept"] < fits["with jax.checkpoint"]
+
+rows, floor = np.arange(0, 33), 0.0
+fig, ax = plt.subplots(figsize=(7.5, 3.6))
+for (name, size), colour in zip(fixed.items(), ("C0", "#bbbbbb"), strict=True):
+    ax.fill_between(rows, floor, floor + size / 1e9, color=colour)
+    ax.text(32.5, floor + size / 2e9, name, va="center")
+    floor += size / 1e9
+kept_gb, remat_gb = (floor + rows * size / 1e9 for size in a_row.values())
+ax.fill_between(rows, floor, kept_gb, color="C1", alpha=0.85)
+ax.plot(rows, remat_gb, color="#222222", linestyle="--")
+ax.text(32.5, remat_gb[-1] + 2, "with jax.checkpoint", va="center")
+ax.axhline(80, color="#222222", linewidth=1)
+ax.text(0.3, 82, "80 GB")
+ax.text(17, 55, "kept for the\nbackward pass", color="white", weight="bold", ha="center", va="center")
+ax.set(xlim=(0, 32), ylim=(0, 110), xlabel="rows of 1,024 tokens in a batch", ylabel="GB")
+ax.set_title("A training step, as planned")
+plt.show()
+print("rows that fit:", fits)
+
+# %% [markdown]
+# Not one array was made for this picture. (`jax.checkpoint`, unit 11, keeps only the inputs of each layer.) It is the
+# plan as JAX sees it. XLA then adds temporaries of its own, and drops others: for the last word, `compile()` for your
+# device and ask `memory_analysis()`.
+#
+# ## 3. The second start
+#
+# Everything so far dies with the process. JAX can keep compiled programs on disk: the **persistent compilation
+# cache**. In June 2024 somebody read the documentation, wrote this (JAX issue 21908), looked into the folder, and asked
+# "Is there something I am missing?"
+#
+# ```python
+# cache_dir = "/tmp/jax_cache/"
+# jax.config.update("jax_compilation_cache_dir", cache_dir)
+#
+# def f(x, y):
+#     return jax.numpy.matmul(x, y)
+#
+# x = jax.numpy.ones((2, 2))
+# jax.jit(f)(x, x.T)
+# ```
+
+# %%
+guess = None  # your number: files in the folder afterwards
+
+
+# %%
+@contextlib.contextmanager
+def cache_in(folder, **settings):
+    """Let JAX keep compiled programs in `folder`. Afterwards the configuration is what it was."""
+    settings = {"jax_compilation_cache_dir": str(folder), **settings}
+    before = {name: jax.config.values[name] for name in settings}
+    try:
+        for name, value in settings.items():
+            jax.config.update(name, value)
+        compilation_cache.reset_cache()  # or JAX stays with the folder that it used first
+        yield
+    finally:
+        for name, value in before.items():
+            jax.config.update(name, value)
+        compilation_cache.reset_cache()
+
+
+@contextlib.contextmanager
+def cache_events():
+    """Counts what JAX reports about the persistent cache."""
+    counts = Counter()
+
+    def heard(event, **_):
+        if event.startswith("/jax/compilation_cache/"):
+            counts[event.rsplit("/", 1)[1]] += 1
+
+    jax.monitoring.register_event_listener(heard)
+    try:
+        yield counts
+    finally:
+        jax.monitoring.unregister_event_listener(heard)
+
+
+def posted():
+    def f(x, y):
+        return jax.numpy.matmul(x, y)
+
+    x = jax.numpy.ones((2, 2))
+    jax.jit(f)(x, x.T)
+
+
+EVENTS = ("compile_requests_use_cache", "cache_hits", "cache_misses")
+AT_ONCE = {"jax_persistent_cache_min_compile_time_secs": 0.0}
+replay = {}
+with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+    for name, folder, settings in (
+        ("as posted", one, {}),
+        ("with the threshold 0", other, AT_ONCE),
+        ("the same, started again", other, AT_ONCE),
+    ):
+        jax.clear_caches()  # all that this process remembers, as if it were new
+        with cache_in(folder, **settings), cache_events() as counts:
+            posted()
+        replay[name] = (*(counts[event] for event in EVENTS), len(list(Path(folder).glob("*-cache"))))
+rows = "\n".join(f"| {name} | {' | '.join(map(str, row))} |" for name, row in replay.items())
+names = " | ".join(f"`{event}`" for event in EVENTS)
+display(Markdown(f"| | {names} | files |\n|---|---|---|---|---|\n{rows}"))
+asked, _, written, files = replay["with the threshold 0"]
+assert replay["as posted"][3] < files and asked == written == files
+assert replay["the same, started again"] == (asked, asked, 0, files)
+show_guess(guess, replay["as posted"][3], "files")
+
+# %% [markdown]
+# Nothing was missing but patience: **by default JAX writes down only what took at least one second to compile**
+# (`jax_persistent_cache_min_compile_time_secs`). The rule keeps the number of files down. But a project made of many
+# small programs falls through it as a whole, and nothing is said. Look at the first row: no hit, *and no miss*.
+# `cache_misses` counts what was **written**. What was too quick is counted nowhere, so a service that watches hits and
+# misses sees silence.
+#
+# The answer in the thread sets two options: the threshold to `0.0000000000001`, and `..._min_entry_size_bytes` to 1. A
+# plain 0 does, as you see, and the size needs no setting. The defaults today:
+
+# %%
+for option in ("min_compile_time_secs", "min_entry_size_bytes"):
+    print(f"jax_persistent_cache_{option}: {jax.config.values[f'jax_persistent_cache_{option}']} by default")
+
+# %% [markdown]
+# The thresholds are about writing. Whoever only reads needs the folder alone.
+#
+# ## 4. What is in the folder, and when is it found?
+#
+# For each program a file: its machine code, serialised and compressed, and how long the compiler took. The name of the
+# file is the key. What is in the key? Start a first program with an empty folder, forget everything, and start a second
+# one with a small change. Does it find the file of the first?
+
+# %%
+guess = None  # your number: how many of the eleven second programs below are found?
+
+# %%
+FIRST = """
+table = np.ones(3, np.float32)
+def score(x):
+    return jnp.tanh(x) * 2.0 + table
+jit(score)(np.full(3, 7.0, np.float32))
+"""
+CHANGES = [  # a piece of the text, and what stands there in the second program
+    ("", ""),
+    ("7.0", "8.0"),
+    ("(x):", "(x):  # by others\n    unused = jnp.sin(x)"),
+    ("(np.full(3, 7.0, np.float32))", ".lower(np.ones(3, np.float32)).compile()"),
+    ("score", "points"),
+    ("jnp.tanh(x) * 2.0", "2.0 * jnp.tanh(x)"),
+    ("2.0", "3.0"),
+    ("np.ones(3", "np.zeros(3"),
+    ("np.full(3", "np.full((1, 3)"),
+    ("jit(score)", "jit(score, donate_argnums=0)"),
+    ("jit(score)", 'jit(score, compiler_options={"xla_cpu_enable_fast_math": True})'),
+]
+
+
+def start(program):
+    """Runs a text as a new process would; whether its program was found, and whether it was traced."""
+    jax.clear_caches()
+    with cache_events() as counts, trace_log() as log:
+        exec(program, {"jnp": jnp, "np": np, "jit": jax.jit})
+    assert counts["compile_requests_use_cache"] == 1
+    return counts["cache_hits"] == 1, log.seconds["trace"] > 0
+
+
+with tempfile.TemporaryDirectory() as folder, cache_in(folder, **AT_ONCE):
+    assert start(FIRST) == (False, True)
+    restarts = {(old, new): start(FIRST.replace(old, new)) for old, new in CHANGES}
+lines = ["| changed | into | found |", "|---|---|:-:|"]
+for (old, new), (hit, _) in restarts.items():
+    old, new = (f"`{part}`".replace("\n", "`<br>`") if part else "" for part in (old, new))
+    lines.append(f"| {old or 'nothing'} | {new} | {'✓' if hit else '✗'} |")
+print(FIRST)
+display(Markdown("\n".join(lines)))
+hits = [hit for hit, _ in restarts.values()]
+assert hits == 4 * [True] + 7 * [False] and all(traced for _, traced in restarts.values())
+show_guess(guess, sum(hits), "programs")
+
+# %% [markdown]
+# The key is a hash of **the StableHLO**, its name included, and of all that decides what XLA makes of it: compiler
+# options, `XLA_FLAGS`, the version of jaxlib, the kind of device. Python is not in it. So comments, names of variables,
+# line numbers and dead code do not matter. But everything that does reach the StableHLO matters to the bit: a captured
+# array, a constant, the order of two operands, the name of the function.
+#
+# That is how caches fail in real projects. A time stamp that became a constant, a function named after a run, a loop
+# over a `set` of strings (whose order differs in every process): each start writes new files, and finds none. In the
+# exercise you will repair such a program.
+#
+# And the other half: all eleven second programs **were traced**. The key is made from the StableHLO, so JAX must have
+# it before it can look. The cache skips XLA. It cannot skip you.
+#
+# ## 5. A program without its Python
+#
+# What would skip you is a file that contains the StableHLO itself. `jax.export` makes one. Let it have a hole in its
+# shape, so that one file will do for every batch size:
+
+
+# %%
+def classifier(weights, images):
+    """Scores of ten classes. images: float32[b, 100]; returns float32[b, 10]."""
+    return jnp.tanh(images @ weights["in"]) @ weights["out"]
+
+
+trained = {"in": weights(100, 32), "out": weights(32, 10)}
+shape = export.symbolic_shape("b, 100")
+exported = export.export(jax.jit(classifier))(trained, jax.ShapeDtypeStruct(shape, jnp.float32))
+artifact = exported.serialize()
+
+batches = [rng.normal(size=(b, 100)).astype(np.float32) for b in (1, 2, 7, 64)]
+line = next(line for line in exported.mlir_module().splitlines() if "dot_general" in line)
+print(f"{len(artifact):,} bytes: {exported.in_avals[-1]} -> {exported.out_avals[0]}, {exported.platforms}")
+print(line.split(" loc(")[0].strip())
+
+# %%
+guess = None  # your number: the file is called with the four batches, twice each. How often does XLA compile?
+
+# %%
+loaded = export.deserialize(artifact)
+with trace_log(classifier) as log:
+    results = [loaded.call(trained, batch) for batch in batches * 2]
+for result, batch in zip(results, batches * 2, strict=True):
+    hidden = np.tanh(batch @ np.asarray(trained["in"]))
+    np.testing.assert_allclose(result, hidden @ np.asarray(trained["out"]), rtol=1e-3, atol=1e-4)
+assert (log.traces, log.compiles) == (0, 4)
+print("traces of classifier:", log.traces)
+show_guess(guess, log.compiles, "times")
+
+# %% [markdown]
+# "If your batch size changes, it compiles again", says one of the old posts on `jit`. True, then and now: machine code
+# has a shape. But it need not be *traced* again, and the Python need not be there: delete `classifier`, and the file
+# still works, in any process with JAX. `?` in the StableHLO stands for `b`.
+#
+# What else will it do, and what not?
+
+# %%
+differentiable = export.deserialize(exported.serialize(vjp_order=1))
+abroad = export.export(jax.jit(classifier), platforms=["tpu", "cuda"])(trained, *exported.in_avals[-1:])
+
+
+def ask(images, program=loaded):
+    return program.call(trained, images)
+
+
+five = np.ones((5, 100), np.float32)
+TRIALS = {
+    "inside another `jit`": (lambda x: ask(x) + 1, five),
+    "images of 99 numbers": (ask, five[:, 1:]),
+    "`int32` images": (ask, five.astype(np.int32)),
+    "`grad`": (jax.grad(lambda x: ask(x).sum()), five),
+    "`grad`, after `serialize(vjp_order=1)`": (jax.grad(lambda x: ask(x, differentiable).sum()), five),
+    "`vmap`": (jax.vmap(ask), five[None]),
+    "exported for `platforms=['tpu', 'cuda']`": (lambda x: ask(x, abroad), five),
+}
+
+
+def trial(fn, images):
+    try:
+        result = jax.jit(fn).lower(images).out_info  # as far as the lowering: no answer below comes from XLA
+    except (ValueError, NotImplementedError) as error:
+        return f"`{type(error).__name__}`: {str(error).splitlines()[0].split('. ')[0]}"
+    return f"`{result.dtype}{list(result.shape)}`"
+
+
+told = {what: trial(*case) for what, case in TRIALS.items()}
+rows = "\n".join(f"| {what} | {outcome} |" for what, outcome in told.items())
+display(Markdown(f"| asked of the file, on this CPU | outcome |\n|---|---|\n{rows}"))
+assert ["Error" in outcome for outcome in told.values()] == [False, True, True, True, False, True, True]
+
+# %% [markdown]
+# The last row is the other use of export: it **lowered for hardware that this machine does not have**. You can find out
+# on a laptop that a program cannot be lowered for a TPU, and ship one file for `platforms=["cpu", "cuda", "tpu"]`.
+#
+# ### A dimension with a name
+#
+# `b` is neither a number nor a tracer. It is a symbol that stands for every whole number from 1 up, and JAX calculates
+# with it. Now your Python must be right **for all `b` at once**:
+
+# %%
+DIMENSIONS = {  # what: (function, shape, constraints)
+    "`x[1:] - x[:-1]`": (lambda x: x[1:] - x[:-1], "b, 100", ()),
+    "`x.sum(0) / x.shape[0]`": (lambda x: x.sum(0) / x.shape[0], "b, 100", ()),
+    "`x @ x.T`": (lambda x: x @ x.T, "b, 100", ()),
+    "`x.reshape(-1, 2, 100)`": (lambda x: x.reshape(-1, 2, 100), "b, 100", ()),
+    "the same": (lambda x: x.reshape(-1, 2, 100), "2*b, 100", ()),
+    "`x if len(x) > 10 else -x`": (lambda x: x if x.shape[0] > 10 else -x, "b, 100", ()),
+    "the same ": (lambda x: x if x.shape[0] > 10 else -x, "b, 100", ("b >= 11",)),
+    "`for i in range(len(x))`": (lambda x: sum(x[i] for i in range(x.shape[0])), "b, 100", ()),
+    "`lax.scan` over the rows": (lambda x: jax.lax.scan(lambda c, r: (c + r, 0), x[0], x)[0], "b, 100", ()),
+}
+
+
+def export_outcome(fn, shape, constraints):
+    spec = jax.ShapeDtypeStruct(export.symbolic_shape(shape, constraints=constraints), jnp.float32)
+    try:
+        return f"`{export.export(jax.jit(fn))(spec).out_avals[0].str_short()}`"
+    except Exception as error:
+        return f"`{type(error).__name__}`"
+
+
+results = {what: export_outcome(*case) for what, case in DIMENSIONS.items()}
+rows = ["| function | shape | result |", "|---|---|---|"]
+for what, (_, shape, constraints) in DIMENSIONS.items():
+    rows.append(f"| {what} | {', '.join(f'`{part}`' for part in (shape, *constraints))} | {results[what]} |")
+display(Markdown("\n".join(rows)))
+failed = [what for what, result in results.items() if result.endswith(("Operation`", "Error`"))]
+assert failed == ["`x.reshape(-1, 2, 100)`", "`x if len(x) > 10 else -x`", "`for i in range(len(x))`"]
+
+# %% [markdown]
+# `InconclusiveDimensionOperation` means: true for some `b`, false for others. You decide which you want to promise, by
+# the shape (`2*b` is even) or by a constraint. The promise is checked when the file is called. A Python loop over the
+# rows has no length to run to; a `lax.scan` has, and is lowered once for all.
+#
+# ## 6. Who skips what?
+#
+# A program's start, in one picture. A first process fills the cache, exports, and saves a compiled program as it is
+# (`jax.experimental.serialize_executable`). A second process starts in each of these ways, and reports JAX's own
+# events, in milliseconds.
+
+# %%
+START = r"""
+import json, pickle, sys, time
+from collections import Counter
+from pathlib import Path
+import jax, jax.numpy as jnp, numpy as np
+from jax import export
+from jax.experimental import serialize_executable as executables
+from jax.experimental.compilation_cache import compilation_cache
+
+folder, w, x = Path(sys.argv[1]), np.ones((64, 64), np.float32), np.ones((16, 64), np.float32)
+spent, runs = Counter(), []
+jax.monitoring.register_event_duration_secs_listener(
+    lambda event, seconds, **_: spent.update({event.split("/")[-1]: 1e3 * seconds})
+)
+
+def loss(w, x):
+    for _ in range(4):
+        x = jnp.tanh(x @ w)
+    return (x * x).mean()
+
+def step(w, x):
+    runs.append("Python")
+    return w - 0.1 * jax.grad(loss)(w, x)
+
+def start(call, cached):
+    jax.clear_caches()
+    jax.config.update("jax_compilation_cache_dir", str(folder / "cache") if cached else None)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    compilation_cache.reset_cache()
+    spent.clear(), runs.clear()
+    begin = time.perf_counter()
+    jax.block_until_ready(call())
+    total = 1e3 * (time.perf_counter() - begin)
+    trace = spent["jaxpr_trace_duration"] if runs else 0  # else of JAX's own wrapper
+    read = spent["cache_retrieval_time_sec"]
+    compiling = 0 if read else spent["backend_compile_duration"]  # this event comes for a hit as well
+    return [trace, spent["jaxpr_to_mlir_module_duration"], compiling, read, total]
+
+def from_artifact(name="artifact"):
+    return export.deserialize(bytearray((folder / name).read_bytes())).call(w, x)
+
+def from_executable():
+    return executables.deserialize_and_load(*pickle.loads((folder / "executable").read_bytes()))(w, x)
+
+if sys.argv[2] == "prepare":
+    rows = jax.ShapeDtypeStruct(export.symbolic_shape("b, 64"), jnp.float32)
+    (folder / "artifact").write_bytes(export.export(jax.jit(step))(w, rows).serialize())
+    (folder / "tiny").write_bytes(export.export(jax.jit(jnp.dot))(w, w[:, :16]).serialize())
+    compiled = jax.jit(step).lower(w, x).compile()
+    (folder / "executable").write_bytes(pickle.dumps(executables.serialize(compiled)))
+    start(lambda: jax.jit(step)(w, x), True)
+    start(from_artifact, True)
+else:
+    x = w[:, :16]
+    once = start(lambda: from_artifact("tiny"), False)[-1]  # what any first exported program pays for imports
+    x = np.ones((16, 64), np.float32)
+    ways = {
+        "jit": start(lambda: jax.jit(step)(w, x), False),
+        "jit, persistent cache": start(lambda: jax.jit(step)(w, x), True),
+        "export": start(from_artifact, False),
+        "export, persistent cache": start(from_artifact, True),
+        "saved executable": start(from_executable, False),
+    }
+    print(json.dumps([once, ways]))
+"""
+with tempfile.TemporaryDirectory() as folder:
+    # A GPU's memory belongs to this process already: the others must not ask for most of it.
+    modest = os.environ | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    for role in ("prepare", "start"):
+        command = [sys.executable, "-c", START, folder, role]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=modest)
+    once, ways = json.loads(done.stdout)
+    kilobytes = {path.name: path.stat().st_size / 1e3 for path in Path(folder).rglob("*") if path.is_file()}
+
+# %%
+stages = ["your Python\n(trace)", "lower", "XLA\n(compile)", "read the\ncache"]
+table = np.array([values[:4] for values in ways.values()])
+total = np.array([values[4] for values in ways.values()])
+fig, (ax, bars) = plt.subplots(1, 2, figsize=(9, 3), width_ratios=(2.2, 1), sharey=True)
+ax.imshow(table > 0, cmap=plt.matplotlib.colors.ListedColormap(["white", "#F3C9A5"]), aspect="auto")
+for (row, column), value in np.ndenumerate(table):
+    text_, colour = (f"{value:.0f} ms", "black") if value else ("skipped", "#999999")
+    ax.text(column, row, text_, ha="center", va="center", color=colour)
+ax.set_xticks(range(4), stages)
+ax.set_yticks(range(len(ways)), ways)
+ax.xaxis.tick_top()
+ax.tick_params(length=0)
+ax.grid(False)
+ax.spines[:].set_visible(False)
+bars.barh(range(len(ways)), total, color="C0", height=0.6)
+for row, value in enumerate(total):
+    bars.text(value, row, f" {value:.0f}", va="center")
+bars.set(xlim=(0, 1.2 * total.max()), xticks=())
+bars.set_title("until the first result (ms)", loc="left", size=10, weight="normal")
+bars.tick_params(axis="y", length=0)
+bars.grid(False)
+bars.spines[:].set_visible(False)
+plt.show()
+skipped = {way: tuple(value == 0 for value in values[:4]) for way, values in ways.items()}
+assert list(skipped.values()) == [
+    (False, False, False, True),
+    (False, False, True, False),
+    (True, False, False, True),
+    (True, False, True, False),
+    (True, True, True, True),
+]
+print(f"In every process the first exported program pays for imports as well: {once:.0f} ms, left out above.")
+print({name.split("-")[0]: f"{size:.0f} KB" for name, size in sorted(kilobytes.items())})
+
+# %% [markdown]
+# - **`jit`** pays for everything, at the moment when it hurts.
+# - **`.lower().compile()`** pays the same, earlier. (It is no row of its own: the same stages.)
+# - **The persistent cache** skips XLA. It is the one with the least to lose: when anything has changed, it compiles.
+# - **Export** skips your Python. It carries StableHLO, in a form that JAX's documentation promises to read for six
+#   months of newer versions. It fits other sizes and platforms, and is compiled where it runs. With the cache, little
+#   is left.
+# - **A saved executable** skips all of it. It is machine code for this jaxlib on this kind of machine, in an
+#   experimental module, and nobody compares versions for you.
+#
+# One warning for all three kinds of file: they are code. Whoever can write into the folder can run programs as you.
+#
+# ## What older posts say
+#
+# The first two are from the posts on `jit` that this course answers. The others are from JAX's documentation of 2023 and
+# 2024 and from the thread above.
+
+# %%
+with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other, cache_in(one, **AT_ONCE):
+    jax.jit(lambda x: x - 1)(1.0)
+    jax.config.update("jax_compilation_cache_dir", other)
+    jax.jit(lambda x: x - 2)(1.0)
+    moved = [len(list(Path(folder).iterdir())) for folder in (one, other)]
+
+
+def with_callback(x):
+    return jax.pure_callback(np.sin, x, x)
+
+
+with tempfile.TemporaryDirectory() as folder, cache_in(folder, **AT_ONCE):
+    jax.jit(with_callback)(np.float32(1))
+    kept_callback = len(list(Path(folder).iterdir()))
+assert moved == [2, 0]
+
+compiled_ahead = f"{penalty(lazy):,.0f}x; compiled and rehearsed {penalty(rehearsed):.1f}x"
+claims = [
+    (
+        "“if your batch size changes, it compiles again”",
+        "✓",
+        "4 sizes, 4 compiles; from a file without a trace",
+    ),
+    ("the first call is slow: warm up", "✓", compiled_ahead),
+    ("the cache needs its folder, and no more", "✗", f"{replay['as posted'][3]} files: one second"),
+    ("the least entry size must be set too", "✗", f"{written} of {asked} are written without"),
+    (
+        "set the folder before the first compilation",
+        "half",
+        f"later works; *changing* it does not: {moved} files",
+    ),
+    (
+        "functions with callbacks are not cached",
+        "see right",
+        f"{kept_callback} files in JAX {jax.__version__}",
+    ),
+    (
+        "AOT controls lowering and compiling, not tracing",
+        "✗",
+        f"`.trace()` gives a `{type(traced).__name__}`",
+    ),
+]
+rows = "\n".join(f"| {claim} | {mark} | {today} |" for claim, mark, today in claims)
+display(Markdown(f"| claim | today | measured above |\n|---|:-:|---|\n{rows}"))
+
+# %% [markdown]
+# ## Keypoints
+#
+# - `jax.jit(f).lower(*shapes).compile()` before the doors open; then rehearse. A `Compiled` refuses what it was not
+#   compiled for, and cannot be transformed.
+# - `jax.eval_shape` plans at the price of a trace: parameters, gradients, even what the backward pass will keep.
+# - The persistent cache needs a folder **and** `jax_persistent_cache_min_compile_time_secs = 0`. `cache_misses` counts
+#   what was written; what was too quick is not counted.
+# - Its key is the StableHLO, to the bit, with versions and options. Time stamps, run numbers and sets move it.
+# - The cache skips XLA and not your Python; export skips your Python and not XLA.
+# - A symbolic dimension is a promise about all sizes. `2*b` and constraints make it smaller.
+#
+# ## Your turn
+#
+# [Exercise 12](../exercises/12_ahead_of_time/ahead_of_time.ipynb): predict the stages, plan a model that does not fit,
+# open a server that never compiles, find the second, hold a key still, and write shapes that keep a promise. 20 points.

@@ -1,0 +1,1015 @@
+# %% [markdown]
+# # Exercise 12 · Ahead of time
+#
+# Six tasks, 20 points. The lesson is [12 · Ahead of time](../../lessons/12_ahead_of_time.ipynb).
+#
+# Fill in each function whose body raises `NotImplementedError`, then run the check below it. Nothing here is graded by
+# the clock: points are given for what was traced, compiled, written and found.
+
+# %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import export
+from jax.experimental.compilation_cache import compilation_cache
+
+from autograder import assert_allclose, assert_equal, assert_prediction, trace_log
+
+# %% [markdown]
+# ## Task 1 · Which stages? (3 points)
+#
+# Eight small programs. Each gets a fresh function `f`. How often is the Python body of `f` traced, and how many programs
+# does XLA compile? `THREE` is a NumPy array, so making it compiles nothing.
+#
+# Write your numbers **before** you run anything.
+#
+# <details><summary>Hint 1</summary>
+# Go through trace, lower, compile, run for each line. Where does the line get off?
+# </details>
+# <details><summary>Hint 2</summary>
+# Try one program at a time, after you have written a number down: <code>stages_of(look_only)</code>. The lesson has met each case but
+# two: what <code>jit</code> finds after <code>.lower().compile()</code>, and what <code>jax.clear_caches()</code> can take from an object that you hold.
+# </details>
+# <details><summary>Hint 3</summary>
+# A trace is kept for its types, and a compiled program with it: asking again, by whichever road, costs nothing. A
+# <code>Compiled</code> does not need any cache. An exported file is never traced again, but machine code has a shape.
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "stages-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+THREE = np.ones(3, np.float32)
+SHAPE = jax.ShapeDtypeStruct((3,), jnp.float32)
+
+
+def look_only(f):
+    jax.eval_shape(f, jax.ShapeDtypeStruct((10**9, 10**6), jnp.float32))
+
+
+def three_loweries(f):
+    for n in (1, 2, 3):
+        jax.jit(f).lower(jax.ShapeDtypeStruct((n,), jnp.float32))
+
+
+def look_then_call(f):
+    jax.eval_shape(f, THREE)
+    jax.jit(f).lower(THREE)
+    jax.jit(f)(THREE)
+
+
+def ahead_then_jit(f):
+    jax.jit(f).lower(SHAPE).compile()
+    jax.jit(f)(THREE)
+
+
+def ahead_five_calls(f):
+    compiled = jax.jit(f).lower(SHAPE).compile()
+    for x in (THREE, THREE + 1, np.ones(3), jax.device_put(THREE), np.zeros(3)):
+        compiled(x)
+
+
+def ahead_then_forget(f):
+    compiled = jax.jit(f).lower(SHAPE).compile()
+    jax.clear_caches()
+    compiled(THREE)
+
+
+def jit_then_forget(f):
+    jax.jit(f)(THREE)
+    jax.clear_caches()
+    jax.jit(f)(THREE)
+
+
+def export_and_call(f):
+    exported = export.export(jax.jit(f))(jax.ShapeDtypeStruct(export.symbolic_shape("n"), jnp.float32))
+    loaded = export.deserialize(exported.serialize())
+    for n in (3, 4, 3, 5, 4, 3):
+        loaded.call(np.ones(n, np.float32))
+
+
+PROGRAMS = [look_only, three_loweries, look_then_call, ahead_then_jit]
+PROGRAMS += [ahead_five_calls, ahead_then_forget, jit_then_forget, export_and_call]
+
+
+def stages_of(program):
+    """(traces of f, programs compiled) while `program` runs."""
+
+    def f(x):
+        return jnp.tanh(x) * 2
+
+    with trace_log(f) as log:
+        program(f)
+    return log.traces, log.compiles
+
+
+# %% nbgrader={"grade": false, "grade_id": "stages", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def traces():
+    """Name of each program -> how often f is traced."""
+    ### BEGIN SOLUTION
+    # eval_shape, lower and a call share one trace. Only forgetting, and new types, make another.
+    return {
+        "look_only": 1,
+        "three_loweries": 3,
+        "look_then_call": 1,
+        "ahead_then_jit": 1,
+        "ahead_five_calls": 1,
+        "ahead_then_forget": 1,
+        "jit_then_forget": 2,
+        "export_and_call": 1,
+    }
+    ### END SOLUTION
+
+
+def compiles():
+    """Name of each program -> how many programs XLA compiles."""
+    ### BEGIN SOLUTION
+    # Looking and lowering compile nothing. What you hold is not forgotten. A file is compiled for each shape.
+    return {
+        "look_only": 0,
+        "three_loweries": 0,
+        "look_then_call": 1,
+        "ahead_then_jit": 1,
+        "ahead_five_calls": 1,
+        "ahead_then_forget": 1,
+        "jit_then_forget": 2,
+        "export_and_call": 3,
+    }
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "stages-traces", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. The traces of all eight programs are predicted right."""
+assert_prediction(
+    traces(),
+    {program.__name__: stages_of(program)[0] for program in PROGRAMS},
+    hints={
+        "look_only": "eval_shape finds the shape by running your Python once. The size does not matter.",
+        "three_loweries": "Each lower() needs a jaxpr for its own shape.",
+        "look_then_call": "eval_shape, lower and the call ask for the same trace.",
+        "ahead_then_jit": "The trace is kept by the function and its types, not by who asked.",
+        "ahead_five_calls": "A Compiled has no Python to run.",
+        "ahead_then_forget": "What is forgotten is what a cache held. Who holds the Compiled?",
+        "jit_then_forget": "jit finds its trace in a cache.",
+        "export_and_call": "The file holds StableHLO. When was f run for that?",
+    },
+)
+
+# %% nbgrader={"grade": true, "grade_id": "stages-compiles", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. The compiles of all eight programs are predicted right."""
+assert_prediction(
+    compiles(),
+    {program.__name__: stages_of(program)[1] for program in PROGRAMS},
+    hints={
+        "look_only": "Who would ever run it?",
+        "three_loweries": "lower() ends before XLA begins.",
+        "look_then_call": "Of the three lines, which one needs machine code?",
+        "ahead_then_jit": "jit looks for what was compiled from the same lowering, and it is there.",
+        "ahead_five_calls": "A Compiled is one program. It accepts or refuses, and never compiles.",
+        "ahead_then_forget": "What is forgotten is what a cache held. Who holds the Compiled?",
+        "jit_then_forget": "jit finds its program in a cache.",
+        "export_and_call": "Machine code has a shape, and a shape that came before is found.",
+    },
+)
+
+# %% [markdown]
+# ## Task 2 · The planner (3 points)
+#
+# How many gigabytes does a training step need? `training_bytes_slow` finds out the hard way: it makes the parameters,
+# runs the model forwards, and weighs everything. For the model that you are thinking of buying a machine for, that is
+# no way to find out.
+#
+# Write `training_bytes(init, loss, batch)` **without computing anything**; `batch` may then be a `ShapeDtypeStruct`. And
+# write `largest_batch(init, loss, row, budget)`: how many rows like `row` (a `ShapeDtypeStruct` without the axis of the
+# batch) fit into `budget` bytes. 0 if not even one does.
+#
+# <details><summary>Hint 1</summary>
+# Nothing in <code>training_bytes_slow</code> looks at a value. Each of its lines has a twin that looks at shapes only.
+# </details>
+# <details><summary>Hint 2</summary>
+# <code>jax.eval_shape(function, *arguments)</code> returns a pytree like the function's own result, so <code>nbytes</code> works on it. The
+# arguments may be the results of another <code>eval_shape</code>. The key, too, may be a shape: <code>jax.eval_shape(lambda: jax.random.key(0))</code>.
+# </details>
+# <details><summary>Hint 3</summary>
+# <code>kept = jax.eval_shape(lambda p, x: jax.vjp(lambda p: loss(p, x), p)[1], params, batch)</code>. For <code>largest_batch</code>: more
+# rows never need fewer bytes, so double until it is too much, and then halve the gap.
+# </details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "planner-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+def nbytes(tree):
+    """Bytes of all arrays in a pytree; shapes with dtypes will do."""
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
+
+
+def training_bytes_slow(init, loss, batch):
+    """Bytes of a training step with Adam. init(key) makes the parameters; loss(params, batch) is a scalar.
+
+    Parameters, gradient and two moments are of one size; what the forward pass keeps comes on top.
+    """
+    params = init(jax.random.key(0))
+    kept = jax.vjp(lambda params: loss(params, batch), params)[1]
+    return 4 * nbytes(params) + nbytes(kept)
+
+
+def perceptron(layers, width):
+    """(init, loss, row) of a network with tanh between its layers."""
+
+    def init(key):
+        keys = jax.random.split(key, layers)
+        return [jax.random.normal(key, (width, width)) for key in keys]
+
+    def loss(params, batch):
+        for w in params:
+            batch = jnp.tanh(batch @ w)
+        return (batch**2).mean()
+
+    return init, loss, jax.ShapeDtypeStruct((width,), jnp.float32)
+
+
+init, loss, row = perceptron(layers=3, width=32)
+print(f"{training_bytes_slow(init, loss, np.ones((16, 32), np.float32)):,} bytes")
+
+
+# %% nbgrader={"grade": false, "grade_id": "planner", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def training_bytes(init, loss, batch):
+    """The same as training_bytes_slow, without making an array. batch may be a ShapeDtypeStruct. An int."""
+    ### BEGIN SOLUTION
+    # The function that vjp returns is a pytree of what it keeps: its shape is all that we need.
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    params = jax.eval_shape(init, key)
+    kept = jax.eval_shape(lambda p, x: jax.vjp(lambda p: loss(p, x), p)[1], params, batch)
+    return 4 * nbytes(params) + nbytes(kept)
+    ### END SOLUTION
+
+
+def largest_batch(init, loss, row, budget):
+    """The largest number of rows whose training step needs at most `budget` bytes. An int."""
+
+    ### BEGIN SOLUTION
+    def fits(rows):
+        batch = jax.ShapeDtypeStruct((rows, *row.shape), row.dtype)
+        return training_bytes(init, loss, batch) <= budget
+
+    too_many = 1
+    while fits(too_many):
+        too_many *= 2
+    rows = too_many // 2
+    while too_many - rows > 1:
+        middle = (rows + too_many) // 2
+        rows, too_many = (middle, too_many) if fits(middle) else (rows, middle)
+    return rows
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "planner-bytes", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. The bytes are right for a small model and for one that fits nowhere, with nothing compiled."""
+
+
+def planned(layers, width, rows):
+    """Your plan for a perceptron, and how many programs it compiled."""
+    init, loss, row = perceptron(layers, width)
+    with trace_log() as log:
+        found = training_bytes(init, loss, jax.ShapeDtypeStruct((rows, *row.shape), row.dtype))
+    return {"bytes": found, "programs compiled": log.compiles}
+
+
+def weighed(layers, width, rows):
+    init, loss, row = perceptron(layers, width)
+    return {
+        "bytes": training_bytes_slow(init, loss, np.ones((rows, width), np.float32)),
+        "programs compiled": 0,
+    }
+
+
+shapes_only = "Whoever only wants shapes compiles nothing: use eval_shape for the key and for the parameters too."
+assert_equal(
+    planned(3, 32, 16),
+    weighed(3, 32, 16),
+    name="training_bytes",
+    hints={
+        "bytes": "Parameters, gradient and two moments; and all that the function from vjp keeps.",
+        "programs compiled": shapes_only,
+    },
+)
+small, large = planned(2, 100, 70), planned(2, 10**6, 7 * 10**5)  # the second would be 4 * 8 terabytes
+scaled = {
+    "large over small": round(large["bytes"] / small["bytes"] / 1e8, 3),
+    "compiled": large["programs compiled"],
+}
+assert_equal(scaled, {"large over small": 1.0, "compiled": 0}, name="training_bytes", hints={"compiled": shapes_only})
+### BEGIN HIDDEN TESTS
+layers, width, rows = (int(n) for n in np.random.default_rng().integers(2, 6, 3))
+assert_equal(planned(layers, width, rows), weighed(layers, width, rows), name="training_bytes")
+### END HIDDEN TESTS
+
+# %% nbgrader={"grade": true, "grade_id": "planner-batch", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. The batch fits, one more row does not, and nothing was compiled."""
+
+
+def edge(layers, width, rows, spare):
+    """Your largest batch, when the budget is enough for exactly `rows` rows and `spare` bytes."""
+    init, loss, row = perceptron(layers, width)
+    budget = training_bytes(init, loss, jax.ShapeDtypeStruct((rows, width), row.dtype)) + spare
+    with trace_log() as log:
+        found = largest_batch(init, loss, row, budget)
+    return {"rows": found, "programs compiled": log.compiles}
+
+
+no_more = {"rows": "Is that the largest? Try one row more, and one less."}
+assert_equal(edge(2, 64, 37, 0), {"rows": 37, "programs compiled": 0}, name="largest_batch", hints=no_more)
+assert_equal(edge(3, 10**5, 9999, 7), {"rows": 9999, "programs compiled": 0}, name="largest_batch", hints=no_more)
+assert_equal(edge(2, 64, 1, -1), {"rows": 0, "programs compiled": 0}, name="largest_batch", hints=no_more)
+### BEGIN HIDDEN TESTS
+fresh = int(np.random.default_rng().integers(2, 300))
+assert_equal(edge(4, 128, fresh, 3), {"rows": fresh, "programs compiled": 0}, name="largest_batch", hints=no_more)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## Task 3 · The server that never compiles (4 points)
+#
+# `reply_slow` answers a text of any length, and compiles for every new one. Write `build_server(params)`. It does all
+# the compiling, **three programs for the three BUCKETS**, and returns a function `serve`:
+#
+# - `serve(tokens)` gives the same numbers as `reply_slow(params, tokens)`, as a NumPy array with one row for each token;
+# - `tokens` is what clients send: a list, or an array of any integer dtype, 1 to 64 tokens;
+# - longer ones are refused with a `ValueError`;
+# - **no request traces or compiles anything**, not even a slice.
+#
+# <details><summary>Hint 1</summary>
+# Three objects made by <code>.lower(...).compile()</code>, in a dict. What they are called with must always have the type that they
+# were compiled for.
+# </details>
+# <details><summary>Hint 2</summary>
+# Count what a request costs: <code>with trace_log(reply) as log: serve([1, 2, 3])</code>, then look at <code>log.modules</code>. Anything done to
+# a JAX array outside of your three programs is a program of its own, cutting off the padding included.
+# </details>
+# <details><summary>Hint 3</summary>
+# <code>reply(params, tokens, length)</code> takes <code>int32[bucket]</code> and <code>int32[]</code>. Lower it with
+# <code>jax.ShapeDtypeStruct((bucket,), jnp.int32)</code> and <code>jax.ShapeDtypeStruct((), jnp.int32)</code>. In <code>serve</code>:
+# <code>tokens = np.asarray(tokens, np.int32)</code>, <code>np.pad</code>, the call, then <code>np.asarray(result)[:length]</code>.
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "server-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+BUCKETS = (4, 16, 64)
+
+
+def reply(params, tokens, length):
+    """A row for each token, mixed with the mean of all real ones. tokens: int32[bucket]; length: int32[]."""
+    x = params["embed"][tokens]
+    real = (jnp.arange(tokens.size) < length)[:, None]
+    mean = jnp.where(real, x, 0).sum(0) / length
+    return jnp.tanh(x + mean) @ params["out"]
+
+
+def reply_slow(params, tokens):
+    """float32[len(tokens), 3]. Compiles for each length."""
+    tokens = np.asarray(tokens, np.int32)
+    return np.asarray(jax.jit(reply)(params, tokens, np.int32(len(tokens))))
+
+
+def reply_params(seed=None):
+    """Parameters for 50 different tokens, NumPy float32."""
+    rng = np.random.default_rng(seed)
+    return {
+        "embed": rng.normal(size=(50, 8)).astype(np.float32),
+        "out": rng.normal(size=(8, 3)).astype(np.float32),
+    }
+
+
+# %% nbgrader={"grade": false, "grade_id": "server", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def build_server(params):
+    """Compiles `reply` for the three BUCKETS, and returns serve(tokens) -> float32[len(tokens), 3], NumPy."""
+    ### BEGIN SOLUTION
+    # Between the client and the program there is only NumPy: it compiles nothing.
+    number = jax.ShapeDtypeStruct((), jnp.int32)
+    programs = {
+        size: jax.jit(reply).lower(params, jax.ShapeDtypeStruct((size,), jnp.int32), number).compile()
+        for size in BUCKETS
+    }
+
+    def serve(tokens):
+        tokens = np.asarray(tokens, np.int32)
+        length = len(tokens)
+        if length > BUCKETS[-1]:
+            raise ValueError(f"{length} tokens, at most {BUCKETS[-1]} are served")
+        size = next(size for size in BUCKETS if size >= length)
+        result = programs[size](params, np.pad(tokens, (0, size - length)), np.int32(length))
+        return np.asarray(result)[:length]
+
+    return serve
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "server-requests", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+"""3 points. Three programs before the first request, none after it, and the right rows."""
+params, every_length = reply_params(0), [list(range(length)) for length in (1, 2, 4, 5, 15, 16, 17, 33, 49)]
+jax.clear_caches()
+with trace_log(reply) as opening:
+    serve = build_server(params)
+with trace_log(reply) as serving:
+    answers = [serve(tokens) for tokens in every_length]
+assert_equal(
+    {
+        "compiled before opening": opening.compiles,
+        "traced while serving": serving.traces,
+        "compiled while serving": serving.compiles,
+    },
+    {"compiled before opening": 3, "traced while serving": 0, "compiled while serving": 0},
+    name="build_server",
+    hints={
+        "compiled before opening": "One program for each bucket: build_server itself lowers and compiles.",
+        "traced while serving": "A request found no program of its type, so jit made one.",
+        "compiled while serving": f"Built for requests: {', '.join(dict.fromkeys(serving.modules))}. "
+        "Pad, convert and cut with NumPy.",
+    },
+)
+as_if_four = reply_slow(params, [0, 1, 0, 0])[:2]  # answers[1] is for [0, 1]
+taken = np.shape(answers[1]) == (2, 3) and np.allclose(answers[1], as_if_four, rtol=1e-4, atol=1e-5)
+assert_equal(
+    {"padding is taken for tokens": bool(taken)},
+    {"padding is taken for tokens": False},
+    name="serve",
+    hints={"padding is taken for tokens": "The program needs the number of real tokens, not the bucket's."},
+)
+for tokens, answer in zip(every_length, answers, strict=True):
+    assert_allclose(answer, reply_slow(params, tokens), rtol=1e-4, atol=1e-5, name=f"serve, {len(tokens)} tokens")
+### BEGIN HIDDEN TESTS
+rng = np.random.default_rng()
+params = reply_params()
+texts = [rng.integers(0, 50, size=length) for length in rng.integers(1, 65, size=12)]
+serve = build_server(params)
+with trace_log(reply) as serving, jax.no_tracing(True):
+    answers = [serve(tokens) for tokens in texts]
+assert_equal({"compiled": serving.compiles}, {"compiled": 0}, name="build_server")
+for tokens, answer in zip(texts[:4], answers[:4], strict=True):
+    assert_allclose(answer, reply_slow(params, tokens), rtol=1e-4, atol=1e-5, name=f"serve, {len(tokens)} tokens")
+### END HIDDEN TESTS
+
+# %% nbgrader={"grade": true, "grade_id": "server-clients", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. Every client is served, whatever its dtype; what is too long is refused."""
+params = reply_params(1)
+serve = build_server(params)
+kinds = {"int8": np.int8, "uint16": np.uint16, "int64": np.int64}
+kinds = {name: np.arange(6).astype(dtype) for name, dtype in kinds.items()} | {"a list": [0, 1, 2, 3, 4, 5]}
+
+
+def reaction(serve, tokens):
+    try:
+        return f"{len(serve(tokens))} rows"
+    except Exception as error:
+        return type(error).__name__
+
+
+with trace_log(reply) as serving:
+    reactions = {kind: reaction(serve, tokens) for kind, tokens in kinds.items()}
+    reactions["65 tokens"] = reaction(serve, [1] * 65)
+assert_equal(
+    reactions | {"compiled": serving.compiles},
+    dict.fromkeys(kinds, "6 rows") | {"65 tokens": "ValueError", "compiled": 0},
+    name="serve",
+    hints={
+        "int8": "A Compiled refuses other types: convert before you call it.",
+        "uint16": "A Compiled refuses other types: convert before you call it.",
+        "65 tokens": "No bucket holds it. Answering a part of it would be worse than refusing.",
+    },
+)
+### BEGIN HIDDEN TESTS
+long = {"200 tokens": reaction(serve, list(range(50)) * 4), "64 tokens": reaction(serve, [3] * 64)}
+assert_equal(long, {"200 tokens": "ValueError", "64 tokens": "64 rows"}, name="serve")
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## Task 4 · One second (3 points)
+#
+# `keep_programs_as_documented` sets the folder of the persistent cache. Small programs never get there, and once JAX has
+# used a folder, it stays with it. Write
+#
+# - `keep_programs(folder)`: from now on, **every** program that is compiled is kept in `folder`, at any point of a
+#   session;
+# - `cache_report(run)`: calls `run()` and returns how many programs were asked for in the cache, found, written, and
+#   **passed over** (compiled, and not written): `{"asked": 3, "found": 0, "written": 1, "passed over": 2}`.
+#
+# The second check starts another Python process: what was kept here must be found there.
+#
+# <details><summary>Hint 1</summary>
+# One option decides about small programs. Another function makes JAX look at its folder anew. Both are in the lesson.
+# </details>
+# <details><summary>Hint 2</summary>
+# JAX reports three events under <code>/jax/compilation_cache/</code>: <code>compile_requests_use_cache</code>, <code>cache_hits</code>,
+# <code>cache_misses</code>. The last is reported when a program is written. A program that is passed over has no event of its own.
+# </details>
+# <details><summary>Hint 3</summary>
+# <code>jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)</code> and <code>compilation_cache.reset_cache()</code>. For the report:
+# <code>jax.monitoring.register_event_listener(heard)</code> with <code>def heard(event, **_): ...</code>, then <code>try: run()</code>, and in
+# <code>finally</code> <code>jax.monitoring.unregister_event_listener(heard)</code>.
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "second-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+SERVICE = """
+import jax, jax.numpy as jnp, numpy as np
+
+@jax.jit
+def scale(x):
+    return x / x.max()
+
+@jax.jit
+def score(x):
+    return jnp.tanh(x) * 2
+
+@jax.jit
+def pick(x):
+    return jnp.argmax(x)
+
+def service():
+    return int(pick(score(scale(np.arange(1, SIZE, dtype=np.float32)))))
+"""
+
+
+def keep_programs_as_documented(folder):
+    """The folder, and nothing else: JAX keeps what took a second or more to compile."""
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+
+
+@contextlib.contextmanager
+def settings_restored():
+    """Whatever the block does to the persistent cache is undone."""
+    names = (
+        "compilation_cache_dir",
+        "persistent_cache_min_compile_time_secs",
+        "persistent_cache_min_entry_size_bytes",
+    )
+    before = {f"jax_{name}": jax.config.values[f"jax_{name}"] for name in names}
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            jax.config.update(name, value)
+        compilation_cache.reset_cache()
+
+
+def fresh_service(size=5):
+    """A service of three programs, as if this process had just started."""
+    jax.clear_caches()
+    scope = {"SIZE": size}
+    exec(SERVICE, scope)
+    return scope["service"]
+
+
+def files_in(folder):
+    return len(list(Path(folder).glob("*-cache")))
+
+
+# %% nbgrader={"grade": false, "grade_id": "second", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def keep_programs(folder):
+    """From now on JAX keeps every program that it compiles in `folder`."""
+    ### BEGIN SOLUTION
+    # The threshold is about writing. reset_cache makes JAX let go of the folder that it used before.
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    compilation_cache.reset_cache()
+    ### END SOLUTION
+
+
+def cache_report(run):
+    """Calls run(), and returns {"asked", "found", "written", "passed over"}: numbers of programs."""
+    ### BEGIN SOLUTION
+    counts = Counter()
+
+    def heard(event, **_):
+        counts[event.rpartition("/")[2]] += 1
+
+    jax.monitoring.register_event_listener(heard)
+    try:
+        run()
+    finally:
+        jax.monitoring.unregister_event_listener(heard)
+    asked, found, written = (counts[name] for name in ("compile_requests_use_cache", "cache_hits", "cache_misses"))
+    return {"asked": asked, "found": found, "written": written, "passed over": asked - found - written}
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "second-report", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. The report tells what is found, written and passed over."""
+first, again = {}, {}
+with tempfile.TemporaryDirectory() as folder, settings_restored():
+    keep_programs_as_documented(folder)
+    compilation_cache.reset_cache()
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 1000.0)
+    first |= cache_report(fresh_service(5))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    again |= cache_report(fresh_service(5))
+    once_more = cache_report(fresh_service(5))
+silence = {"passed over": "Asked for, not found, not written: no event tells of it. Subtract."}
+assert_equal(
+    first,
+    {"asked": 3, "found": 0, "written": 0, "passed over": 3},
+    name="cache_report, threshold 1000",
+    hints=silence,
+)
+assert_equal(again, {"asked": 3, "found": 0, "written": 3, "passed over": 0}, name="cache_report, threshold 0")
+assert_equal(once_more, {"asked": 3, "found": 3, "written": 0, "passed over": 0}, name="cache_report, started again")
+### BEGIN HIDDEN TESTS
+
+
+def stumble():
+    raise RuntimeError("I was meant to fail")
+
+
+with tempfile.TemporaryDirectory() as folder, settings_restored():
+    jax.config.update("jax_compilation_cache_dir", folder)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    compilation_cache.reset_cache()
+    with contextlib.suppress(RuntimeError):
+        cache_report(stumble)
+    size = int(np.random.default_rng().integers(6, 99))
+    partly = cache_report(lambda: (fresh_service(size)(), fresh_service(size)()))
+assert_equal(partly, {"asked": 6, "found": 3, "written": 3, "passed over": 0}, name="cache_report")
+### END HIDDEN TESTS
+
+# %% nbgrader={"grade": true, "grade_id": "second-kept", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. All three programs are kept, and a new process finds three of three."""
+CHILD = """
+import json, sys
+found = []
+import jax
+jax.config.update("jax_compilation_cache_dir", sys.argv[1])
+jax.monitoring.register_event_listener(lambda event, **_: found.append(event))
+exec(sys.argv[2])
+service()
+names = ("compile_requests_use_cache", "cache_hits")
+print(json.dumps([found.count("/jax/compilation_cache/" + name) for name in names]))
+"""
+with tempfile.TemporaryDirectory() as old, tempfile.TemporaryDirectory() as new, settings_restored():
+    keep_programs_as_documented(old)
+    compilation_cache.reset_cache()
+    fresh_service(7)()  # from here on, JAX has a folder
+    keep_programs(new)
+    fresh_service(7)()
+    kept = {"kept in the folder": files_in(new)}
+    command = [sys.executable, "-c", CHILD, new, SERVICE.replace("SIZE", "7")]
+    # A GPU's memory belongs to this process already: the other must not ask for most of it.
+    modest = os.environ | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    child = subprocess.run(command, capture_output=True, text=True, env=modest)
+    asked, found = json.loads(child.stdout or "[0, 0]")
+    kept |= {"a new process asks for": asked, "and finds": found}
+assert_equal(
+    kept,
+    {"kept in the folder": 3, "a new process asks for": 3, "and finds": 3},
+    name="keep_programs",
+    hints={
+        "kept in the folder": "Two things keep small programs out: a threshold of one second, "
+        "and that JAX stays with the folder that it used first."
+    },
+)
+### BEGIN HIDDEN TESTS
+with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as two, settings_restored():
+    for folder, size in ((one, 8), (two, 9), (two, 10)):
+        keep_programs(folder)
+        fresh_service(size)()
+    kept = {"first folder": files_in(one), "second folder": files_in(two)}
+# `pick` and the others have another shape each time
+assert_equal(kept, {"first folder": 3, "second folder": 6}, name="keep_programs")
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## Task 5 · The key that would not stand still (3 points)
+#
+# A project has a persistent cache, and every night's start compiles everything anew. Here is its function.
+# `make_scorer_slow` is called once for each start, with a `set` of features (whose order differs in every process), the
+# time, and the number of the run. It returns the scorer.
+#
+# Write `make_scorer(features, now, run)`, whose scorer gives the same scores, such that **a second start finds the
+# program of the first**: with another order, at another time, in another run.
+#
+# <details><summary>Hint 1</summary>
+# The key is the StableHLO, with the name of the function. What in it is different tomorrow?
+# </details>
+# <details><summary>Hint 2</summary>
+# Compare the two texts: <code>jax.jit(f).lower(columns).as_text()</code>, for two starts. There are three differences, and the time is one
+# of them: where does it stand in the text?
+# </details>
+# <details><summary>Hint 3</summary>
+# <code>sorted(features)</code>. One name for the jitted function. And <code>now</code> as an argument of the jitted function, handed over by a
+# small function around it: <code>lambda columns: jitted(columns, now)</code>.
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "key-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+WEIGHTS = {"height": 0.5, "age": -1.5, "speed": 2.0, "mass": 0.25, "heat": -0.75}
+
+
+def make_scorer_slow(features, now, run):
+    """A function from columns (dict: feature -> float32[n], and "seen": float32[n]) to scores, float32[n].
+
+    features: names out of WEIGHTS, in any order; now: a float, seconds; run: an int.
+    """
+
+    def score(columns):
+        total = jnp.exp((columns["seen"] - now) / 3600)  # what was seen long ago counts less
+        for name in features:
+            total = total + WEIGHTS[name] * columns[name]
+        return total
+
+    score.__name__ = f"score_run_{run}"
+    return jax.jit(score)
+
+
+def columns_of(rows, seed=None):
+    rng = np.random.default_rng(seed)
+    return {name: rng.uniform(size=rows).astype(np.float32) for name in (*WEIGHTS, "seen")}
+
+
+def start(make, columns, features, now, run):
+    """As a new process would: makes the scorer, and runs it once."""
+    jax.clear_caches()
+    return np.asarray(make(features, now, run)(columns))
+
+
+def written_by(make, first, second):
+    """How many programs two starts write into one empty folder, one after the other."""
+    columns = columns_of(6, seed=0)
+    with tempfile.TemporaryDirectory() as folder, settings_restored():
+        jax.config.update("jax_compilation_cache_dir", folder)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+        compilation_cache.reset_cache()
+        start(make, columns, *first)
+        after_one = files_in(folder)
+        start(make, columns, *second)
+        return after_one, files_in(folder) - after_one
+
+
+monday = (("age", "mass", "heat"), 100.0, 1)
+print(
+    "written on Monday, and on Tuesday:",
+    written_by(make_scorer_slow, monday, (("heat", "age", "mass"), 900.0, 2)),
+)
+
+
+# %% nbgrader={"grade": false, "grade_id": "key", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def make_scorer(features, now, run):
+    """The same scores as make_scorer_slow, from a program that is the same in every start."""
+    ### BEGIN SOLUTION
+    # What changes from start to start must be an argument, or not reach the program at all.
+    names = sorted(features)
+
+    @jax.jit
+    def score(columns, now):
+        total = jnp.exp((columns["seen"] - now) / 3600)
+        for name in names:
+            total = total + WEIGHTS[name] * columns[name]
+        return total
+
+    return lambda columns: score(columns, now)
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "key-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+"""3 points. The scores are right, and the second start writes nothing."""
+friday = (("speed", "age", "mass", "heat"), 1000.0, 5)
+for features, now, run in (friday, (("heat", "speed"), 60.0, 6)):
+    scores = start(make_scorer, columns_of(9, seed=1), features, now, run)
+    wanted = start(make_scorer_slow, columns_of(9, seed=1), features, now, run)
+    assert_allclose(scores, wanted, rtol=1e-4, atol=1e-5, name="scores")
+others = {
+    "another run": (friday[0], friday[1], 6),
+    "another order": (friday[0][::-1], friday[1], friday[2]),
+    "another time": (friday[0], 5000.0, friday[2]),
+}
+second_starts = {what: written_by(make_scorer, friday, other)[1] for what, other in others.items()}
+assert_equal(
+    second_starts,
+    dict.fromkeys(others, 0),
+    name="make_scorer",
+    hints={
+        "another run": "The name of the jitted function is in the key.",
+        "another order": "The order of the additions is in the key: bring the features into one order.",
+        "another time": "What the function closes over is a constant in the program: make it an argument.",
+    },
+)
+written_first = {"first start": written_by(make_scorer, friday, friday)[0]}
+assert_equal(written_first, {"first start": 1}, name="make_scorer")
+### BEGIN HIDDEN TESTS
+rng = np.random.default_rng()
+mixed = tuple(rng.permutation(list(WEIGHTS)).tolist())
+tonight = (mixed, float(rng.uniform(1, 9000)), int(rng.integers(10, 99)))
+tomorrow = (tuple(rng.permutation(mixed).tolist()), tonight[1] + 86_400, tonight[2] + 1)
+assert_equal({"tomorrow": written_by(make_scorer, tonight, tomorrow)[1]}, {"tomorrow": 0}, name="make_scorer")
+scores = start(make_scorer, columns_of(11), frozenset(mixed[:3]), *tonight[1:])
+assert_equal({"scores": len(scores)}, {"scores": 11}, name="make_scorer")
+fresh = columns_of(11)
+assert_allclose(start(make_scorer, fresh, *tomorrow), start(make_scorer_slow, fresh, *tomorrow), rtol=1e-4, atol=1e-5)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## Task 6 · One file for all sizes (4 points)
+#
+# **Pack it.** `pack(params)` returns the bytes of **one** exported program that maps `float32[b, 100]` to
+# `float32[b, 10]` for every `b`, the parameters inside. `unpack(blob)` makes a function of it. The Python of `head` must
+# not run any more.
+#
+# **Promise it.** Four functions, which do not work for every shape. For each, find the **most general** promise under
+# which it can be exported: a shape with symbols (two dimensions), and a tuple of constraints, perhaps an empty one.
+# `PROMISES["..."]` of a shape that is too narrow refuses sizes that would work.
+#
+#     {"both_halves": ("2*b, n", ()), ...}          the number of rows is even
+#
+# <details><summary>Hint 1</summary>
+# For which sizes does the function itself work? Say it in words. Then: is it a multiple of something (a matter of the
+# shape), the same as something else (a matter of the names), or larger or smaller than something (a constraint)?
+# </details>
+# <details><summary>Hint 2</summary>
+# <code>promise_kept(function, shape, constraints)</code> shows what happens for a number of sizes: compare it with <code>native(function)</code>. A
+# <code>jax.ShapeDtypeStruct(export.symbolic_shape("b, 100"), jnp.float32)</code> is also what <code>pack</code> needs.
+# </details>
+# <details><summary>Hint 3</summary>
+# Blocks of 4 by 4: both dimensions are multiples, <code>4*h</code> and <code>4*w</code>. A square has two equal names. The other two
+# need a constraint such as <code>"n >= 5"</code>. For <code>pack</code>: <code>export.export(jax.jit(lambda x: head(params, x)))(...)</code>, then
+# <code>serialize()</code>; for <code>unpack</code>: <code>export.deserialize(bytearray(blob)).call</code>.
+# </details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "export-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+def head(params, x):
+    """Scores of ten classes. params: w float32[100, 10], b float32[10]; x: float32[b, 100]."""
+    return jnp.tanh(x) @ params["w"] + params["b"]
+
+
+def head_params(seed=None):
+    rng = np.random.default_rng(seed)
+    return {"w": rng.normal(size=(100, 10)).astype(np.float32), "b": rng.normal(size=10).astype(np.float32)}
+
+
+def squared(x):
+    return x @ x
+
+
+def four_by_four(x):
+    """The mean of each block of 4 by 4."""
+    rows, columns = x.shape
+    return x.reshape(rows // 4, 4, columns // 4, 4).mean((1, 3))
+
+
+def best_five(x):
+    """The five largest of each row."""
+    return jax.lax.top_k(x, 5)[0]
+
+
+def to_sixteen(x):
+    """Each row, filled up with zeros to 16 columns."""
+    return jnp.pad(x, ((0, 0), (0, 16 - x.shape[1])))
+
+
+FUNCTIONS = [squared, four_by_four, best_five, to_sixteen]
+SIZES = [
+    (1, 1),
+    (4, 4),
+    (5, 5),
+    (16, 16),
+    (20, 20),
+    (4, 8),
+    (12, 4),
+    (3, 5),
+    (2, 16),
+    (7, 17),
+    (6, 4),
+    (1, 24),
+]
+
+
+def native(function, sizes=SIZES):
+    """For which sizes the function works, traced for each size afresh."""
+
+    def works(size):
+        try:
+            jax.eval_shape(lambda x: function(x), jax.ShapeDtypeStruct(size, jnp.float32))
+        except Exception:
+            return "refused"
+        return "works"
+
+    return {size: works(size) for size in sizes}
+
+
+def promise_kept(function, shape, constraints, sizes=SIZES):
+    """For which sizes the exported program works."""
+    spec = jax.ShapeDtypeStruct(export.symbolic_shape(shape, constraints=tuple(constraints)), jnp.float32)
+    exported = export.export(jax.jit(lambda x: function(x)))(spec)
+
+    def works(size):
+        try:
+            jax.eval_shape(exported.call, jax.ShapeDtypeStruct(size, jnp.float32))
+        except Exception:
+            return "refused"
+        return "works"
+
+    return {size: works(size) for size in sizes}
+
+
+print(native(best_five))
+
+
+# %% nbgrader={"grade": false, "grade_id": "export", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def pack(params):
+    """The bytes of one program from float32[b, 100] to float32[b, 10], for every b; params are inside."""
+    ### BEGIN SOLUTION
+    # What is closed over becomes a constant: it travels in the file.
+    x = jax.ShapeDtypeStruct(export.symbolic_shape("b, 100"), jnp.float32)
+    return bytes(export.export(jax.jit(lambda x: head(params, x)))(x).serialize())
+    ### END SOLUTION
+
+
+def unpack(blob):
+    """A function float32[b, 100] -> float32[b, 10], from the bytes that pack has made."""
+    ### BEGIN SOLUTION
+    return export.deserialize(bytearray(blob)).call
+    ### END SOLUTION
+
+
+def promises():
+    """Name of each function in FUNCTIONS -> (shape, constraints), as general as the function itself."""
+    ### BEGIN SOLUTION
+    # A multiple stands in the shape, an equality in the names, an inequality in a constraint.
+    return {
+        "squared": ("n, n", ()),
+        "four_by_four": ("4*h, 4*w", ()),
+        "best_five": ("b, n", ("n >= 5",)),
+        "to_sixteen": ("b, n", ("n <= 16",)),
+    }
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "export-pack", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. One file serves four batch sizes, and the Python of head does not run for it."""
+params = head_params(0)
+with trace_log(head) as packing:
+    blob = pack(params)
+batches = [np.random.default_rng(b).normal(size=(b, 100)).astype(np.float32) for b in (1, 2, 5, 32)]
+loaded = unpack(bytes(blob))
+with trace_log(head) as calling:
+    results = [np.asarray(loaded(batch)) for batch in batches]
+for batch, result in zip(batches, results, strict=True):
+    wanted = np.tanh(batch) @ params["w"] + params["b"]
+    assert_allclose(result, wanted, rtol=1e-3, atol=1e-4, name=f"unpack, {len(batch)} rows")
+assert_equal(
+    {"traces while packing": packing.traces, "traces while calling": calling.traces},
+    {"traces while packing": 1, "traces while calling": 0},
+    name="pack",
+    hints={
+        "traces while packing": "One symbolic shape is one trace.",
+        "traces while calling": "What unpack returns must come out of the bytes alone.",
+    },
+)
+### BEGIN HIDDEN TESTS
+params = head_params()
+loaded = unpack(pack(params))
+params["w"] = params["w"] * 0
+fresh = np.random.default_rng().normal(size=(3, 100)).astype(np.float32)
+original = head_params(7)
+moved = np.asarray(unpack(pack(original))(fresh))
+assert_allclose(moved, np.tanh(fresh) @ original["w"] + original["b"], rtol=1e-3, atol=1e-4, name="unpack, 3 rows")
+assert_equal({"shape": list(np.shape(loaded(fresh)))}, {"shape": [3, 10]}, name="unpack")
+### END HIDDEN TESTS
+
+# %% nbgrader={"grade": true, "grade_id": "export-promises", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. Each promise can be exported, and holds for exactly the sizes for which the function works."""
+
+
+def promised(function, sizes=SIZES):
+    """What is wrong with your promise, or else "kept"."""
+    try:
+        served = promise_kept(function, *promises()[function.__name__], sizes=sizes)
+    except NotImplementedError:
+        raise
+    except Exception as error:
+        return f"cannot be exported: {type(error).__name__}"
+    wanted = native(function, sizes)
+    narrow = [size for size in sizes if wanted[size] == "works" and served[size] == "refused"]
+    wide = [size for size in sizes if wanted[size] == "refused" and served[size] == "works"]
+    return "kept" if not narrow + wide else f"refuses {narrow}, which would work" if narrow else f"allows {wide}"
+
+
+assert_equal(
+    {function.__name__: promised(function) for function in FUNCTIONS},
+    {function.__name__: "kept" for function in FUNCTIONS},
+    name="promises",
+    hints={
+        "squared": "The two dimensions must be equal: give them one name.",
+        "four_by_four": "Both dimensions are multiples of 4, and that is a matter of the shape.",
+        "best_five": "How many columns must there be at least?",
+        "to_sixteen": "How many columns may there be at most?",
+    },
+)
+### BEGIN HIDDEN TESTS
+fresh = [tuple(size) for size in np.random.default_rng().integers(1, 30, size=(12, 2)).tolist()]
+fresh += [(side, side) for side in (2, 11, 28)] + [(8, 20), (28, 4)]
+assert_equal(
+    {function.__name__: promised(function, fresh) for function in FUNCTIONS},
+    {function.__name__: "kept" for function in FUNCTIONS},
+    name="promises",
+)
+### END HIDDEN TESTS
