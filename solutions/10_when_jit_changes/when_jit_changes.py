@@ -1,0 +1,775 @@
+# %% [markdown]
+# # Exercise 10 · When jit changes the answer
+#
+# Six tasks, 20 points. The lesson is [10 · When jit changes the answer](../../lessons/10_when_jit_changes.ipynb).
+#
+# Fill in each function whose body raises `NotImplementedError`, then run the check below it. Last digits belong to a
+# machine and a version of JAX, so every check measures on yours.
+
+# %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from autograder import assert_allclose, assert_equal, assert_prediction, show_hlo
+
+# %% [markdown]
+# ## Task 1 · Same or not? (3 points)
+#
+# Eleven functions, each called with a thousand numbers, eager and jitted. For which does `jit` change **any digit** of
+# the result? Write `True` where it does.
+#
+# What your machine can do is printed below: `FMA` is `True` if it joins a product and a sum, `EXCESS` if it skips
+# roundings of `bfloat16`. Use these two names in your answer where it depends on them.
+#
+# <details><summary>Hint 1</summary>
+# There are three causes: a product meets a sum in one box, a pass rewrites the operations, a rounding in half precision is
+# skipped. Where none of them applies, the digits are the same.
+# </details>
+# <details><summary>Hint 2</summary>
+# A rounding that is saved shows only if it would have changed something. Which of the products, quotients and
+# differences below are exact anyway?
+# </details>
+# <details><summary>Hint 3</summary>
+# Multiplying by 2 or by ½ never rounds. What is written twice is computed once. A lone operation is compiled in eager mode,
+# too. Then there are four left.
+# </details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "changes-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# Six functions of sums and products. a, b, c: float32[1000].
+
+
+def there_and_back(a, b):
+    return a + b - a
+
+
+def squares(a, b):
+    return a * a - b * b
+
+
+def nothing_left(a):
+    return a * a - a * a
+
+
+def factors(a, b):
+    return (a - b) * (a + b)
+
+
+def twice_and_more(a, b):
+    return 2 * a + b
+
+
+def between(a, b, c):
+    return a + (b - a) * c
+
+
+# Five others. h: bfloat16[1000].
+
+
+def log_of_root(a):
+    return jnp.log(jnp.sqrt(a))
+
+
+def halves(a):
+    return a / 2
+
+
+def squashed(a):
+    return jnp.tanh(a)
+
+
+def total(a):
+    return a.sum()
+
+
+def widened(h):
+    return (h * h).astype(jnp.float32)
+
+
+def numbers(count, seed=None):
+    """Three arrays of `count` float32 between 0 and 1."""
+    rng = np.random.default_rng(seed)
+    return [jnp.asarray(rng.uniform(size=count).astype(np.float32)) for _ in range(3)]
+
+
+def changed_by_jit(*functions):
+    """Name of each function -> whether jit changes any digit of its result."""
+    a, b, c = numbers(1000, seed=10)
+    changed = {}
+    for fn in functions:
+        names = fn.__code__.co_varnames[: fn.__code__.co_argcount]
+        args = [{"a": a, "b": b, "c": c, "h": a.astype(jnp.bfloat16)}[name] for name in names]
+        changed[fn.__name__] = not np.array_equal(fn(*args), jax.jit(fn)(*args), equal_nan=True)
+    return changed
+
+
+def residual(a, b, product):
+    return a * b - product
+
+
+_a, _b = numbers(1000, seed=1)[:2]
+FMA = bool((jax.jit(residual)(_a, _b, _a * _b) != 0).any())
+EXCESS = bool((jax.jit(widened)(_a.astype(jnp.bfloat16)) != widened(_a.astype(jnp.bfloat16))).any())
+print(f"JAX {jax.__version__} on {jax.devices()[0].device_kind}:  FMA {FMA}, EXCESS {EXCESS}")
+
+
+# %% nbgrader={"grade": false, "grade_id": "changes", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def changes_in_sums():
+    """there_and_back, squares, nothing_left, factors, twice_and_more, between -> does jit change a digit?"""
+    ### BEGIN SOLUTION
+    # A product that is rounded and then added to something: only there can a rounding be saved.
+    return {
+        "there_and_back": False,
+        "squares": FMA,
+        "nothing_left": False,
+        "factors": False,
+        "twice_and_more": False,
+        "between": FMA,
+    }
+    ### END SOLUTION
+
+
+def changes_elsewhere():
+    """log_of_root, halves, squashed, total, widened -> does jit change a digit?"""
+    ### BEGIN SOLUTION
+    # Half a logarithm is another calculation. One operation alone is one program, jitted or not.
+    return {
+        "log_of_root": True,
+        "halves": False,
+        "squashed": False,
+        "total": False,
+        "widened": EXCESS,
+    }
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "changes-sums", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. The six functions of sums and products are predicted right."""
+assert_prediction(
+    changes_in_sums(),
+    changed_by_jit(there_and_back, squares, nothing_left, factors, twice_and_more, between),
+    hints={
+        "there_and_back": "Does XLA change the order of additions among values that it does not know?",
+        "squares": "One of the two products can be joined with the difference. Then it is not rounded.",
+        "nothing_left": "How many products are left when XLA has merged what is written twice?",
+        "factors": "Which sum could a product be joined with? Look at what comes after the product.",
+        "twice_and_more": "How much does the product lose when it is rounded?",
+        "between": "A product, and then a sum.",
+    },
+)
+
+# %% nbgrader={"grade": true, "grade_id": "changes-elsewhere", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. The five other functions are predicted right."""
+assert_prediction(
+    changes_elsewhere(),
+    changed_by_jit(log_of_root, halves, squashed, total, widened),
+    hints={
+        "log_of_root": "algsimp knows a shorter way to this logarithm.",
+        "halves": "Is a product with the reciprocal of 2 another number?",
+        "squashed": "One operation is a program of its own in eager mode, and compiled by the same compiler.",
+        "total": "One operation is a program of its own in eager mode, and compiled by the same compiler.",
+        "widened": "The result is float32. Must the square be rounded to bfloat16 on its way there?",
+    },
+)
+
+# %% [markdown]
+# ## Task 2 · Count the floats (3 points)
+#
+# How far apart are two `float32`? Not as a difference: **how many steps from one float to the next** lie between them?
+# `steps_slow` walks and counts. From -1 to 1 it would have to walk two thousand million steps.
+#
+# Write `steps(a, b)` for NumPy arrays of `float32` (finite, of one shape). It returns an `int64` array of that shape,
+# exact, however far apart they are.
+#
+# <details><summary>Hint 1</summary>
+# The 32 bits of a positive float, read as an integer, are its number in the queue of all floats. Look:
+# <code>np.float32([0, 1e-45, 3e-45, 1, 2]).view(np.int32)</code>.
+# </details>
+# <details><summary>Hint 2</summary>
+# Do the same with negative numbers and with -0.0. They are numbered from the lowest integer upwards, while the numbers fall.
+# Turn that around, such that both zeros become 0. And how many steps can there be at most? Does that fit into 32 bits?
+# </details>
+# <details><summary>Hint 3</summary>
+# <code>bits = x.view(np.int32).astype(np.int64)</code>, and <code>place = np.where(bits &lt; 0, -2**31 - bits, bits)</code>. The distance
+# is the absolute difference of two places.
+# </details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "steps-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+def steps_slow(a, b):
+    """How many steps of float32 lie between a and b. a, b: float32 scalars. Returns an int."""
+    low, high = sorted((np.float32(a), np.float32(b)))
+    count = 0
+    while low < high:
+        low = np.nextafter(low, np.float32(np.inf))
+        count += 1
+    return count
+
+
+print("from 1 to 1.0001:", steps_slow(1, 1.0001))
+
+
+# %% nbgrader={"grade": false, "grade_id": "steps", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def steps(a, b):
+    """How many steps of float32 lie between a and b. a, b: NumPy float32[...]. Returns int64[...]."""
+    ### BEGIN SOLUTION
+    # The bits of a float are its place in the queue; below zero the queue runs backwards.
+    bits = [np.asarray(x, np.float32).view(np.int32).astype(np.int64) for x in (a, b)]
+    one, other = (np.where(place < 0, -(2**31) - place, place) for place in bits)
+    return np.abs(one - other)
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "steps-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+"""3 points. Every distance is exact: across a power of two, across zero, across everything."""
+above, below = (np.nextafter(np.float32(1), np.float32(side)) for side in (2, 0))
+largest = np.finfo(np.float32).max
+pairs = {
+    "a number and itself": (0.1, 0.1),
+    "two neighbours": (1, above),
+    "the neighbours of 1": (below, above),
+    "1 and 1.0001": (1, 1.0001),
+    "1e-10 and 1.0001e-10": (1e-10, 1.0001e-10),
+    "0.0 and -0.0": (0.0, -0.0),
+    "the neighbours of 0": (-1e-45, 1e-45),
+    "the larger one first": (-3, np.nextafter(np.float32(-3), np.float32(-4))),
+}
+counted = {case: steps(*(np.float32([number]) for number in pair)).tolist() for case, pair in pairs.items()}
+assert_equal(
+    counted,
+    {case: [steps_slow(*pair)] for case, pair in pairs.items()},
+    name="steps",
+    hints={
+        "the neighbours of 1": "Above a power of two the steps are twice as long: do not divide, count.",
+        "1e-10 and 1.0001e-10": "Steps are as fine as the numbers are small.",
+        "0.0 and -0.0": "They are equal: no step lies between them.",
+        "the neighbours of 0": "Below zero the bits, as an integer, run the other way.",
+    },
+)
+most = {"from -1 to 1": 2130706432, "from the lowest to the largest": 4278190078}
+far = steps(np.float32([-1, -largest]), np.float32([1, largest]))
+assert_equal(
+    dict(zip(most, far.tolist(), strict=True)),
+    most,
+    name="steps",
+    hints={"from the lowest to the largest": "That is more than 32 bits can count."},
+)
+assert_allclose(far, np.array(list(most.values())), name="steps, far apart")
+### BEGIN HIDDEN TESTS
+rng = np.random.default_rng()
+start = (rng.normal(size=40) * 10.0 ** rng.integers(-40, 30, 40)).astype(np.float32)
+walked, moved = rng.integers(0, 60, 40), start.copy()
+for index, count in enumerate(walked):
+    for _ in range(count):
+        moved[index] = np.nextafter(moved[index], np.float32(np.inf))
+assert_allclose(steps(start, moved), walked, name="steps, a random walk")
+start, moved, walked = (values.reshape(5, 8) for values in (start, moved, walked))
+assert_allclose(steps(moved, start), walked, name="steps, in two axes")
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## Task 3 · Exorcism (3 points)
+#
+# The ghost from the lesson: `sqrt(t*t - x*x)` is NaN for half of all light, only when compiled. Write `proper_time`
+# such that
+#
+# - light (`x == t` or `x == -t`) gets **exactly 0**, eager and jitted;
+# - inside the cone, and be it by a single ulp, the result is right to the last digits;
+# - outside the cone it is NaN, as it should be.
+#
+# No compiler options: whoever compiles your function may choose them.
+#
+# <details><summary>Hint 1</summary>
+# To clamp the difference at 0 hides the NaN. It does not bring back the digits that are lost one ulp away from the cone,
+# and it lets everything outside in.
+# </details>
+# <details><summary>Hint 2</summary>
+# Two large squares are rounded, and then their tiny difference is wanted. Which formula for t² - x² subtracts
+# <em>before</em> anything has been rounded?
+# </details>
+# <details><summary>Hint 3</summary>
+# t² - x² = (t - x)(t + x). For neighbouring floats the difference t - x is exact.
+# </details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "exorcism-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+def proper_time_slow(t, x):
+    """What a clock shows that flies from the origin to (t, x). float32[...], computed in float64."""
+    wide_t, wide_x = np.asarray(t, np.float64), np.asarray(x, np.float64)
+    with np.errstate(invalid="ignore"):
+        return np.sqrt(wide_t * wide_t - wide_x * wide_x).astype(np.float32)
+
+
+def light(count, seed=None):
+    """`count` points with x == t or x == -t, as two arrays."""
+    rng = np.random.default_rng(seed)
+    t = rng.uniform(size=count).astype(np.float32)
+    return jnp.asarray(t), jnp.asarray(t * rng.choice(np.float32([-1, 1]), count))
+
+
+def near_light(count, seed=None):
+    """`count` points that are 1 to 9 ulps inside of the cone, as two arrays."""
+    rng = np.random.default_rng(seed)
+    t = rng.uniform(0.1, 1, size=count).astype(np.float32)
+    x = t - rng.integers(1, 10, count) * np.spacing(t)
+    return jnp.asarray(t), jnp.asarray((x * rng.choice([-1, 1], count)).astype(np.float32))
+
+
+def haunted(t, x):
+    return jnp.sqrt(t * t - x * x)
+
+
+print("NaN of 1000, compiled:", int(jnp.isnan(jax.jit(haunted)(*light(1000, seed=3))).sum()))
+
+
+# %% nbgrader={"grade": false, "grade_id": "exorcism", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def proper_time(t, x):
+    """sqrt(t² - x²), with 0 for light in every mode. t, x: float32[...]. Returns float32[...]."""
+    ### BEGIN SOLUTION
+    # Subtract first: the sign of t - x is always right, and no product meets a sum.
+    return jnp.sqrt((t - x) * (t + x))
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "exorcism-light", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. For light the clock stands still: no NaN, nothing but 0, eager and compiled."""
+
+
+def ghosts(*points):
+    """How many results are not exactly 0: eager, jitted, jitted for scalars."""
+    some = list(zip(*(np.asarray(axis)[:20] for axis in points), strict=True))
+    runs = {"eager": proper_time(*points), "jitted": jax.jit(proper_time)(*points)}
+    runs["jitted, one at a time"] = jnp.stack([jax.jit(proper_time)(*point) for point in some])
+    return {name: int((result != 0).sum()) for name, result in runs.items()}
+
+
+nobody = {"eager": 0, "jitted": 0, "jitted, one at a time": 0}
+meet = dict.fromkeys(nobody, "A product and a difference meet in one box: find a formula in which they do not.")
+meet["eager"] = "Light is exactly 0: nothing may be added to it."
+assert_equal(ghosts(*light(1000, seed=4)), nobody, name="proper_time", hints=meet)
+### BEGIN HIDDEN TESTS
+assert_equal(ghosts(*light(1000)), nobody, name="proper_time", hints=meet)
+### END HIDDEN TESTS
+
+# %% nbgrader={"grade": true, "grade_id": "exorcism-close", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. Right to the last digits a few ulps inside of the cone, and NaN outside of it."""
+close, reverse = near_light(1000, seed=5), near_light(1000, seed=6)[::-1]
+best = proper_time_slow(*close)
+for mode, run in (("eager", proper_time), ("jitted", jax.jit(proper_time))):
+    shown, outside = np.asarray(run(*close)), run(jnp.abs(reverse[0]), reverse[1])
+    right = np.abs(shown - best) <= 4 * np.spacing(best)
+    assert_equal(
+        {"NaN outside": int(jnp.isnan(outside).sum()), "right to 4 ulps inside": int(right.sum())},
+        {"NaN outside": 1000, "right to 4 ulps inside": 1000},
+        name=f"proper_time, {mode}",
+        hints={
+            "NaN outside": "Points with |x| > t are not reached by anything: do not let them in.",
+            "right to 4 ulps inside": "What you want to know was rounded away in the squares: subtract first.",
+        },
+    )
+    assert_allclose(shown, best, rtol=1e-6, atol=0, name=f"proper_time, {mode}")
+### BEGIN HIDDEN TESTS
+close = near_light(1000)
+assert_allclose(jax.jit(proper_time)(*close), proper_time_slow(*close), rtol=1e-6, atol=0, name="proper_time")
+apart = np.float32([3, 1, 1e-15]), np.float32([0.5, 0, 0.6e-15])
+assert_allclose(jax.jit(proper_time)(*apart), proper_time_slow(*apart), rtol=1e-6, atol=0, name="proper_time")
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## Task 4 · The laboratory (4 points)
+#
+# "jit changes my result. Why?" Build the instrument that answers. `lab(fn, *args)` returns four results of the same
+# call, as NumPy arrays, in a dict:
+#
+# - `"eager"`: op by op, **even if `fn` has been jitted** by somebody;
+# - `"jit"`: compiled as usual;
+# - `"no fusion"`: compiled without the pass `fusion`;
+# - `"fast math"`: compiled with the one option that brings back the old post's 0.001.
+#
+# Then `cause(fn, *args)` gives the verdict on `jit` in a word: `"same"` if no digit differs from eager (NaN where eager
+# has NaN is the same), `"fma"` if the difference goes away without fusion, and `"rewrite"` if it stays.
+#
+# It judges your version of JAX, whichever it is: `log(exp(100))` is an open case.
+#
+# <details><summary>Hint 1</summary>
+# All options are in the lesson. They go into <code>jax.jit(fn, compiler_options={...})</code>. In the story of
+# <code>jnp.cross</code>, how was a jitted function run op by op?
+# </details>
+# <details><summary>Hint 2</summary>
+# <code>with jax.disable_jit():</code> for the first. To compare, mind that NaN is not equal to NaN:
+# <code>np.array_equal</code> has an argument for that.
+# </details>
+# <details><summary>Hint 3</summary>
+# The options are <code>{"xla_disable_hlo_passes": "fusion"}</code> and <code>{"xla_cpu_enable_fast_math": True}</code>. For the
+# verdict, compare <code>results["jit"]</code> with <code>results["eager"]</code>; if they differ, compare
+# <code>results["no fusion"]</code> with it.
+# </details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "lab-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+def posted(x, y):
+    return x + y - x
+
+
+@jax.jit
+def cross(u, v):
+    """The cross product of vectors in the plane, jitted by a colleague. u, v: float32[2]."""
+    return u[0] * v[1] - u[1] * v[0]
+
+
+def log_of_exp(x):
+    return jnp.log(jnp.exp(x))
+
+
+def log_of_minus(x):
+    return jnp.log(-x)
+
+
+def horner(a, b, c):
+    return (a * b + c) * b + a
+
+
+def digits(results):
+    """The results of a lab as texts, to the last digit."""
+    if not isinstance(results, dict):
+        return results
+    return {name: str(np.asarray(value)) for name, value in results.items()}
+
+
+def expected_of_log_of_exp():
+    """What the optimised program says: are the two operations still in it?"""
+    return "same" if show_hlo(log_of_exp, np.float32(100)).ops["exponential"] else "rewrite"
+
+
+# %% nbgrader={"grade": false, "grade_id": "lab", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def lab(fn, *args):
+    """Four results of fn(*args), as NumPy arrays: a dict "eager", "jit", "no fusion", "fast math"."""
+    ### BEGIN SOLUTION
+    # Each option belongs to one compilation. "Eager" has to be asked for: fn may bring its own jit.
+    with jax.disable_jit():
+        results = {"eager": fn(*args)}
+    options = {
+        "jit": None,
+        "no fusion": {"xla_disable_hlo_passes": "fusion"},
+        "fast math": {"xla_cpu_enable_fast_math": True},
+    }
+    for name, chosen in options.items():
+        results[name] = jax.jit(fn, compiler_options=chosen)(*args)
+    return {name: np.asarray(result) for name, result in results.items()}
+    ### END SOLUTION
+
+
+def cause(fn, *args):
+    """Why jit changes fn(*args): "same" (it does not), "fma" or "rewrite"."""
+    ### BEGIN SOLUTION
+    # What goes away with the boxes came from the boxes.
+    results = lab(fn, *args)
+    same = {name: np.array_equal(results[name], results["eager"], equal_nan=True) for name in results}
+    if same["jit"]:
+        return "same"
+    return "fma" if same["no fusion"] else "rewrite"
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "lab-four", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. Four results: the post's two answers, and a colleague's function that hides its jit."""
+milli = jnp.float32(0.001)
+old, new = "0.0010000467", "0.001" if jax.default_backend() == "cpu" else "0.0010000467"
+assert_equal(
+    digits(lab(posted, jnp.float32(1), milli)),
+    {"eager": old, "jit": old, "no fusion": old, "fast math": new},
+    name="lab",
+    hints={"fast math": "Which compiler option let x and -x cancel in the lesson?"},
+)
+u, v = jnp.float32([2396747, 2396747]), jnp.float32([7, 7])
+found = lab(cross, u, v)
+magnitudes = {name: float(abs(found[name])) for name in ("eager", "jit", "no fusion")}
+assert_equal(
+    magnitudes,
+    {"eager": 0.0, "jit": float(FMA), "no fusion": 0.0},
+    name="lab",
+    hints={
+        "eager": "cross brings its own jit. The lesson ran jnp.cross op by op with a context manager.",
+        "no fusion": "Each operation in a box of its own: which pass must be left out?",
+    },
+)
+### BEGIN HIDDEN TESTS
+x, y = np.random.default_rng().uniform(0.5, 1, (2, 3)).astype(np.float32) * np.float32([[1], [1e-4]])
+plain = str(x + y - x)
+cancelled = str(y) if jax.default_backend() == "cpu" else plain
+wanted = {"eager": plain, "jit": plain, "no fusion": plain, "fast math": cancelled}
+assert_equal(digits(lab(posted, x, y)), wanted, name="lab")
+assert_equal(digits(lab(jax.jit(posted), x, y)), wanted, name="lab")
+### END HIDDEN TESTS
+
+# %% nbgrader={"grade": true, "grade_id": "lab-cause", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. The verdict is right for sums, products, logarithms, NaN, and on your version of JAX."""
+joined = "fma" if FMA else "same"
+a, b, c = numbers(500, seed=7)
+verdicts = {
+    "posted": cause(posted, a, b),
+    "squares": cause(squares, a, b),
+    "cross": cause(cross, jnp.float32([2396747, 2396747]), jnp.float32([7, 7])),
+    "log_of_root": cause(log_of_root, a),
+    "log_of_root, jitted before": cause(jax.jit(log_of_root), a),
+    "log_of_minus": cause(log_of_minus, a),
+    "log_of_exp": cause(log_of_exp, jnp.float32(100)),
+}
+assert_equal(
+    verdicts,
+    {
+        "posted": "same",
+        "squares": joined,
+        "cross": joined,
+        "log_of_root": "rewrite",
+        "log_of_root, jitted before": "rewrite",
+        "log_of_minus": "same",
+        "log_of_exp": expected_of_log_of_exp(),
+    },
+    name="cause",
+    hints={
+        "log_of_minus": "All results are NaN, in both modes. Is NaN == NaN?",
+        "log_of_root": "The difference stays when fusion is off.",
+        "squares": "The difference goes away when fusion is off.",
+        "cross": "Compare with what runs op by op, although cross is jitted.",
+        "log_of_root, jitted before": "Eager means op by op, whoever has jitted the function before.",
+    },
+)
+### BEGIN HIDDEN TESTS
+a, b, c = numbers(700)
+fresh = {fn.__name__: cause(fn, a, b, c) for fn in (horner, between)} | {"factors": cause(factors, a, b)}
+assert_equal(fresh, {"horner": joined, "between": joined, "factors": "same"}, name="cause")
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## Task 5 · The account (4 points)
+#
+# A bank books in `float32`. On an account with 100 million, customers pay in ten cents, again and again, and the
+# balance stands still: a cent is less than half an ulp of it. `running_total_slow` is how it should be, in `float64`.
+#
+# Write `running_total`. It returns the balance after **each** booking, calculates in `float32`, works under `jit`, and
+# is at no point more than **1 ulp** away from the truth. (`jnp.cumsum` is not good enough. Try it.)
+#
+# The last two points are for an account that stays right when the bank's own jit uses the old post's option,
+# `xla_cpu_enable_fast_math`, which takes for 0 what is 0 on paper.
+#
+# <details><summary>Hint 1</summary>
+# Keep a second number beside the balance: what the last addition has lost. The lesson has it under the name of Kahan.
+# </details>
+# <details><summary>Hint 2</summary>
+# One <code>lax.scan</code> with the pair (total, lost). First take what was lost off the new amount, add, and then find out what
+# the addition has lost now: <code>(grown - total) - x</code>. For the last points, the compiler must not learn where
+# <code>grown</code> comes from.
+# </details>
+# <details><summary>Hint 3</summary>
+# <code>lax.optimization_barrier(total + x)</code> hands the sum on, and nobody may look through it. Inside the loop it is the sum that
+# needs the wall, before it is used in the correction.
+# </details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "account-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+def running_total_slow(amounts):
+    """The balance after each booking. amounts: float32[n]. Returns float32[n], the best there are."""
+    balance, balances = 0.0, []
+    for amount in np.asarray(amounts, np.float64):
+        balance += amount
+        balances.append(balance)
+    return np.float32(balances)
+
+
+ONE_ULP = 2.0**-23  # as an rtol, this allows one step between float32, and not two
+FAST_MATH = {"xla_cpu_enable_fast_math": True}
+
+tenths = np.full(100_000, 0.1, np.float32)
+account = np.concatenate([np.float32([1e8]), tenths[:20_000]])
+print("jnp.cumsum:", float(jnp.cumsum(account)[-1]), "  truth:", float(running_total_slow(account)[-1]))
+
+
+# %% nbgrader={"grade": false, "grade_id": "account", "locked": false, "schema_version": 3, "solution": true, "task": false}
+@jax.jit
+def running_total(amounts):
+    """The balance after each booking, within 1 ulp. amounts: float32[n], positive. Returns float32[n]."""
+
+    ### BEGIN SOLUTION
+    # Kahan. The wall keeps fast math from seeing that (total + x) - total is x on paper.
+    def book(carry, amount):
+        total, lost = carry
+        amount = amount - lost
+        grown = lax.optimization_barrier(total + amount)
+        lost = (grown - total) - amount
+        return (grown, lost), grown
+
+    nothing = jnp.zeros((), amounts.dtype)
+    return lax.scan(book, (nothing, nothing), amounts)[1]
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "account-exact", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. A hundred thousand tenths are 10000.0, and no balance is ever more than 1 ulp off."""
+lost = "Each addition loses digits of the small amount: keep them for the next booking."
+assert_equal(
+    {"100,000 tenths": str(np.asarray(running_total(tenths))[-1])},
+    {"100,000 tenths": "10000.0"},
+    name="running_total",
+    hints={"100,000 tenths": lost},
+)
+for amounts in (tenths, account):
+    best = running_total_slow(amounts)
+    assert_allclose(running_total(amounts), best, rtol=ONE_ULP, atol=0, name="running_total")
+### BEGIN HIDDEN TESTS
+fresh = np.random.default_rng().lognormal(0, 2, 20_000).astype(np.float32)
+assert_allclose(running_total(fresh), running_total_slow(fresh), rtol=ONE_ULP, atol=0, name="running_total")
+### END HIDDEN TESTS
+
+# %% nbgrader={"grade": true, "grade_id": "account-fast", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. The account stays right when it is compiled with fast math."""
+
+
+@jax.jit
+def bank(amounts):
+    return running_total(amounts)
+
+
+careless_bank = jax.jit(lambda amounts: running_total(amounts), compiler_options=FAST_MATH)
+on_paper = "On paper (total + x) - total is x, and the correction 0: hide the sum from the compiler."
+assert_equal(
+    {"by default": str(bank(tenths)[-1]), "with fast math": str(careless_bank(tenths)[-1])},
+    {"by default": "10000.0", "with fast math": "10000.0"},
+    name="running_total",
+    hints={"with fast math": on_paper},
+)
+best = running_total_slow(account)
+assert_allclose(careless_bank(account), best, rtol=ONE_ULP, atol=0, name="running_total")
+### BEGIN HIDDEN TESTS
+fresh = np.random.default_rng().lognormal(0, 2, 20_001).astype(np.float32)
+assert_allclose(careless_bank(fresh), running_total_slow(fresh), rtol=ONE_ULP, atol=0, name="running_total")
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## Task 6 · The judge (3 points)
+#
+# Somebody hands you `result` and says it is `X @ w`. Is it, up to what rounding in `float32` may do? Write
+# `judge(result, X, w)`, which returns `True` or `False`.
+#
+# Your judge must acquit every honest way to compute the product, and convict every bug. The numbers may be tiny or
+# huge, rows of very different size may stand in one matrix, and large terms may cancel to almost nothing.
+#
+# <details><summary>Hint 1</summary>
+# <code>np.allclose(result, X @ w)</code> passes the first check. Print what it says in the second, and ask of which
+# size the errors are there.
+# </details>
+# <details><summary>Hint 2</summary>
+# Rounding errors are as large as eps times what was <em>added</em>, not what came out. What was added in row i? And a NaN is
+# never within a tolerance, but nor is it beyond one.
+# </details>
+# <details><summary>Hint 3</summary>
+# In float64: the truth is <code>X @ w</code>, the size of what was added <code>np.abs(X) @ np.abs(w)</code>, row by row. Allow some
+# tens of eps (<code>2.0**-23</code>) of that size, and ask whether <em>all</em> errors are within it.
+# </details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "judge-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+def term_by_term(X, w):
+    """X @ w, one term after the other. X: float32[rows, columns]; w: float32[columns]."""
+    return lax.fori_loop(0, len(w), lambda j, sums: sums + X[:, j] * w[j], jnp.zeros(len(X)))
+
+
+def rounded_like_tf32(values):
+    return lax.reduce_precision(values, exponent_bits=8, mantissa_bits=10)
+
+
+def one_small_row_wrong(X, w):
+    smallest = jnp.argmin(jnp.abs(X) @ jnp.abs(w))
+    return (X @ w).at[smallest].set(X[smallest] @ w[::-1])
+
+
+HONEST = {
+    "product": lambda X, w: X @ w,
+    "sum of products": lambda X, w: (X * w).sum(1),
+    "term by term": term_by_term,
+    "from the back": lambda X, w: X[:, ::-1] @ w[::-1],
+    "in two parts": lambda X, w: X[:, ::2] @ w[::2] + X[:, 1::2] @ w[1::2],
+}
+BUGS = {
+    "without the last column": lambda X, w: X[:, :-1] @ w[:-1],
+    "two weights exchanged": lambda X, w: X @ w.at[:2].set(w[1::-1]),
+    "a tenth of a percent more": lambda X, w: (X @ w) * 1.001,
+    "inputs in TF32": lambda X, w: rounded_like_tf32(X) @ rounded_like_tf32(w),
+    "a small row wrong": one_small_row_wrong,
+    "a NaN in it": lambda X, w: (X @ w).at[3].set(jnp.nan),
+}
+
+
+def evidence(kind, seed=None, rows=30, columns=100):
+    """X and w of one kind: "ordinary", "tiny", "huge", "rows of all sizes", "cancelling"."""
+    rng = np.random.default_rng(seed)
+    X, w = rng.normal(size=(rows, columns)), rng.normal(size=columns)
+    if kind == "cancelling":  # the right half is minus the left half, almost
+        half = columns // 2
+        X[:, half:] = X[:, :half] * (1 + 1e-6 * rng.normal(size=(rows, half)))
+        w[half:] = -w[:half]
+    scale = {"tiny": 1e-7, "huge": 1e7}.get(kind, 1.0)
+    if kind == "rows of all sizes":
+        scale = 10.0 ** rng.permutation(np.linspace(-8, 8, rows))[:, None]
+    return (X * scale).astype(np.float32), w.astype(np.float32)
+
+
+def trial(kind, bugs, seed=None):
+    """(what your judge says, what is true) for all honest products and the named bugs."""
+    X, w = evidence(kind, seed)
+    said, true = {}, {}
+    with jax.default_matmul_precision("highest"):
+        for name, fn in {**HONEST, **{bug: BUGS[bug] for bug in bugs}}.items():
+            said[f"{name} ({kind})"] = judge(np.asarray(jax.jit(fn)(X, w)), X, w)
+            true[f"{name} ({kind})"] = name in HONEST
+    return said, true
+
+
+HARD = {
+    "tiny": ["without the last column", "inputs in TF32", "a tenth of a percent more"],
+    "huge": ["inputs in TF32", "two weights exchanged"],
+    "rows of all sizes": ["a small row wrong", "inputs in TF32"],
+    "cancelling": ["without the last column", "a NaN in it"],
+}
+
+
+# %% nbgrader={"grade": false, "grade_id": "judge", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def judge(result, X, w):
+    """Whether `result` is X @ w up to rounding: a bool. result: float32[n]; X: float32[n, m]; w: float32[m]."""
+    ### BEGIN SOLUTION
+    # Errors go with the size of what was added. And all(error <= allowed) says no to a NaN.
+    X, w = np.asarray(X, np.float64), np.asarray(w, np.float64)
+    allowed = 30 * 2.0**-23 * (np.abs(X) @ np.abs(w))
+    return bool(np.all(np.abs(np.asarray(result, np.float64) - X @ w) <= allowed))
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "judge-ordinary", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. Ordinary numbers: five honest products, six bugs."""
+lenient = "That is a bug: too much is allowed."
+assert_equal(
+    *trial("ordinary", list(BUGS), seed=8),
+    name="judge",
+    hints={
+        **{f"{name} (ordinary)": "That is only rounding: too little is allowed." for name in HONEST},
+        **{f"{name} (ordinary)": lenient for name in BUGS},
+        "a NaN in it (ordinary)": "NaN > tolerance is False, and so is NaN <= tolerance. Ask the right one.",
+    },
+)
+### BEGIN HIDDEN TESTS
+assert_equal(*trial("ordinary", list(BUGS)), name="judge")
+### END HIDDEN TESTS
+
+# %% nbgrader={"grade": true, "grade_id": "judge-hard", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. Tiny, huge, of all sizes, cancelling: the tolerance goes with what was added, row by row."""
+terms = "That is only rounding. How large were the terms that were added?"
+rows = "A bug. Is your tolerance as small as the numbers of its row?"
+for kind, bugs in HARD.items():
+    hints = {f"{name} ({kind})": terms if name in HONEST else rows for name in [*HONEST, *bugs]}
+    assert_equal(*trial(kind, bugs, seed=9), name="judge", hints=hints)
+### BEGIN HIDDEN TESTS
+for kind, bugs in HARD.items():
+    assert_equal(*trial(kind, bugs), name="judge")
+### END HIDDEN TESTS
