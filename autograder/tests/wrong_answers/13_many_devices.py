@@ -1,0 +1,442 @@
+# %% [markdown]
+# Wrong answers for unit 13. Each cell replaces the solution cell of its task; `fails` names the graded cells that must
+# then fail, and `message` is part of what the learner must read there.
+
+# %% task="maps" name="the first name in a tuple moves fastest" fails=["maps-holders"] message="The first name in the tuple moves slowest"
+def pieces():
+    return {
+        "both": [4, 12],
+        "turned": [8, 6],
+        "halves": [8, 24],
+        "columns": [16, 6],
+        "stripes": [2, 24],
+        "other_stripes": [2, 24],
+    }
+
+
+def holders():
+    return {
+        "both": [3],
+        "turned": [4],
+        "halves": [0, 2, 4, 6],
+        "columns": [4, 5],
+        "stripes": [4],
+        "other_stripes": [2],
+    }
+
+
+def specs_of_maps():
+    return {
+        "A": P("a", "b"),
+        "B": P(None, "b"),
+        "C": P(("b", "c"), "a"),
+        "D": P(("c", "b", "a")),
+        "E": P("c", ("a", "b")),
+        "F": P("c", "b"),
+    }
+
+
+# %% task="maps" name="all eight always share the work" fails=["maps-pieces", "maps-holders"] message="not named"
+def pieces():
+    return {
+        "both": [4, 12],
+        "turned": [8, 6],
+        "halves": [2, 24],
+        "columns": [16, 3],
+        "stripes": [2, 24],
+        "other_stripes": [2, 24],
+    }
+
+
+def holders():
+    return {"both": [3], "turned": [4], "halves": [2], "columns": [4], "stripes": [2], "other_stripes": [4]}
+
+
+def specs_of_maps():
+    return {
+        "A": P("a", "b"),
+        "B": P(None, "b"),
+        "C": P(("b", "c"), "a"),
+        "D": P(("c", "b", "a")),
+        "E": P("c", ("a", "b")),
+        "F": P("c", "b"),
+    }
+
+
+# %% task="maps" name="every order of the names is the same" fails=["maps-drawn"] message="Write 0 4 2 6 1 5 3 7 in bits"
+def pieces():
+    return {
+        "both": [4, 12],
+        "turned": [8, 6],
+        "halves": [8, 24],
+        "columns": [16, 6],
+        "stripes": [2, 24],
+        "other_stripes": [2, 24],
+    }
+
+
+def holders():
+    return {
+        "both": [3],
+        "turned": [4],
+        "halves": [0, 2, 4, 6],
+        "columns": [4, 5],
+        "stripes": [2],
+        "other_stripes": [4],
+    }
+
+
+def specs_of_maps():
+    return {
+        "A": P("a", "b"),
+        "B": P(None, "b"),
+        "C": P(("b", "c"), "a"),
+        "D": P(("a", "b", "c")),
+        "E": P("c", ("a", "b")),
+        "F": P("c", "b"),
+    }
+
+
+# %% task="ring" name="each device is a ring of its own" fails=["ring-shards"] message="A device needs its left neighbour's last point"
+@jax.jit
+def diffuse_shards(u):
+    def one_device(part):
+        return part + 0.1 * (jnp.roll(part, 1) - 2 * part + jnp.roll(part, -1))
+
+    return jax.shard_map(one_device, mesh=RING, in_specs=P("i"), out_specs=P("i"))(u)
+
+
+@jax.jit
+def diffuse(u):
+    return u + 0.1 * (jnp.roll(u, 1) - 2 * u + jnp.roll(u, -1))
+
+
+# %% task="ring" name="sends to the wrong neighbour" fails=["ring-shards"] message="A device needs its left neighbour's last point"
+@jax.jit
+def diffuse_shards(u):
+    def one_device(part):
+        onwards = [(d, (d + 1) % 8) for d in range(8)]
+        backwards = [(there, here) for here, there in onwards]
+        left = lax.ppermute(part[-1:], "i", backwards)
+        right = lax.ppermute(part[:1], "i", onwards)
+        around = jnp.concatenate([left, part, right])
+        return part + 0.1 * (around[:-2] - 2 * part + around[2:])
+
+    return jax.shard_map(one_device, mesh=RING, in_specs=P("i"), out_specs=P("i"))(u)
+
+
+@jax.jit
+def diffuse(u):
+    return u + 0.1 * (jnp.roll(u, 1) - 2 * u + jnp.roll(u, -1))
+
+
+# %% task="ring" name="the open ends do not meet" fails=["ring-shards"] message="A device needs its left neighbour's last point"
+@jax.jit
+def diffuse_shards(u):
+    def one_device(part):
+        onwards = [(d, d + 1) for d in range(7)]
+        backwards = [(there, here) for here, there in onwards]
+        left = lax.ppermute(part[-1:], "i", onwards)
+        right = lax.ppermute(part[:1], "i", backwards)
+        around = jnp.concatenate([left, part, right])
+        return part + 0.1 * (around[:-2] - 2 * part + around[2:])
+
+    return jax.shard_map(one_device, mesh=RING, in_specs=P("i"), out_specs=P("i"))(u)
+
+
+@jax.jit
+def diffuse(u):
+    return u + 0.1 * (jnp.roll(u, 1) - 2 * u + jnp.roll(u, -1))
+
+
+# %% task="ring" name="reads everything to everybody" fails=["ring-shards"] message="has no ppermute"
+@jax.jit
+def diffuse_shards(u):
+    def one_device(part):
+        whole = lax.all_gather(part, "i", tiled=True)
+        whole = whole + 0.1 * (jnp.roll(whole, 1) - 2 * whole + jnp.roll(whole, -1))
+        return lax.dynamic_slice(whole, [lax.axis_index("i") * part.size], [part.size])
+
+    return jax.shard_map(one_device, mesh=RING, in_specs=P("i"), out_specs=P("i"))(u)
+
+
+@jax.jit
+def diffuse(u):
+    return u + 0.1 * (jnp.roll(u, 1) - 2 * u + jnp.roll(u, -1))
+
+
+# %% task="ring" name="pads the whole vector" fails=["ring-jit"] message="needs other collectives than expected: collective-permute"
+@jax.jit
+def diffuse_shards(u):
+    def one_device(part):
+        onwards = [(d, (d + 1) % 8) for d in range(8)]
+        backwards = [(there, here) for here, there in onwards]
+        left = lax.ppermute(part[-1:], "i", onwards)
+        right = lax.ppermute(part[:1], "i", backwards)
+        around = jnp.concatenate([left, part, right])
+        return part + 0.1 * (around[:-2] - 2 * part + around[2:])
+
+    return jax.shard_map(one_device, mesh=RING, in_specs=P("i"), out_specs=P("i"))(u)
+
+
+@jax.jit
+def diffuse(u):
+    around = jnp.concatenate([u[-1:], u, u[:1]])
+    return u + 0.1 * (around[:-2] - 2 * u + around[2:])
+
+
+# %% task="ring" name="takes the neighbours by index" fails=["ring-jit"] message="needs other collectives than expected: all-gather"
+@jax.jit
+def diffuse_shards(u):
+    def one_device(part):
+        onwards = [(d, (d + 1) % 8) for d in range(8)]
+        backwards = [(there, here) for here, there in onwards]
+        left = lax.ppermute(part[-1:], "i", onwards)
+        right = lax.ppermute(part[:1], "i", backwards)
+        around = jnp.concatenate([left, part, right])
+        return part + 0.1 * (around[:-2] - 2 * part + around[2:])
+
+    return jax.shard_map(one_device, mesh=RING, in_specs=P("i"), out_specs=P("i"))(u)
+
+
+@jax.jit
+def diffuse(u):
+    here = jnp.arange(u.size)
+    return u + 0.1 * (u[here - 1] - 2 * u + u[(here + 1) % u.size])
+
+
+# %% task="call" name="mean of the squares less square of the mean" fails=["call-digits", "call-one"] message="has lost its digits"
+@jax.jit
+def moments(x):
+    def one_device(x):
+        mean, square = lax.pmean((x.mean(0), (x * x).mean(0)), "i")
+        return mean, square - mean * mean
+
+    return jax.shard_map(one_device, mesh=RING, in_specs=P("i"), out_specs=P())(x)
+
+
+# %% task="call" name="forgets the variance between the devices" fails=["call-digits", "call-one"] message="The devices' means differ from each other"
+@jax.jit
+def moments(x):
+    def one_device(x):
+        return lax.pmean((x.mean(0), x.var(0)), "i")
+
+    return jax.shard_map(one_device, mesh=RING, in_specs=P("i"), out_specs=P())(x)
+
+
+# %% task="call" name="waits for the mean" fails=["call-one"] message="expected at most 1"
+@jax.jit
+def moments(x):
+    def one_device(x):
+        mean = lax.pmean(x.mean(0), "i")
+        return mean, lax.pmean(((x - mean) ** 2).mean(0), "i")
+
+    return jax.shard_map(one_device, mesh=RING, in_specs=P("i"), out_specs=P())(x)
+
+
+# %% task="call" name="reads the table to everybody" fails=["call-digits", "call-one"] message="makes an intermediate"
+@jax.jit
+def moments(x):
+    def one_device(x):
+        whole = lax.all_gather(x, "i", tiled=True, to="invarying")
+        return whole.mean(0), whole.var(0)
+
+    return jax.shard_map(one_device, mesh=RING, in_specs=P("i"), out_specs=P())(x)
+
+
+# %% task="call" name="leaves it to the compiler" fails=["call-digits", "call-one"] message="has no shard_map"
+@jax.jit
+def moments(x):
+    return x.mean(0), x.var(0)
+
+
+# %% task="eight" name="carries the recipe over" fails=["eight-values"] message="grad has summed over them already"
+@functools.partial(jax.jit, static_argnames="devices")
+def gradient(params, x, y, real, devices):
+    def one_device(params, x, y, real):
+        def loss(params):
+            return jnp.sum(real * (x @ params["w"] + params["b"] - y) ** 2) / jnp.sum(real)
+
+        return lax.pmean(jax.grad(loss)(params), "i")
+
+    rows = P("i")
+    split = jax.shard_map(one_device, mesh=ring_of(devices), in_specs=(P(), rows, rows, rows), out_specs=P())
+    return split(params, x, y, real)
+
+
+# %% task="eight" name="the mean of the devices' means" fails=["eight-values"] message="has no mean: 0 / 0"
+@functools.partial(jax.jit, static_argnames="devices")
+def gradient(params, x, y, real, devices):
+    def one_device(params, x, y, real):
+        def loss(params):
+            mine = jnp.sum(real * (x @ params["w"] + params["b"] - y) ** 2) / jnp.sum(real)
+            return lax.pmean(mine, "i")
+
+        return jax.grad(loss)(params)
+
+    rows = P("i")
+    split = jax.shard_map(one_device, mesh=ring_of(devices), in_specs=(P(), rows, rows, rows), out_specs=P())
+    return split(params, x, y, real)
+
+
+# %% task="eight" name="divides by eight" fails=["eight-values"] message="the length on four devices is wrong"
+@functools.partial(jax.jit, static_argnames="devices")
+def gradient(params, x, y, real, devices):
+    def one_device(params, x, y, real):
+        def loss(params):
+            count = lax.pmean(jnp.sum(real), "i")
+            return jnp.sum(real * (x @ params["w"] + params["b"] - y) ** 2) / count
+
+        return jax.tree.map(lambda leaf: leaf / 8, jax.grad(loss)(params))
+
+    rows = P("i")
+    split = jax.shard_map(one_device, mesh=ring_of(devices), in_specs=(P(), rows, rows, rows), out_specs=P())
+    return split(params, x, y, real)
+
+
+# %% task="eight" name="strips a device axis that is not there" fails=["eight-values"] message="the length, full batch is wrong"
+@functools.partial(jax.jit, static_argnames="devices")
+def gradient(params, x, y, real, devices):
+    def one_device(params, x, y, real):
+        x, y, real = x[0], y[0], real[0]
+
+        def sum_of_errors(params):
+            return jnp.sum(real * (x @ params["w"] + params["b"] - y) ** 2)
+
+        total, count = jax.grad(sum_of_errors)(params), lax.psum(real.sum(), "i")
+        return jax.tree.map(lambda leaf: leaf / count, total)
+
+    rows = P("i")
+    split = jax.shard_map(one_device, mesh=ring_of(devices), in_specs=(P(), rows, rows, rows), out_specs=P())
+    return split(params, x, y, real)
+
+
+# %% task="eight" name="switches the types off and differentiates the mean" fails=["eight-values"] message="the length, full batch is wrong"
+@functools.partial(jax.jit, static_argnames="devices")
+def gradient(params, x, y, real, devices):
+    def one_device(params, x, y, real):
+        def loss(params):
+            errors = jnp.sum(real * (x @ params["w"] + params["b"] - y) ** 2)
+            return lax.psum(errors, "i") / lax.psum(real.sum(), "i")
+
+        return jax.grad(loss)(params)
+
+    mesh, rows = ring_of(devices), P("i")
+    in_specs = (P(), rows, rows, rows)
+    split = jax.shard_map(one_device, mesh=mesh, in_specs=in_specs, out_specs=P(), check_vma=False)
+    return split(params, x, y, real)
+
+
+# %% task="eight" name="divides too early" fails=["eight-once"] message="expected all-reduce"
+@functools.partial(jax.jit, static_argnames="devices")
+def gradient(params, x, y, real, devices):
+    def one_device(params, x, y, real):
+        def loss(params):
+            errors = jnp.sum(real * (x @ params["w"] + params["b"] - y) ** 2)
+            return lax.psum(errors, "i") / lax.psum(real.sum(), "i")
+
+        return jax.grad(loss)(params)
+
+    rows = P("i")
+    split = jax.shard_map(one_device, mesh=ring_of(devices), in_specs=(P(), rows, rows, rows), out_specs=P())
+    return split(params, x, y, real)
+
+
+# %% task="types" name="every result is cut like x" fails=["types-check"] message="and then all have the result"
+def result_types():
+    return {
+        "turned": "float32[16,64@i]",
+        "scores": "float32[64@i,4]",
+        "positive": "bool[64@i,16]",
+        "column_means": "float32[16@i]",
+        "all_pairs": "float32[64@i,64@i]",
+        "own_squares": "float32[64@i]",
+        "stacked": "float32[2,64@i,16]",
+        "outer": "float32[64@i,16,4]",
+        "running_sums": "float32[64@i,16]",
+        "slopes": "float32[16@i,4]",
+    }
+
+
+# %% task="types" name="the compiler will sort it out" fails=["types-check"] message="Both axes of the result would be cut along i"
+def result_types():
+    return {
+        "turned": "float32[16,64@i]",
+        "scores": "float32[64@i,4]",
+        "positive": "bool[64@i,16]",
+        "column_means": "float32[16]",
+        "all_pairs": "float32[64@i,64]",
+        "own_squares": "float32[64@i]",
+        "stacked": "float32[2,64@i,16]",
+        "outer": "float32[64@i,16,4]",
+        "running_sums": "float32[64@i,16]",
+        "slopes": "float32[16,4]",
+    }
+
+
+# %% task="golf" name="a copy for everybody" fails=["golf-product", "golf-heads", "golf-layers", "golf-both"] message="held too much: returned"
+def product_layout():
+    return P(), P(), P()
+
+
+def heads_layout():
+    return P(), P(), P(), P()
+
+
+def layers_layout():
+    return P(), P(), P(), P()
+
+
+def both_layout():
+    return P("x"), P(), P(), P("x")
+
+
+# %% task="golf" name="all operands by rows" fails=["golf-product", "golf-layers", "golf-both"] message="needs other collectives than expected"
+def product_layout():
+    return P("x"), P("y"), P("x", "y")
+
+
+def heads_layout():
+    return P("i"), P("i"), P("i"), P("i")
+
+
+def layers_layout():
+    return P(), P("i"), P("i"), P()
+
+
+def both_layout():
+    return P("x"), P("y"), P("y"), P("x")
+
+
+# %% task="golf" name="cuts the tokens" fails=["golf-heads"] message="needs other collectives than expected"
+def product_layout():
+    return P("x"), P(None, "y"), P("x", "y")
+
+
+def heads_layout():
+    return P(None, "i"), P(None, "i"), P(None, "i"), P(None, "i")
+
+
+def layers_layout():
+    return P(), P(None, "i"), P("i"), P()
+
+
+def both_layout():
+    return P("x"), P(None, "y"), P("y"), P("x")
+
+
+# %% task="golf" name="cuts the output of every layer" fails=["golf-layers", "golf-both"] message="needs other collectives than expected"
+def product_layout():
+    return P("x"), P(None, "y"), P("x", "y")
+
+
+def heads_layout():
+    return P("i"), P("i"), P("i"), P("i")
+
+
+def layers_layout():
+    return P(), P(None, "i"), P(None, "i"), P()
+
+
+def both_layout():
+    return P("x"), P(None, "y"), P(None, "y"), P("x")

@@ -1,0 +1,798 @@
+# %% [markdown]
+# # Exercise 13 · Many devices
+#
+# Six tasks, 20 points. The lesson is [13 · Many devices: from pmap to shardings](../../lessons/13_many_devices.ipynb).
+#
+# Fill in each function whose body raises `NotImplementedError`, then run the check below it. Everything runs on eight
+# virtual devices of your CPU, whatever else the machine has: layouts, values and collectives are the same there.
+# Nothing is timed. If the first cell complains that JAX has started already, restart the kernel.
+
+# %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import P, lax
+from jax.sharding import AxisType
+
+from autograder import (
+    assert_allclose,
+    assert_equal,
+    assert_hlo,
+    assert_prediction,
+    assert_primitives,
+)
+
+try:
+    jax.config.update("jax_platforms", "cpu")
+    jax.config.update("jax_num_cpu_devices", 8)
+except RuntimeError:
+    late = "JAX has already started, with other devices: restart the kernel, then run this cell first"
+    raise RuntimeError(late) from None
+
+
+def mesh_of(shape, names):
+    """The first devices as a mesh on which the compiler chooses layouts: mesh_of((4, 2), ("x", "y"))."""
+    devices = jax.devices()[: int(np.prod(shape))]
+    return jax.make_mesh(shape, names, axis_types=(AxisType.Auto,) * len(names), devices=devices)
+
+
+RING = mesh_of((8,), ("i",))
+GRID = mesh_of((4, 2), ("x", "y"))
+CUBE = mesh_of((2, 2, 2), ("a", "b", "c"))
+
+
+def place(array, mesh, spec):
+    """The array, laid out."""
+    return jax.device_put(array, jax.NamedSharding(mesh, spec))
+
+
+# %% [markdown]
+# ## Task 1 · Maps (4 points)
+#
+# **Reading.** On `GRID`, device `2 * x + y` stands in row `x` (0 to 3) and column `y` (0, 1). For a matrix of 16 x 24
+# and each layout below: what is the shape of the piece that a device holds, and which devices hold the element
+# `[5, 13]`? Write your answers before you run anything.
+#
+# | layout | spec |
+# |---|---|
+# | `both` | `P("x", "y")` |
+# | `turned` | `P("y", "x")` |
+# | `halves` | `P("y")` |
+# | `columns` | `P(None, "x")` |
+# | `stripes` | `P(("x", "y"))` |
+# | `other_stripes` | `P(("y", "x"))` |
+#
+# **Drawing.** On `CUBE`, device `4 * a + 2 * b + c` stands at `(a, b, c)`, each 0 or 1. Here are six maps of a
+# square matrix: the blocks of a row of blocks are separated by blanks, the rows by `/`, and a block says which devices
+# hold it. Which spec draws each map? (Find `D` and you have understood it all.)
+#
+# | map | |
+# |---|---|
+# | `A` | `01 23 / 45 67` |
+# | `B` | `0145 2367` |
+# | `C` | `0 4 / 1 5 / 2 6 / 3 7` |
+# | `D` | `0 / 4 / 2 / 6 / 1 / 5 / 3 / 7` |
+# | `E` | `0 2 4 6 / 1 3 5 7` |
+# | `F` | `04 26 / 15 37` |
+#
+# <details><summary>Hint 1</summary>
+# Take one axis of the array at a time. Into how many parts is it cut, and which coordinate of a device says which part
+# it gets? A coordinate that is named nowhere does not matter: devices that differ in it alone hold the same.
+# </details>
+# <details><summary>Hint 2</summary>
+# In a tuple, the first name moves slowest: <code>P(("x", "y"))</code> goes through the devices as one counts,
+# <code>(0,0), (0,1), (1,0), ...</code>. For a map, write each device number as three bits <code>a b c</code>, and see which bits
+# change from row to row.
+# </details>
+# <details><summary>Hint 3</summary>
+# <code>place(np.zeros((16, 24)), GRID, spec).addressable_shards</code> lists the pieces: each has <code>.device</code>,
+# <code>.index</code> and <code>.data</code>. <code>drawn(spec)</code>, below, draws the map of any spec on <code>CUBE</code>.
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "maps-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+LAYOUTS = {
+    "both": P("x", "y"),
+    "turned": P("y", "x"),
+    "halves": P("y"),
+    "columns": P(None, "x"),
+    "stripes": P(("x", "y")),
+    "other_stripes": P(("y", "x")),
+}
+MAPS = {
+    "A": "01 23 / 45 67",
+    "B": "0145 2367",
+    "C": "0 4 / 1 5 / 2 6 / 3 7",
+    "D": "0 / 4 / 2 / 6 / 1 / 5 / 3 / 7",
+    "E": "0 2 4 6 / 1 3 5 7",
+    "F": "04 26 / 15 37",
+}
+
+
+def boxes(array):
+    """{(row, column) where a block begins: "the devices that hold it"}, in reading order."""
+    held = {}
+    for piece in sorted(array.addressable_shards, key=lambda piece: piece.device.id):
+        corner = tuple(part.indices(8)[0] for part in piece.index)
+        held[corner] = held.get(corner, "") + str(piece.device.id)
+    return dict(sorted(held.items()))
+
+
+def drawn(spec):
+    """The map of an 8 x 8 matrix on CUBE, as in MAPS."""
+    if not isinstance(spec, P):
+        return f"no spec: {spec!r}"
+    rows = {}
+    for (row, _), devices in boxes(place(np.zeros((8, 8)), CUBE, spec)).items():
+        rows.setdefault(row, []).append(devices)
+    return " / ".join(" ".join(blocks) for blocks in rows.values())
+
+
+print("P() draws", drawn(P()), "  and P(None, 'c') draws", drawn(P(None, "c")))
+
+
+# %% nbgrader={"grade": false, "grade_id": "maps", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def pieces():
+    """Name of each layout -> [rows, columns] of one device's piece, of 16 x 24."""
+    ### BEGIN SOLUTION
+    # Each axis is divided by the sizes of the mesh axes that are named for it.
+    return {
+        "both": [4, 12],
+        "turned": [8, 6],
+        "halves": [8, 24],
+        "columns": [16, 6],
+        "stripes": [2, 24],
+        "other_stripes": [2, 24],
+    }
+    ### END SOLUTION
+
+
+def holders():
+    """Name of each layout -> the numbers of the devices that hold the element [5, 13], in ascending order."""
+    ### BEGIN SOLUTION
+    # Which part is it along each axis? That fixes the named coordinates; the others are free.
+    return {
+        "both": [3],
+        "turned": [4],
+        "halves": [0, 2, 4, 6],
+        "columns": [4, 5],
+        "stripes": [2],
+        "other_stripes": [4],
+    }
+    ### END SOLUTION
+
+
+def specs_of_maps():
+    """Name of each map in MAPS -> the spec P(...) that draws it on CUBE."""
+    ### BEGIN SOLUTION
+    # Device numbers in bits are a b c. D counts with the bits reversed.
+    return {
+        "A": P("a", "b"),
+        "B": P(None, "b"),
+        "C": P(("b", "c"), "a"),
+        "D": P(("c", "b", "a")),
+        "E": P("c", ("a", "b")),
+        "F": P("c", "b"),
+    }
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "maps-pieces", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. The shapes of the pieces are predicted right."""
+laid_out = {name: place(np.zeros((16, 24)), GRID, spec) for name, spec in LAYOUTS.items()}
+assert_prediction(
+    pieces(),
+    {name: list(array.addressable_shards[0].data.shape) for name, array in laid_out.items()},
+    hints={
+        "both": "Rows are cut along x, which is 4 long, columns along y, which is 2 long.",
+        "turned": "The first entry of a spec is for the rows.",
+        "halves": "An axis of the array that is not named is not cut.",
+        "columns": "None leaves the rows whole.",
+        "stripes": "Both axes of the mesh cut the rows, so into 4 x 2 parts.",
+        "other_stripes": "The order in the tuple does not change how many parts there are.",
+    },
+)
+
+# %% nbgrader={"grade": true, "grade_id": "maps-holders", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. The devices that hold the element [5, 13] are predicted right."""
+holding = {}
+for name, spec in LAYOUTS.items():
+    table = np.zeros((16, 24))
+    table[5, 13] = 1
+    shards = place(table, GRID, spec).addressable_shards
+    holding[name] = sorted(piece.device.id for piece in shards if np.asarray(piece.data).any())
+assert_prediction(
+    holders(),
+    holding,
+    hints={
+        "both": "Row 5 is in the part 5 // 4 of the rows, column 13 in the part 13 // 12 of the columns.",
+        "turned": "Here y says which half of the rows a device gets, and x which quarter of the columns.",
+        "halves": "x is not named: all devices with the right y hold the element.",
+        "columns": "y is not named: all devices with the right x hold the element.",
+        "stripes": "The first name in the tuple moves slowest.",
+        "other_stripes": "y is first now, so it moves slowest: go through all x before y changes.",
+    },
+)
+
+# %% nbgrader={"grade": true, "grade_id": "maps-drawn", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. Each spec draws its map."""
+assert_equal(
+    {name: drawn(spec) for name, spec in specs_of_maps().items()},
+    MAPS,
+    name="the map of specs_of_maps()",
+    hints={
+        "C": "Going down, the last two bits count: 0, 1, 2, 3. Going right, the first bit changes.",
+        "D": "Write 0 4 2 6 1 5 3 7 in bits. Which bit is the slowest, going down?",
+        "E": "Going right, the first two bits count.",
+        "F": "0 and 4 hold the same block, so the bit in which they differ is not named.",
+    },
+)
+
+# %% [markdown]
+# ## Task 2 · The ring (3 points)
+#
+# A ring of metal, cut open into a vector `u` of temperatures. In each step every point moves towards its two
+# neighbours, and the last point is a neighbour of the first. An older post does it with `pmap`, and its users must
+# bring a table of eight rows. You get the plain vector, cut over `RING` along `"i"`; its length is a multiple of 8.
+#
+# Write it twice:
+#
+# - `diffuse_shards(u)`: with `jax.shard_map`. You are one device, and you send your neighbours what they need.
+# - `diffuse(u)`: as if there were one device, jitted, without `shard_map`.
+#
+# Each may use **two `collective-permute`s and no other collective**: what crosses a border is one number each way.
+# The result must be cut like `u`.
+#
+# <details><summary>Hint 1</summary>
+# Which numbers does a device miss to compute all of its points? Who has them? For the second function: which NumPy
+# function moves a vector round by one?
+# </details>
+# <details><summary>Hint 2</summary>
+# <code>lax.ppermute(v, "i", pairs)</code> sends <code>v</code> from the first to the second of each pair. Send slices of length 1, so that you
+# can concatenate. If a collective is too many, <code>show_hlo(diffuse, u).collectives</code> (from <code>autograder</code>) counts them.
+# </details>
+# <details><summary>Hint 3</summary>
+# In the body: <code>onwards = [(d, (d + 1) % 8) for d in range(8)]</code>, the left neighbour's last point is
+# <code>lax.ppermute(part[-1:], "i", onwards)</code>, and the pairs for the other direction are these turned round. Then
+# <code>around = jnp.concatenate([left, part, right])</code>. Alone: <code>jnp.roll(u, 1)</code> is every point's left neighbour.
+# </details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "ring-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+def diffuse_slow(u):
+    """One step, in NumPy. u: float32[n]."""
+    return u + np.float32(0.1) * (np.roll(u, 1) - 2 * u + np.roll(u, -1))
+
+
+def diffuse_post(u):
+    """The same with pmap, as in an older post. u: float32[8, n]: a row for each device."""
+
+    def one_row(part):
+        left = lax.ppermute(part[-1], "i", [(d, (d + 1) % 8) for d in range(8)])
+        right = lax.ppermute(part[0], "i", [((d + 1) % 8, d) for d in range(8)])
+        around = jnp.concatenate([left[None], part, right[None]])
+        return part + 0.1 * (around[:-2] - 2 * part + around[2:])
+
+    return jax.pmap(one_row, axis_name="i")(u)
+
+
+def temperatures(length, seed=None):
+    """A ring, cut over RING: float32[length]."""
+    return place(np.random.default_rng(seed).normal(20, 5, size=length).astype(np.float32), RING, P("i"))
+
+
+def wrong_points(stepped, u):
+    """How many points of a step are wrong: the first and last of each of eight pieces, and those inside."""
+    wrong = ~np.isclose(np.asarray(stepped), diffuse_slow(np.asarray(u)), rtol=1e-5).reshape(8, -1)
+    at_ends = wrong[:, 0].sum() + wrong[:, -1].sum()
+    return {"at the ends of the pieces": int(at_ends), "inside them": int(wrong[:, 1:-1].sum())}
+
+
+def cut_into(array):
+    """How many points each device holds."""
+    return [piece.data.size for piece in array.addressable_shards]
+
+
+# %% nbgrader={"grade": false, "grade_id": "ring", "locked": false, "schema_version": 3, "solution": true, "task": false}
+@jax.jit
+def diffuse_shards(u):
+    """One step, with shard_map and ppermute. u: float32[n], cut over RING."""
+
+    ### BEGIN SOLUTION
+    # A block has the rank of the whole: no device axis to strip, and all it misses is one point at each end.
+    def one_device(part):
+        onwards = [(d, (d + 1) % 8) for d in range(8)]
+        backwards = [(there, here) for here, there in onwards]
+        left = lax.ppermute(part[-1:], "i", onwards)
+        right = lax.ppermute(part[:1], "i", backwards)
+        around = jnp.concatenate([left, part, right])
+        return part + 0.1 * (around[:-2] - 2 * part + around[2:])
+
+    return jax.shard_map(one_device, mesh=RING, in_specs=P("i"), out_specs=P("i"))(u)
+    ### END SOLUTION
+
+
+@jax.jit
+def diffuse(u):
+    """One step, written for one device. u: float32[n], cut over RING."""
+    ### BEGIN SOLUTION
+    # Whole-array operations with a meaning. XLA knows that a roll is a word to the neighbour.
+    return u + 0.1 * (jnp.roll(u, 1) - 2 * u + jnp.roll(u, -1))
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "ring-shards", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. diffuse_shards is right at the borders, and sends two messages."""
+u = temperatures(64, seed=0)
+stepped = diffuse_shards(u)
+ends = "A device needs its left neighbour's last point and its right neighbour's first. 7 and 0 are neighbours."
+assert_equal(
+    wrong_points(stepped, u),
+    {"at the ends of the pieces": 0, "inside them": 0},
+    name="the number of wrong points",
+    hints={"at the ends of the pieces": ends},
+)
+assert_equal({"points on each": cut_into(stepped)}, {"points on each": [8] * 8}, name="the layout")
+assert_primitives(diffuse_shards, u, includes={"shard_map", "ppermute"})
+assert_hlo(diffuse_shards, u, collectives={"collective-permute": 2})
+### BEGIN HIDDEN TESTS
+for length in (8, 8 * int(np.random.default_rng().integers(2, 9))):
+    u = temperatures(length)
+    stepped = np.asarray(diffuse_shards(u))
+    assert_allclose(stepped, diffuse_slow(np.asarray(u)), rtol=1e-5, name="diffuse_shards")
+### END HIDDEN TESTS
+
+# %% nbgrader={"grade": true, "grade_id": "ring-jit", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. diffuse is written for one device, and XLA sends two messages."""
+u = temperatures(96, seed=1)
+stepped = diffuse(u)
+assert_allclose(stepped, diffuse_slow(np.asarray(u)), rtol=1e-5, name="diffuse")
+assert_equal({"points on each": cut_into(stepped)}, {"points on each": [12] * 8}, name="the layout")
+assert_primitives(diffuse, u, excludes={"shard_map", "ppermute"})
+assert_hlo(diffuse, u, collectives={"collective-permute": 2})
+### BEGIN HIDDEN TESTS
+u = temperatures(8 * int(np.random.default_rng().integers(2, 9)))
+stepped = np.asarray(diffuse(u))
+assert_allclose(stepped, diffuse_slow(np.asarray(u)), rtol=1e-5, name="diffuse")
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## Task 3 · One phone call (4 points)
+#
+# Mean and variance of each column of a table whose rows are cut over `RING`. Whoever writes `x.mean(0), x.var(0)`
+# makes two calls: everybody needs the mean before the deviations can be added up. Whoever adds up `x` and `x * x`
+# makes one, and loses all digits when the mean is large (unit 09).
+#
+# Write `moments` with `jax.shard_map`, such that its digits are good, in **at most two collectives (2 points)**; and in
+# **one (2 more)**. Nobody may read the whole table to the others: no intermediate may be half as large as the table.
+#
+# <details><summary>Hint 1</summary>
+# Every device knows the mean and the variance of its own rows, and these have all their digits. They are few numbers.
+# </details>
+# <details><summary>Hint 2</summary>
+# What is the variance of eight equally large groups, if you know each group's mean and variance? It has two parts: within
+# the groups and between them. Try it in NumPy on <code>x.reshape(8, -1, columns)</code>.
+# </details>
+# <details><summary>Hint 3</summary>
+# <code>mine = jnp.stack([x.mean(0), x.var(0)])</code>; then <code>all_of_us = lax.all_gather(mine, "i", to="invarying")</code> has the shape
+# <code>(8, 2, columns)</code>. (<code>to="invarying"</code> says that the result is one thing that all hold, as <code>out_specs=P()</code> wants.) The
+# variance is the mean of the variances plus the variance of the means.
+# </details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "call-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+def moments_slow(x):
+    """Mean and variance of each column, in NumPy float64. x: float32[n, columns]."""
+    x = np.asarray(x, np.float64)
+    return x.mean(0).astype(np.float32), x.var(0).astype(np.float32)
+
+
+KINDS = {"level": (0, 0), "wandering": (0, 3), "far": (3000, 3)}  # the mean, and how far it wanders
+
+
+def table_of(kind, rows, columns, seed=None):
+    """A table of this kind: its mean wanders slowly from top to bottom. float32[rows, columns], over RING."""
+    mean, wander = KINDS[kind]
+    rng = np.random.default_rng(seed)
+    table = rng.normal(mean, 2, size=(rows, columns)) + np.linspace(-wander, wander, rows)[:, None]
+    return place(table.astype(np.float32), RING, P("i"))
+
+
+def wrong_moments(found, x):
+    """Which of the two are wrong: a list, of "mean" and "variance"."""
+    pairs = zip(("mean", "variance"), found, moments_slow(x), strict=True)
+    return [name for name, mine, true in pairs if not np.allclose(mine, true, rtol=2e-3, atol=1e-5)]
+
+
+DIGITS = {
+    "wandering": "The devices' means differ from each other. That is part of the variance, too.",
+    "far": "With large means, a difference of sums of squares has lost its digits. Take deviations first.",
+}
+
+
+# %% nbgrader={"grade": false, "grade_id": "call", "locked": false, "schema_version": 3, "solution": true, "task": false}
+@jax.jit
+def moments(x):
+    """(mean, variance) of each column, float32[columns], on all devices. x: float32[n, columns], over RING."""
+
+    ### BEGIN SOLUTION
+    # Good local numbers, one exchange of a few: the variance within the groups, plus that between them.
+    def one_device(x):
+        mine = jnp.stack([x.mean(0), x.var(0)])
+        means, variances = lax.all_gather(mine, "i", axis=1, to="invarying")
+        return means.mean(0), variances.mean(0) + means.var(0)
+
+    return jax.shard_map(one_device, mesh=RING, in_specs=P("i"), out_specs=P())(x)
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "call-digits", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. Mean and variance have their digits, in at most two collectives."""
+tables = {kind: table_of(kind, 512, 6, seed=0) for kind in KINDS}
+found = {kind: wrong_moments(moments(x), x) for kind, x in tables.items()}
+assert_equal(found, {kind: [] for kind in KINDS}, name="what moments gets wrong", hints=DIGITS)
+x = tables["far"]
+assert_primitives(moments, x, includes={"shard_map"}, max_intermediate=x.size // 2)
+assert_hlo(moments, x, collectives=2)
+### BEGIN HIDDEN TESTS
+x = table_of("far", 8 * int(np.random.default_rng().integers(30, 60)), 3)
+mean, variance = moments(x)
+true_mean, true_variance = moments_slow(x)
+assert_allclose(mean, true_mean, rtol=1e-6, name="the mean")
+assert_allclose(variance, true_variance, rtol=2e-3, name="the variance")
+### END HIDDEN TESTS
+
+# %% nbgrader={"grade": true, "grade_id": "call-one", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. The same, in a single collective."""
+tables = {kind: table_of(kind, 256, 5, seed=1) for kind in KINDS}
+found = {kind: wrong_moments(moments(x), x) for kind, x in tables.items()}
+assert_equal(found, {kind: [] for kind in KINDS}, name="what moments gets wrong", hints=DIGITS)
+x = tables["far"]
+assert_primitives(moments, x, includes={"shard_map"}, max_intermediate=x.size // 2)
+assert_hlo(moments, x, collectives=1)
+
+# %% [markdown]
+# ## Task 4 · Eightfold (3 points)
+#
+# A linear model on a padded batch: `real` is 1 for an example and 0 for padding, and the loss is the mean over the real
+# ones only. An older post has `gradient_post` for `pmap`. It was written when every batch was full.
+#
+# Write `gradient(params, x, y, real, devices)` with `jax.shard_map` on `ring_of(devices)`: the true gradient, a dict
+# like `params`, whatever the number of devices, and even if some of them have nothing but padding. Of the 3 points,
+# **1 is for a single `all-reduce`**.
+#
+# <details><summary>Hint 1</summary>
+# Two traps of the lesson at once. Under <code>shard_map</code>, what has happened to a gradient with respect to shared weights when
+# <code>jax.grad</code> hands it to you? And when is the mean of the devices' means the mean?
+# </details>
+# <details><summary>Hint 2</summary>
+# Print <code>jax.typeof</code> of the values in the body while you trace it: what has a <code>{V:i}</code> differs from device to device. Sum up
+# errors and counts separately, over all devices, and divide sums.
+# </details>
+# <details><summary>Hint 3</summary>
+# Right: differentiate <code>lax.psum(sum_of_errors, "i") / lax.psum(count, "i")</code>. That is two calls: the count has to be there first.
+# With one: differentiate the local <em>sum</em> (what you get is the sum over all), and divide every leaf by
+# <code>lax.psum(real.sum(), "i")</code> afterwards. Neither sum needs the other, and XLA puts them into one call.
+# </details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "eight-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+def ring_of(devices):
+    """The first so many devices in a ring along "i"."""
+    return mesh_of((devices,), ("i",))
+
+
+def gradient_slow(params, x, y, real):
+    """The gradient of the mean squared error over the real examples, in NumPy float64, by hand."""
+    error = real * (x.astype(np.float64) @ params["w"] + params["b"] - y)
+    slope = 2 * error / real.sum()
+    return {"b": np.float32(slope.sum()), "w": (slope @ x).astype(np.float32)}
+
+
+def gradient_post(params, x, y):
+    """With pmap, for full batches. x: float32[8, n, features]; y: float32[8, n]. Returns eight copies."""
+
+    def loss(params, x, y):
+        return jnp.mean((x @ params["w"] + params["b"] - y) ** 2)
+
+    def one_row(params, x, y):
+        return lax.pmean(jax.grad(loss)(params, x, y), "i")
+
+    return jax.pmap(one_row, axis_name="i", in_axes=(None, 0, 0))(params, x, y)
+
+
+def padded_batch(examples, length, features, seed=None):
+    """(params, x, y, real): so many examples, padded with rubbish to `length`. NumPy float32."""
+    rng = np.random.default_rng(seed)
+    params = {"b": np.float32(rng.normal()), "w": rng.normal(size=features).astype(np.float32)}
+    x, y = rng.normal(size=(length, features)), rng.normal(3, 1, size=length)
+    real = np.arange(length) < examples
+    return params, x.astype(np.float32), y.astype(np.float32), real.astype(np.float32)
+
+
+def spread(devices, params, x, y, real):
+    """The same, placed: params on all devices, the examples cut along "i"."""
+    mesh = ring_of(devices)
+    return place(params, mesh, P()), *(place(array, mesh, P("i")) for array in (x, y, real))
+
+
+def lengths(gradient, truth):
+    """Length of each leaf of a gradient, as a multiple of the true one's, to three digits."""
+    norms = {name: np.linalg.norm(np.asarray(gradient[name])) / np.linalg.norm(truth[name]) for name in truth}
+    return {name: round(float(norm), 3) for name, norm in norms.items()}
+
+
+# %% nbgrader={"grade": false, "grade_id": "eight", "locked": false, "schema_version": 3, "solution": true, "task": false}
+@functools.partial(jax.jit, static_argnames="devices")
+def gradient(params, x, y, real, devices):
+    """The gradient over all real examples: a dict like params, {"w": float32[features], "b": float32[]}.
+
+    x: float32[n, features]; y, real: float32[n]; n is a multiple of `devices`, a Python int.
+    """
+
+    ### BEGIN SOLUTION
+    # The gradient of my sum, with respect to shared params, is already the sum over us all. Divide by our count.
+    def one_device(params, x, y, real):
+        def sum_of_errors(params):
+            return jnp.sum(real * (x @ params["w"] + params["b"] - y) ** 2)
+
+        total, count = jax.grad(sum_of_errors)(params), lax.psum(real.sum(), "i")
+        return jax.tree.map(lambda leaf: leaf / count, total)
+
+    rows = P("i")
+    split = jax.shard_map(one_device, mesh=ring_of(devices), in_specs=(P(), rows, rows, rows), out_specs=P())
+    return split(params, x, y, real)
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "eight-values", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. The gradient is the true one: on eight devices and on four, with padding."""
+too_long = "As many times too long as there are devices? Under shard_map, grad has summed over them already."
+full = padded_batch(64, 64, 5, seed=1)
+found = gradient(*spread(8, *full), devices=8)
+right = {"b": 1.0, "w": 1.0}
+truth = gradient_slow(*full)
+assert_equal(lengths(found, truth), right, name="the length, full batch", hints={"w": too_long})
+assert_allclose(found, truth, rtol=1e-3, atol=1e-4, name="gradient, full batch")
+empty = "A device with nothing but padding has no mean: 0 / 0. Add up sums and counts over all, then divide."
+batch = padded_batch(48, 64, 5, seed=0)
+truth = gradient_slow(*batch)
+found = gradient(*spread(8, *batch), devices=8)
+assert_equal(lengths(found, truth), right, name="the length, padded batch", hints={"w": empty})
+assert_allclose(found, truth, rtol=1e-3, atol=1e-4, name="gradient, padded batch")
+found = gradient(*spread(4, *batch), devices=4)
+assert_equal(lengths(found, truth), right, name="the length on four devices")
+assert_primitives(gradient, *spread(8, *batch), 8, includes={"shard_map"})
+### BEGIN HIDDEN TESTS
+for devices in (2, 8):
+    batch = padded_batch(int(np.random.default_rng().integers(3, 40)), 40, 3)
+    found = jax.block_until_ready(gradient(*spread(devices, *batch), devices=devices))
+    assert_allclose(found, gradient_slow(*batch), rtol=1e-3, atol=1e-3, name="gradient")
+### END HIDDEN TESTS
+
+# %% nbgrader={"grade": true, "grade_id": "eight-once", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. The true gradient, with a single all-reduce."""
+batch = padded_batch(30, 64, 4, seed=2)
+found = gradient(*spread(8, *batch), devices=8)
+assert_allclose(found, gradient_slow(*batch), rtol=1e-3, atol=1e-4, name="gradient")
+assert_hlo(gradient, *spread(8, *batch), 8, collectives={"all-reduce": 1})
+
+# %% [markdown]
+# ## Task 5 · Types with addresses (2 points)
+#
+# On an `Explicit` mesh of eight, `x` is `float32[64@i,16]` and `w` is `float32[16,4]`. What are the types of these
+# results, in the way that `jax.typeof` writes them? If JAX refuses to choose, the answer is `"error"`.
+#
+# <details><summary>Hint 1</summary>
+# Follow the axis that is cut. Does it survive, does it move, is it summed over, is it walked along?
+# </details>
+# <details><summary>Hint 2</summary>
+# A sum over the cut axis is done in silence. A result cut twice along the same <code>i</code> is impossible. And what
+# needs the rows of others, one after the other, would have to be moved: JAX does not move anything unasked.
+# </details>
+# <details><summary>Hint 3</summary>
+# <code>with jax.set_mesh(EXPLICIT): print(jax.typeof(jax.device_put(np.ones((64, 16), np.float32), P("i")).T))</code>. One at a
+# time, after you have written your answer down.
+# </details>
+
+# %% nbgrader={"grade": false, "grade_id": "types-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+EXPLICIT = jax.make_mesh((8,), ("i",), axis_types=(AxisType.Explicit,), devices=jax.devices()[:8])
+EXPRESSIONS = {
+    "turned": lambda x, w: x.T,
+    "scores": lambda x, w: x @ w,
+    "positive": lambda x, w: x > 0,
+    "column_means": lambda x, w: x.mean(axis=0),
+    "all_pairs": lambda x, w: x @ x.T,
+    "own_squares": lambda x, w: jax.vmap(jnp.dot)(x, x),
+    "stacked": lambda x, w: jnp.stack([x, x]),
+    "outer": lambda x, w: x[:, :, None] * w,
+    "running_sums": lambda x, w: jnp.cumsum(x, axis=0),
+    "slopes": lambda x, w: jax.grad(lambda w: jnp.sum((x @ w) ** 2))(w),
+}
+
+
+def type_of(expression):
+    """The type of expression(x, w), traced on EXPLICIT; "error" if JAX wants to be told."""
+    with jax.set_mesh(EXPLICIT):
+        x = jax.device_put(np.ones((64, 16), np.float32), P("i"))
+        w = jax.device_put(np.ones((16, 4), np.float32), P())
+        try:
+            return str(jax.make_jaxpr(expression)(x, w).out_avals[0])
+        except Exception as error:
+            return "error" if type(error).__name__ == "ShardingTypeError" else repr(error)
+
+
+# %% nbgrader={"grade": false, "grade_id": "types", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def result_types():
+    """Name of each expression in EXPRESSIONS -> its type as text, such as "float32[64@i,16]", or "error"."""
+    ### BEGIN SOLUTION
+    # The cut axis survives, moves, or is summed away. For all else JAX wants to be told.
+    return {
+        "turned": "float32[16,64@i]",
+        "scores": "float32[64@i,4]",
+        "positive": "bool[64@i,16]",
+        "column_means": "float32[16]",
+        "all_pairs": "error",
+        "own_squares": "float32[64@i]",
+        "stacked": "float32[2,64@i,16]",
+        "outer": "float32[64@i,16,4]",
+        "running_sums": "error",
+        "slopes": "float32[16,4]",
+    }
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "types-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. All ten types are predicted right."""
+assert_prediction(
+    result_types(),
+    {name: type_of(expression) for name, expression in EXPRESSIONS.items()},
+    hints={
+        "turned": "Each device turns its own block. Where is the cut axis now?",
+        "scores": "The axis that is summed over is not the one that is cut.",
+        "positive": "The layout stays. What about the dtype?",
+        "column_means": "The cut axis is summed over: the devices talk, and then all have the result.",
+        "all_pairs": "Both axes of the result would be cut along i.",
+        "own_squares": "A number for each row, and each device has its rows.",
+        "stacked": "The new axis comes first, and is not cut.",
+        "outer": "Broadcasting does not move what is cut.",
+        "running_sums": "A device would need the sums of all rows above its own.",
+        "slopes": "A gradient has the type of what it is taken with respect to.",
+    },
+)
+
+# %% [markdown]
+# ## Task 6 · Golf (4 points)
+#
+# Four programs, a point each. You choose the layouts of the operands and of the result; XLA compiles the program for
+# the eight devices; the fewer collectives the better. **No device may hold more** of anything than its limit says.
+#
+# | hole | program | mesh | most of each operand; of the result | par |
+# |---|---|---|---|---|
+# | `product` | `A @ B` | `GRID` | 1/4, 1/2; 1/8 | 0 |
+# | `heads` | attention of eight heads: `softmax(q @ k.T) @ v` for each | `RING` | 1/8, 1/8, 1/8; 1/8 | 0 |
+# | `layers` | `relu(x @ w1) @ w2` | `RING` | 1, 1/8, 1/8; 1 | 1 |
+# | `both` | the same | `GRID` | 1/4, 1/2, 1/2; 1/4 | 1 |
+#
+# <details><summary>Hint 1</summary>
+# Cut axes that survive into the result: that is free. If you must cut one that is summed over, cut it on both sides in the
+# same way.
+# </details>
+# <details><summary>Hint 2</summary>
+# In <code>layers</code>, look at the axis between the two products. It survives the first, and is summed over in the second.
+# And relu works on each number alone. In <code>heads</code>, do the heads ever talk?
+# </details>
+# <details><summary>Hint 3</summary>
+# <code>product</code>: rows of A along <code>"x"</code>, columns of B along <code>"y"</code>. <code>layers</code>: columns of <code>w1</code> and rows of
+# <code>w2</code>. <code>both</code>: as <code>layers</code> along <code>"y"</code>, and the examples along <code>"x"</code>.
+# </details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "golf-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+def product(A, B):
+    return A @ B
+
+
+def heads(q, k, v):
+    """q, k, v: float32[heads, tokens, size]."""
+    weights = jax.nn.softmax(jnp.einsum("hqd,hkd->hqk", q, k))
+    return jnp.einsum("hqk,hkd->hqd", weights, v)
+
+
+def layers(x, w1, w2):
+    return jnp.maximum(x @ w1, 0) @ w2
+
+
+def both(x, w1, w2):
+    return layers(x, w1, w2)
+
+
+LIMITS = {  # of each operand, and of the result
+    "product": {"A": 1 / 4, "B": 1 / 2, "result": 1 / 8},
+    "heads": {"q": 1 / 8, "k": 1 / 8, "v": 1 / 8, "result": 1 / 8},
+    "layers": {"x": 1, "w1": 1 / 8, "w2": 1 / 8, "result": 1},
+    "both": {"x": 1 / 4, "w1": 1 / 2, "w2": 1 / 2, "result": 1 / 4},
+}
+
+
+def tee(hole, mesh, layout, *operands):
+    """(jitted hole with its result laid out, the operands placed, what some device holds too much of)."""
+    specs = dict(zip(LIMITS[hole.__name__], layout, strict=True))
+    placed = [place(operand, mesh, spec) for operand, spec in zip(operands, specs.values(), strict=False)]
+    jitted = jax.jit(hole, out_shardings=jax.NamedSharding(mesh, specs["result"]))
+    shapes = dict(zip(specs, [*operands, jax.eval_shape(hole, *operands)], strict=True))
+    too_much = []
+    for name, limit in LIMITS[hole.__name__].items():
+        piece = jax.NamedSharding(mesh, specs[name]).shard_shape(shapes[name].shape)
+        if np.prod(piece) > limit * np.prod(shapes[name].shape):
+            too_much.append(name)
+    return jitted, placed, too_much
+
+
+def normal(*shapes):
+    """Arrays of normal numbers, float32."""
+    rng = np.random.default_rng()
+    return [rng.normal(size=shape).astype(np.float32) for shape in shapes]
+
+
+# %% nbgrader={"grade": false, "grade_id": "golf", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def product_layout():
+    """The specs of A, B and the result, on GRID."""
+    ### BEGIN SOLUTION
+    # Cut what survives. Each device has a strip of A and a strip of B, and makes one tile of the result.
+    return P("x"), P(None, "y"), P("x", "y")
+    ### END SOLUTION
+
+
+def heads_layout():
+    """The specs of q, k, v and the result, on RING."""
+    ### BEGIN SOLUTION
+    # A head for each device: heads never talk.
+    return P("i"), P("i"), P("i"), P("i")
+    ### END SOLUTION
+
+
+def layers_layout():
+    """The specs of x, w1, w2 and the result, on RING."""
+    ### BEGIN SOLUTION
+    # The hidden axis is cut where it is made and where it is summed over: it is never put together.
+    return P(), P(None, "i"), P("i"), P()
+    ### END SOLUTION
+
+
+def both_layout():
+    """The specs of x, w1, w2 and the result, on GRID."""
+    ### BEGIN SOLUTION
+    # Tensor parallel along y, data parallel along x.
+    return P("x"), P(None, "y"), P("y"), P("x")
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "golf-product", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. product in par: no collective."""
+operands = normal((64, 32), (32, 16))
+jitted, placed, too_much = tee(product, GRID, product_layout(), *operands)
+assert_equal({"held too much": too_much}, {"held too much": []}, name="product_layout")
+assert_hlo(jitted, *placed, collectives=0)
+### BEGIN HIDDEN TESTS
+assert_allclose(jitted(*placed), np.matmul(*operands), rtol=1e-3, atol=1e-3, name="product")
+### END HIDDEN TESTS
+
+# %% nbgrader={"grade": true, "grade_id": "golf-heads", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. heads in par: no collective."""
+jitted, placed, too_much = tee(heads, RING, heads_layout(), *normal(*[(8, 16, 32)] * 3))
+assert_equal({"held too much": too_much}, {"held too much": []}, name="heads_layout")
+assert_hlo(jitted, *placed, collectives=0)
+
+# %% nbgrader={"grade": true, "grade_id": "golf-layers", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. layers in par: one collective."""
+jitted, placed, too_much = tee(layers, RING, layers_layout(), *normal((24, 32), (32, 64), (64, 16)))
+assert_equal({"held too much": too_much}, {"held too much": []}, name="layers_layout")
+assert_hlo(jitted, *placed, collectives=1)
+
+# %% nbgrader={"grade": true, "grade_id": "golf-both", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. both in par: one collective."""
+jitted, placed, too_much = tee(both, GRID, both_layout(), *normal((24, 32), (32, 64), (64, 16)))
+assert_equal({"held too much": too_much}, {"held too much": []}, name="both_layout")
+assert_hlo(jitted, *placed, collectives=1)
