@@ -158,9 +158,8 @@ print(jax.pmap.__doc__.split("\n")[0])
 
 # %% [markdown]
 # Since JAX 0.8 it is a `jit` around a **`shard_map`**, and its docstring begins "Old way". Read the inner program: a
-# device
-# gets `i32[1]`, *squeezes* the axis away so that your function sees a single number, and puts it back at the end. All
-# that `pmap` adds is this squeeze, and the choice of the layout.
+# device gets `i32[1]`, *squeezes* the axis away so that your function sees a single number, and puts it back at the
+# end. All that `pmap` adds is this squeeze, and the choice of the layout.
 #
 # So there are three generations of the same program:
 

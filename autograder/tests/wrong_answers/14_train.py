@@ -1,0 +1,389 @@
+# %% [markdown]
+# Wrong answers for unit 14. Each cell replaces the solution cell of its task; `fails` names the graded cells that must
+# then fail, and `message` is part of what the learner must read there.
+
+
+# %% task="traces" name="whatever is made anew is traced anew" fails=["traces-check"] message="What is traced is kept with the Python function"
+def predicted_traces():
+    return {
+        "batches_of_40": 2,
+        "float64_then_numpy_then_jax": 1,
+        "three_seeds": 3,
+        "three_optimisers": 3,
+        "a_schedule": 1,
+        "train_and_eval": 2,
+        "jitted_in_each_epoch": 3,
+        "only_the_batch_is_split": 2,
+    }
+
+
+# %% task="traces" name="an optimiser is numbers, and a bool is a value" fails=["traces-check"] message="functions are compared by identity"
+def predicted_traces():
+    return {
+        "batches_of_40": 2,
+        "float64_then_numpy_then_jax": 1,
+        "three_seeds": 1,
+        "three_optimisers": 1,
+        "a_schedule": 1,
+        "train_and_eval": 1,
+        "jitted_in_each_epoch": 1,
+        "only_the_batch_is_split": 2,
+    }
+
+
+# %% task="traces" name="a sharding is no type" fails=["traces-check"] message="Where does it lie when it comes back"
+def predicted_traces():
+    return {
+        "batches_of_40": 2,
+        "float64_then_numpy_then_jax": 1,
+        "three_seeds": 1,
+        "three_optimisers": 3,
+        "a_schedule": 5,
+        "train_and_eval": 2,
+        "jitted_in_each_epoch": 1,
+        "only_the_batch_is_split": 1,
+    }
+
+
+# %% task="port" name="trains the constants" fails=["port-check"] message="make them no nnx.Param"
+class NnxPainter(nnx.Module):
+    def __init__(self, variables):
+        params = variables["params"]
+        self.frequencies = nnx.Param(jnp.asarray(variables["constants"]["frequencies"]))
+        layers = nnx.List([])
+        for number in range(len(params)):
+            kernel, bias = (params[f"Dense_{number}"][name] for name in ("kernel", "bias"))
+            layer = nnx.Linear(*kernel.shape, kernel_init=nnx.initializers.zeros, rngs=nnx.Rngs(0))
+            layer.kernel[...], layer.bias[...] = kernel, bias
+            layers.append(layer)
+        self.layers = layers
+
+    def __call__(self, xy):
+        x = waves(xy, self.frequencies[...])
+        for layer in self.layers[:-1]:
+            x = nnx.relu(layer(x))
+        return nnx.sigmoid(self.layers[-1](x))
+
+
+def port(variables):
+    return NnxPainter(variables)
+
+
+# %% task="port" name="a Python list of layers" fails=["port-check"] message="Found data on value of type"
+class NnxPainter(nnx.Module):
+    def __init__(self, variables):
+        params = variables["params"]
+        self.frequencies = nnx.Variable(jnp.asarray(variables["constants"]["frequencies"]))
+        layers = []
+        for number in range(len(params)):
+            kernel, bias = (params[f"Dense_{number}"][name] for name in ("kernel", "bias"))
+            layer = nnx.Linear(*kernel.shape, kernel_init=nnx.initializers.zeros, rngs=nnx.Rngs(0))
+            layer.kernel[...], layer.bias[...] = kernel, bias
+            layers.append(layer)
+        self.layers = layers
+
+    def __call__(self, xy):
+        x = waves(xy, self.frequencies[...])
+        for layer in self.layers[:-1]:
+            x = nnx.relu(layer(x))
+        return nnx.sigmoid(self.layers[-1](x))
+
+
+def port(variables):
+    return NnxPainter(variables)
+
+
+# %% task="port" name="takes the layers in the order of their names" fails=["port-check"] message="contracting dimension"
+class NnxPainter(nnx.Module):
+    def __init__(self, variables):
+        params = variables["params"]
+        self.frequencies = nnx.Variable(jnp.asarray(variables["constants"]["frequencies"]))
+        layers = nnx.List([])
+        for number in sorted(params):
+            kernel, bias = (params[number][name] for name in ("kernel", "bias"))
+            layer = nnx.Linear(*kernel.shape, kernel_init=nnx.initializers.zeros, rngs=nnx.Rngs(0))
+            layer.kernel[...], layer.bias[...] = kernel, bias
+            layers.append(layer)
+        self.layers = layers
+
+    def __call__(self, xy):
+        x = waves(xy, self.frequencies[...])
+        for layer in self.layers[:-1]:
+            x = nnx.relu(layer(x))
+        return nnx.sigmoid(self.layers[-1](x))
+
+
+def port(variables):
+    return NnxPainter(variables)
+
+
+# %% task="port" name="leaves the biases as they are made" fails=["port-check"] message="port(...)(xy) with 2 hidden layers"
+class NnxPainter(nnx.Module):
+    def __init__(self, variables):
+        params = variables["params"]
+        self.frequencies = nnx.Variable(jnp.asarray(variables["constants"]["frequencies"]))
+        layers = nnx.List([])
+        for number in range(len(params)):
+            kernel, bias = (params[f"Dense_{number}"][name] for name in ("kernel", "bias"))
+            layer = nnx.Linear(*kernel.shape, kernel_init=nnx.initializers.zeros, rngs=nnx.Rngs(0))
+            layer.kernel[...] = kernel
+            layers.append(layer)
+        self.layers = layers
+
+    def __call__(self, xy):
+        x = waves(xy, self.frequencies[...])
+        for layer in self.layers[:-1]:
+            x = nnx.relu(layer(x))
+        return nnx.sigmoid(self.layers[-1](x))
+
+
+def port(variables):
+    return NnxPainter(variables)
+
+
+# %% task="padded" name="divides by the padded size" fails=["padded-check"] message="0.5625 times the expected"
+def padded(xy, colours, size):
+    missing = size - len(xy)
+    weights = np.arange(size) < len(xy)
+    xy, colours = (np.pad(array, ((0, missing), (0, 0))) for array in (xy, colours))
+    return xy, colours, weights.astype(np.float32)
+
+
+def weighted_loss(model, xy, colours, weights):
+    return jnp.mean(weights * jnp.mean((model(xy) - colours) ** 2, axis=1))
+
+
+# %% task="padded" name="weights the colours, not the errors" fails=["padded-check"] message="weighted_loss of 36 rows"
+def padded(xy, colours, size):
+    missing = size - len(xy)
+    weights = np.arange(size) < len(xy)
+    xy, colours = (np.pad(array, ((0, missing), (0, 0))) for array in (xy, colours))
+    return xy, colours, weights.astype(np.float32)
+
+
+def weighted_loss(model, xy, colours, weights):
+    return mean_loss(model, xy * weights[:, None], colours * weights[:, None])
+
+
+# %% task="padded" name="repeats rows, and counts them twice" fails=["padded-check"] message="weighted_loss of 36 rows"
+def padded(xy, colours, size):
+    rows = np.arange(size) % len(xy)
+    return xy[rows], colours[rows], np.ones(size, np.float32)
+
+
+def weighted_loss(model, xy, colours, weights):
+    errors = jnp.mean((model(xy) - colours) ** 2, axis=1)
+    return jnp.sum(weights * errors) / jnp.sum(weights)
+
+
+# %% task="padded" name="hands the last batch on as it is" fails=["padded-check"] message="returned [36, 36, 36]"
+def padded(xy, colours, size):
+    return xy, colours, np.ones(len(xy), np.float32)
+
+
+def weighted_loss(model, xy, colours, weights):
+    errors = jnp.mean((model(xy) - colours) ** 2, axis=1)
+    return jnp.sum(weights * errors) / jnp.sum(weights)
+
+
+# %% task="epoch" name="unrolls the epoch" fails=["epoch-check"] message="is unrolled"
+def epoch(model, optimizer, xy, colours):
+    losses = []
+    for batch in zip(xy, colours, strict=True):
+        model, optimizer, loss = one_step(model, optimizer, *batch)
+        losses.append(loss)
+    return model, optimizer, jnp.stack(losses)
+
+
+def compiled_epoch():
+    return jax.jit(epoch, donate_argnums=(0, 1))
+
+
+# %% task="epoch" name="asks for each loss" fails=["epoch-check"] message="ConcretizationTypeError"
+def epoch(model, optimizer, xy, colours):
+    return epoch_slow(model, optimizer, xy, colours)
+
+
+def compiled_epoch():
+    return jax.jit(epoch, donate_argnums=(0, 1))
+
+
+# %% task="epoch" name="changes the model outside of the scan" fails=["epoch-check"] message="different trace level"
+def epoch(model, optimizer, xy, colours):
+    def body(carry, batch):
+        loss, gradients = nnx.value_and_grad(mean_loss)(model, *batch)
+        optimizer.update(model, gradients)
+        return carry, loss
+
+    _, losses = lax.scan(body, 0, (xy, colours))
+    return model, optimizer, losses
+
+
+def compiled_epoch():
+    return jax.jit(epoch, donate_argnums=(0, 1))
+
+
+# %% task="epoch" name="returns the model that went in" fails=["epoch-check"] message="mean loss of epoch 30 is below 0.02"
+def epoch(model, optimizer, xy, colours):
+    def body(carry, batch):
+        model, optimizer = carry
+        loss, gradients = nnx.value_and_grad(mean_loss)(model, *batch)
+        optimizer.update(model, gradients)
+        return (model, optimizer), loss
+
+    _, losses = lax.scan(body, (model, optimizer), (xy, colours))
+    return model, optimizer, losses
+
+
+def compiled_epoch():
+    return jax.jit(epoch, donate_argnums=(0, 1))
+
+
+# %% task="epoch" name="keeps the old state" fails=["epoch-memory"] message="Give them away"
+def epoch(model, optimizer, xy, colours):
+    def body(carry, batch):
+        model, optimizer = carry
+        loss, gradients = nnx.value_and_grad(mean_loss)(model, *batch)
+        optimizer.update(model, gradients)
+        return (model, optimizer), loss
+
+    (model, optimizer), losses = lax.scan(body, (model, optimizer), (xy, colours))
+    return model, optimizer, losses
+
+
+def compiled_epoch():
+    return jax.jit(epoch)
+
+
+# %% task="epoch" name="no jit" fails=["epoch-check"] message="make the function and its jax.jit once"
+def epoch(model, optimizer, xy, colours):
+    def body(carry, batch):
+        model, optimizer = carry
+        loss, gradients = nnx.value_and_grad(mean_loss)(model, *batch)
+        optimizer.update(model, gradients)
+        return (model, optimizer), loss
+
+    (model, optimizer), losses = lax.scan(body, (model, optimizer), (xy, colours))
+    return model, optimizer, losses
+
+
+def compiled_epoch():
+    return epoch
+
+
+# %% task="log" name="reads each loss at once" fails=["log-check"] message="makes Python wait for the device"
+def train(step, state, batches, lag):
+    return train_slow(step, state, batches, lag)
+
+
+# %% task="log" name="reads everything at the end" fails=["log-check"] message="makes Python wait for the device"
+def train(step, state, batches, lag):
+    losses = []
+    for batch in batches:
+        state, loss = step(state, batch)
+        losses.append(loss)
+    return state, [float(loss) for loss in losses]
+
+
+# %% task="log" name="one step too early" fails=["log-check"] message="makes Python wait for the device"
+def train(step, state, batches, lag):
+    waiting, log = [], []
+    for batch in batches:
+        state, loss = step(state, batch)
+        waiting.append(loss)
+        if len(waiting) >= lag:
+            log.append(float(waiting.pop(0)))
+            if not math.isfinite(log[-1]):
+                return state, log
+    return state, log + [float(loss) for loss in waiting]
+
+
+# %% task="log" name="goes on after a NaN" fails=["log-check"] message="start nothing, read nothing"
+def train(step, state, batches, lag):
+    waiting, log = [], []
+    for batch in batches:
+        state, loss = step(state, batch)
+        waiting.append(loss)
+        if len(waiting) > lag:
+            log.append(float(waiting.pop(0)))
+    return state, log + [float(loss) for loss in waiting]
+
+
+# %% task="devices" name="splits everything" fails=["devices-spread"] message="divisible"
+def spread(state, batch):
+    return jax.device_put((state, batch), jax.NamedSharding(MESH, P("batch")))
+
+
+def faithful(step):
+    batch, results = rows_of(64, seed=0), []
+    for candidate in (wash_step, step):
+        model, _, loss = candidate(*wash(PLAIN), *batch)
+        results.append([*jax.tree.leaves(jax.device_get(model)), jax.device_get(loss)])
+    return all(np.allclose(ours, theirs, rtol=1e-4, atol=1e-5) for ours, theirs in zip(*results, strict=True))
+
+
+# %% task="devices" name="copies everything" fails=["devices-spread"] message="goes along the axis 'batch'"
+def spread(state, batch):
+    return jax.device_put((state, batch), jax.NamedSharding(MESH, P()))
+
+
+def faithful(step):
+    batch, results = rows_of(64, seed=0), []
+    for candidate in (wash_step, step):
+        model, _, loss = candidate(*wash(PLAIN), *batch)
+        results.append([*jax.tree.leaves(jax.device_get(model)), jax.device_get(loss)])
+    return all(np.allclose(ours, theirs, rtol=1e-4, atol=1e-5) for ours, theirs in zip(*results, strict=True))
+
+
+# %% task="devices" name="leaves the state where it is" fails=["devices-spread"] message="A PartitionSpec without names splits nothing"
+def spread(state, batch):
+    return state, jax.device_put(batch, jax.NamedSharding(MESH, P("batch")))
+
+
+def faithful(step):
+    batch, results = rows_of(64, seed=0), []
+    for candidate in (wash_step, step):
+        model, _, loss = candidate(*wash(PLAIN), *batch)
+        results.append([*jax.tree.leaves(jax.device_get(model)), jax.device_get(loss)])
+    return all(np.allclose(ours, theirs, rtol=1e-4, atol=1e-5) for ours, theirs in zip(*results, strict=True))
+
+
+# %% task="devices" name="trusts Adam" fails=["devices-judge"] message="Adam divides the size away"
+def spread(state, batch):
+    everywhere, split = jax.NamedSharding(MESH, P()), jax.NamedSharding(MESH, P("batch"))
+    return jax.device_put(state, everywhere), jax.device_put(batch, split)
+
+
+def faithful(step):
+    batch, results = rows_of(64, seed=0), []
+    for candidate in (wash_step, step):
+        model, _, loss = candidate(*wash(ADAPTIVE), *batch)
+        results.append([*jax.tree.leaves(jax.device_get(model)), jax.device_get(loss)])
+    return all(np.allclose(ours, theirs, rtol=1e-4, atol=1e-5) for ours, theirs in zip(*results, strict=True))
+
+
+# %% task="devices" name="looks at the loss only" fails=["devices-judge"] message="Adam divides the size away"
+def spread(state, batch):
+    everywhere, split = jax.NamedSharding(MESH, P()), jax.NamedSharding(MESH, P("batch"))
+    return jax.device_put(state, everywhere), jax.device_put(batch, split)
+
+
+def faithful(step):
+    batch = rows_of(64, seed=0)
+    *_, loss = step(*wash(PLAIN), *batch)
+    *_, expected = wash_step(*wash(PLAIN), *batch)
+    return bool(np.allclose(loss, expected, rtol=1e-4))
+
+
+# %% task="devices" name="wants the same bits" fails=["devices-judge"] message="Sums in another order differ"
+def spread(state, batch):
+    everywhere, split = jax.NamedSharding(MESH, P()), jax.NamedSharding(MESH, P("batch"))
+    return jax.device_put(state, everywhere), jax.device_put(batch, split)
+
+
+def faithful(step):
+    batch = rows_of(64, seed=0)
+    model, *_ = step(*wash(PLAIN), *batch)
+    expected, *_ = wash_step(*wash(PLAIN), *batch)
+    pairs = zip(jax.tree.leaves(model), jax.tree.leaves(expected), strict=True)
+    return all(bool(np.array_equal(ours, theirs)) for ours, theirs in pairs)
