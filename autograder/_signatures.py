@@ -31,9 +31,10 @@ class _Leaf:
     value: Any = None  # of a static value
     aval: Any = None  # of an array: shape, dtype and weak type
     traced: bool = False
+    mesh: str = ""  # of an array: the devices among which it is laid out, which its text does not always tell
 
     def same(self, other: "_Leaf") -> bool:
-        if (self.aval is None) != (other.aval is None) or self.text != other.text:
+        if (self.aval is None) != (other.aval is None) or (self.text, self.mesh) != (other.text, other.mesh):
             return False
         if self.aval is not None or self.value is other.value:
             return True
@@ -136,18 +137,30 @@ def _argument(value: Any) -> _Argument:
 def _leaf(value: Any) -> _Leaf:
     if _is_array(value):
         aval = jax.typeof(value)
-        return _Leaf(aval_text(aval), aval=aval, traced=isinstance(value, jax.core.Tracer))
+        return _Leaf(aval_text(aval), aval=aval, traced=isinstance(value, jax.core.Tracer), mesh=_mesh_text(aval))
     return _Leaf(_static_text(value), value)
 
 
 def _leaf_difference(name: str, path: str, old: _Leaf, new: _Leaf) -> Difference:
     text = f"{name}{path}: {old.text} -> {'another ' if old.text == new.text else ''}{new.text}"
+    if old.text == new.text and old.mesh != new.mesh:
+        text = f"{name}{path}: {new.text} on {old.mesh} -> on {new.mesh}"
     if old.aval is None or new.aval is None:
         return Difference("static", name, text)
     for kind, attribute in (("shape", "shape"), ("dtype", "dtype"), ("weak", "weak_type")):
         if getattr(old.aval, attribute, None) != getattr(new.aval, attribute, None):
             return Difference(kind, name, text)
     return Difference("type", name, text)
+
+
+def _mesh_text(aval: Any) -> str:
+    """The mesh that an array's type belongs to: "one device", "mesh (i: 4)", "mesh (i: 4 Explicit)"."""
+    mesh = getattr(getattr(aval, "sharding", None), "mesh", None)
+    if mesh is None or mesh.empty:
+        return "one device"
+    kinds = ("" if kind.name == "Auto" else f" {kind.name}" for kind in mesh.axis_types)
+    axes = (f"{name}: {size}{kind}" for (name, size), kind in zip(mesh.shape_tuple, kinds, strict=True))
+    return f"mesh ({', '.join(axes)})"
 
 
 def _is_array(value: Any) -> bool:

@@ -1,6 +1,7 @@
 """trace_log: counts, outcomes and the reason for every cause of a trace that is known."""
 
 import functools
+import subprocess
 import sys
 import threading
 from typing import NamedTuple
@@ -369,3 +370,22 @@ def test_what_has_no_python_body_cannot_be_followed():
 def test_nothing_reaches_standard_error(capfd):
     reasons(fresh(), (1.0,), (2,))
     assert capfd.readouterr().err == ""
+
+
+def test_reason_when_an_array_comes_on_another_mesh():
+    """Its text stays float32[4], and jit traces all the same (subprocess: the devices are fixed at the start)."""
+    program = """
+import jax
+jax.config.update("jax_num_cpu_devices", 2)
+from autograder import trace_log
+
+mesh = jax.make_mesh((2,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
+x = jax.numpy.ones(4)
+step = jax.jit(lambda x: x + 1)
+with trace_log(step) as log:
+    step(x)
+    step(jax.device_put(x, jax.NamedSharding(mesh, jax.P("i"))))
+print(log.reasons)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.strip() == "['first call', 'x: float32[4] on one device -> on mesh (i: 2)']", done.stderr
