@@ -32,7 +32,7 @@ def tiers_of(check: str) -> list[float]:
     return [float(tier) for tier in row["tiers"].split()]
 
 
-@pytest.mark.parametrize("answer", speed_tasks.answers(), ids=lambda answer: f"{answer.check}, {answer.name}")
+@pytest.mark.parametrize("answer", list(speed_tasks.answers()), ids=lambda answer: f"{answer.check}, {answer.name}")
 def test_a_solution_is_far_above_its_bar_and_a_wrong_answer_far_below(answer):
     for row in measured(answer):
         if answer.name == "solution":
