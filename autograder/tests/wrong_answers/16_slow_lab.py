@@ -1,0 +1,431 @@
+# %% [markdown]
+# Wrong answers for unit 16. Each cell replaces the solution cell of its task; `fails` names the graded cells that must
+# then fail, and `message` is part of what the learner must read there. The first thirteen leave one crime in, each, and
+# must cost its own line and no other.
+
+
+# %% task="dish" name="02 says everything twice, and some of it for nobody" fails=["dish-equations"] message="and every round adds its equations"
+def step(u, v, feed, kill):
+    u_next = u + DU * lab_laplacian(u) - u * v * v + feed * (1 - u)
+    v_next = v + DV * lab_laplacian(v) + u * v * v - (feed + kill) * v
+    report = {"in u": jnp.abs(DU * lab_laplacian(u)).max(), "in v": jnp.abs(DV * lab_laplacian(v)).max()}
+    if VERBOSE:
+        print("largest flows", report)
+    return u_next, v_next
+
+
+@functools.partial(jax.jit, static_argnames="steps")
+def simulate(u, v, feed, kill, steps):
+    return lax.fori_loop(0, steps, lambda _, dish: step(*dish, feed, kill), (u, v))
+
+
+@functools.partial(jax.jit, static_argnames="steps")
+def watch(u, v, feed, kill, steps):
+
+    def tick(dish, _):
+        u, v = step(*dish, feed, kill)
+        return (u, v), v.mean()
+
+    return lax.scan(tick, (u, v), length=steps)[1]
+
+
+# %% task="dish" name="06 a Python loop over the ticks" fails=["dish-unrolling"] message="is unrolled"
+def step(u, v, feed, kill):
+    reaction = u * v * v
+    u_next = u + DU * lab_laplacian(u) - reaction + feed * (1 - u)
+    v_next = v + DV * lab_laplacian(v) + reaction - (feed + kill) * v
+    return u_next, v_next
+
+
+def simulate(u, v, feed, kill, steps):
+    for _ in range(steps):
+        u, v = step(u, v, feed, kill)
+    return u, v
+
+
+@functools.partial(jax.jit, static_argnames="steps")
+def watch(u, v, feed, kill, steps):
+
+    def tick(dish, _):
+        u, v = step(*dish, feed, kill)
+        return (u, v), v.mean()
+
+    return lax.scan(tick, (u, v), length=steps)[1]
+
+
+# %% task="dish" name="11 keeps the film" fails=["dish-memory"] message="kept until the end. What is wanted of it?"
+def step(u, v, feed, kill):
+    reaction = u * v * v
+    u_next = u + DU * lab_laplacian(u) - reaction + feed * (1 - u)
+    v_next = v + DV * lab_laplacian(v) + reaction - (feed + kill) * v
+    return u_next, v_next
+
+
+@functools.partial(jax.jit, static_argnames="steps")
+def simulate(u, v, feed, kill, steps):
+    return lax.fori_loop(0, steps, lambda _, dish: step(*dish, feed, kill), (u, v))
+
+
+@functools.partial(jax.jit, static_argnames="steps")
+def watch(u, v, feed, kill, steps):
+
+    def tick(dish, _):
+        dish = step(*dish, feed, kill)
+        return dish, dish
+
+    _, (all_u, all_v) = lax.scan(tick, (u, v), length=steps)
+    return all_v.mean((1, 2))
+
+
+# %% task="microscope" name="09 brackets as on paper" fails=["microscope-flops"] message="XLA keeps the order of your operations"
+def low_pass(z, waves):
+    return (waves @ waves.T) @ z @ (waves @ waves.T)
+
+
+def contrast(v):
+    return jnp.sqrt(((v - v.mean()) ** 2).mean())
+
+
+def disorder(v):
+    safe = jnp.where(v > 0, v, 1.0)
+    return -(safe * jnp.log(safe)).sum()
+
+
+# %% task="microscope" name="10 subtracts two large numbers" fails=["microscope-digits"] message="contrast"
+def low_pass(z, waves):
+    return waves @ (waves.T @ z @ waves) @ waves.T
+
+
+def contrast(v):
+    return jnp.sqrt((v * v).mean() - v.mean() ** 2)
+
+
+def disorder(v):
+    safe = jnp.where(v > 0, v, 1.0)
+    return -(safe * jnp.log(safe)).sum()
+
+
+# %% task="microscope" name="08 where drops values, not the NaN of derivatives" fails=["microscope-nan"] message="0 times infinity is NaN"
+def low_pass(z, waves):
+    return waves @ (waves.T @ z @ waves) @ waves.T
+
+
+def contrast(v):
+    return jnp.sqrt(((v - v.mean()) ** 2).mean())
+
+
+def disorder(v):
+    return -jnp.where(v > 0, v * jnp.log(v), 0.0).sum()
+
+
+# %% task="pictures" name="03 random numbers of NumPy, frozen by the trace" fails=["pictures-ghosts"] message="What is not drawn from the key is drawn once"
+@functools.partial(jax.jit, static_argnames="size")
+def sow(key, size):
+    i, j = jax.random.randint(key, (2, 3), 0, size)
+    rows = (jnp.arange(size)[:, None, None] - i) % size < size // 8
+    columns = (jnp.arange(size)[None, :, None] - j) % size < size // 8
+    seeds = (rows & columns).any(-1)
+    grain = GRAIN * np.random.uniform(size=(size, size)).astype(np.float32)
+    return jnp.where(seeds, 0.5, 1.0) - grain, jnp.where(seeds, 0.25, 0.0) + grain
+
+
+@jax.jit
+def render(v, gain):
+    glow = jnp.clip(gain * v, 0.0, 1.0)
+    return jnp.stack([glow**3, glow**1.5, glow * (2 - glow)], -1)
+
+
+# %% task="pictures" name="04 a static slider" fails=["pictures-traces"] message="static 1.1 -> static 1.3"
+@functools.partial(jax.jit, static_argnames="size")
+def sow(key, size):
+    places, grit = jax.random.split(key)
+    i, j = jax.random.randint(places, (2, 3), 0, size)
+    rows = (jnp.arange(size)[:, None, None] - i) % size < size // 8
+    columns = (jnp.arange(size)[None, :, None] - j) % size < size // 8
+    seeds = (rows & columns).any(-1)
+    grain = GRAIN * jax.random.uniform(grit, (size, size))
+    return jnp.where(seeds, 0.5, 1.0) - grain, jnp.where(seeds, 0.25, 0.0) + grain
+
+
+@functools.partial(jax.jit, static_argnames="gain")
+def render(v, gain):
+    glow = jnp.clip(gain * v, 0.0, 1.0)
+    return jnp.stack([glow**3, glow**1.5, glow * (2 - glow)], -1)
+
+
+# %% task="model" name="07 a Python loop over the cells" fails=["model-products"] message="`predict` has dot_general 24 times"
+def predict(W, A):
+    return jnp.stack([cell @ W for cell in A])
+
+
+def fit(W, A, Y, rates):
+    return descend(W, A, Y, rates)
+
+
+@jax.jit
+def descend(W, A, Y, rates):
+
+    def update(W, rate):
+        return W - rate * jax.grad(lab_loss)(W, A, Y), None
+
+    return lax.scan(update, jnp.asarray(W), rates)[0]
+
+
+# %% task="model" name="05 jit of a fresh lambda" fails=["model-recompiles"] message="always the same function object"
+@jax.jit
+def predict(W, A):
+    return A @ W
+
+
+def fit(W, A, Y, rates):
+    for rate in rates:
+        W = jax.jit(lambda W: W - rate * jax.grad(lab_loss)(W, A, Y))(W)
+    return W
+
+
+# %% task="house" name="12 compiles when the customer has come" fails=["house-compiles"] message="A new number of cells is a new shape"
+def open_service(W, most):
+    answer = jax.jit(lambda A: A @ W)
+
+    def serve(A):
+        return np.asarray(answer(A))
+
+    return serve
+
+
+def spread(dishes, mesh):
+    return jax.device_put(dishes, jax.NamedSharding(mesh, P("x")))
+
+
+# %% task="house" name="13 cuts the axis along which neighbours lie" fails=["house-collectives"] message="needs other collectives than expected"
+def open_service(W, most):
+    cells_at_most = jax.ShapeDtypeStruct((most, W.shape[0]), jnp.float32)
+    answer = jax.jit(lambda A: A @ W).lower(cells_at_most).compile()
+
+    def serve(A):
+        padded = np.zeros(cells_at_most.shape, np.float32)
+        padded[: len(A)] = A
+        return np.asarray(answer(padded))[: len(A)]
+
+    return serve
+
+
+def spread(dishes, mesh):
+    return jax.device_put(dishes, jax.NamedSharding(mesh, P(None, None, "x")))
+
+
+# %% task="day" name="01 a program for every part" fails=["day-modules"] message="put `@jax.jit` on `day` itself"
+def day(u, v, W, waves):
+    u, v = simulate(u, v, FEED, KILL, 4)
+    forecast = predict(W, lab_terms(u, v)[:48])
+    return render(low_pass(v, waves), 2.0), forecast
+
+
+# %% task="dish" name="jit will merge it: the tape stays as long" fails=["dish-equations"] message="and every round adds its equations"
+@jax.jit
+def step(u, v, feed, kill):
+    return lab_step(u, v, feed, kill)
+
+
+@functools.partial(jax.jit, static_argnames="steps")
+def simulate(u, v, feed, kill, steps):
+    return lax.fori_loop(0, steps, lambda _, dish: step(*dish, feed, kill), (u, v))
+
+
+@functools.partial(jax.jit, static_argnames="steps")
+def watch(u, v, feed, kill, steps):
+
+    def tick(dish, _):
+        u, v = step(*dish, feed, kill)
+        return (u, v), v.mean()
+
+    return lax.scan(tick, (u, v), length=steps)[1]
+
+
+# %% task="dish" name="returns the mean, and the film as well" fails=["dish-memory"] message="What is wanted of it?"
+def step(u, v, feed, kill):
+    reaction = u * v * v
+    u_next = u + DU * lab_laplacian(u) - reaction + feed * (1 - u)
+    v_next = v + DV * lab_laplacian(v) + reaction - (feed + kill) * v
+    return u_next, v_next
+
+
+@functools.partial(jax.jit, static_argnames="steps")
+def simulate(u, v, feed, kill, steps):
+    return lax.fori_loop(0, steps, lambda _, dish: step(*dish, feed, kill), (u, v))
+
+
+@functools.partial(jax.jit, static_argnames="steps")
+def watch(u, v, feed, kill, steps):
+
+    def tick(dish, _):
+        dish = step(*dish, feed, kill)
+        return dish, dish[1]
+
+    return jax.vmap(jnp.mean)(lax.scan(tick, (u, v), length=steps)[1])
+
+
+# %% task="microscope" name="clips the variance: no NaN, and no digits" fails=["microscope-digits"] message="contrast"
+def low_pass(z, waves):
+    return waves @ (waves.T @ z @ waves) @ waves.T
+
+
+def contrast(v):
+    return jnp.sqrt(jnp.maximum((v * v).mean() - v.mean() ** 2, 0.0))
+
+
+def disorder(v):
+    safe = jnp.where(v > 0, v, 1.0)
+    return -(safe * jnp.log(safe)).sum()
+
+
+# %% task="microscope" name="one pair of brackets" fails=["microscope-flops"] message="XLA keeps the order of your operations"
+def low_pass(z, waves):
+    return waves @ (waves.T @ z) @ (waves @ waves.T)
+
+
+def contrast(v):
+    return jnp.sqrt(((v - v.mean()) ** 2).mean())
+
+
+def disorder(v):
+    safe = jnp.where(v > 0, v, 1.0)
+    return -(safe * jnp.log(safe)).sum()
+
+
+# %% task="microscope" name="another where around the gradient that is NaN" fails=["microscope-nan"] message="0 times infinity is NaN"
+def low_pass(z, waves):
+    return waves @ (waves.T @ z @ waves) @ waves.T
+
+
+def contrast(v):
+    return jnp.sqrt(((v - v.mean()) ** 2).mean())
+
+
+def disorder(v):
+    entropy = jnp.where(v > 0, v * jnp.log(v), 0.0)
+    return -jnp.where(jnp.isnan(entropy), 0.0, entropy).sum()
+
+
+# %% task="pictures" name="a fixed seed makes it repeatable, and still not random" fails=["pictures-ghosts"] message="What is not drawn from the key is drawn once"
+@functools.partial(jax.jit, static_argnames="size")
+def sow(key, size):
+    places = key
+    i, j = jax.random.randint(places, (2, 3), 0, size)
+    rows = (jnp.arange(size)[:, None, None] - i) % size < size // 8
+    columns = (jnp.arange(size)[None, :, None] - j) % size < size // 8
+    seeds = (rows & columns).any(-1)
+    grain = GRAIN * np.random.default_rng(0).uniform(size=(size, size)).astype(np.float32)
+    return jnp.where(seeds, 0.5, 1.0) - grain, jnp.where(seeds, 0.25, 0.0) + grain
+
+
+@jax.jit
+def render(v, gain):
+    glow = jnp.clip(gain * v, 0.0, 1.0)
+    return jnp.stack([glow**3, glow**1.5, glow * (2 - glow)], -1)
+
+
+# %% task="pictures" name="not jitted at all: nothing is traced" fails=["pictures-traces"] message="render is not jitted"
+@functools.partial(jax.jit, static_argnames="size")
+def sow(key, size):
+    places, grit = jax.random.split(key)
+    i, j = jax.random.randint(places, (2, 3), 0, size)
+    rows = (jnp.arange(size)[:, None, None] - i) % size < size // 8
+    columns = (jnp.arange(size)[None, :, None] - j) % size < size // 8
+    seeds = (rows & columns).any(-1)
+    grain = GRAIN * jax.random.uniform(grit, (size, size))
+    return jnp.where(seeds, 0.5, 1.0) - grain, jnp.where(seeds, 0.25, 0.0) + grain
+
+
+def render(v, gain):
+    glow = jnp.clip(gain * v, 0.0, 1.0)
+    return jnp.stack([glow**3, glow**1.5, glow * (2 - glow)], -1)
+
+
+# %% task="model" name="a loop that stays a loop" fails=["model-products"] message="`predict` uses scan"
+@jax.jit
+def predict(W, A):
+    return lax.map(lambda cell: cell @ W, A)
+
+
+def fit(W, A, Y, rates):
+    return descend(W, A, Y, rates)
+
+
+@jax.jit
+def descend(W, A, Y, rates):
+
+    def update(W, rate):
+        return W - rate * jax.grad(lab_loss)(W, A, Y), None
+
+    return lax.scan(update, jnp.asarray(W), rates)[0]
+
+
+# %% task="model" name="the update is defined anew in every fit" fails=["model-recompiles"] message="always the same function object"
+@jax.jit
+def predict(W, A):
+    return A @ W
+
+
+def fit(W, A, Y, rates):
+
+    @jax.jit
+    def update(W, rate):
+        return W - rate * jax.grad(lab_loss)(W, A, Y)
+
+    for rate in rates:
+        W = update(W, rate)
+    return W
+
+
+# %% task="model" name="a static rate" fails=["model-recompiles"] message="and the rate an argument?"
+@jax.jit
+def predict(W, A):
+    return A @ W
+
+
+def fit(W, A, Y, rates):
+    for rate in rates:
+        W = update(W, A, Y, float(rate))
+    return W
+
+
+@functools.partial(jax.jit, static_argnames="rate")
+def update(W, A, Y, rate):
+    return W - rate * jax.grad(lab_loss)(W, A, Y)
+
+
+# %% task="house" name="pads with jnp, and compiles the padding" fails=["house-compiles"] message="for jnp.pad and for a slice as well"
+def open_service(W, most):
+    answer = jax.jit(lambda A: A @ W).lower(jax.ShapeDtypeStruct((most, W.shape[0]), jnp.float32)).compile()
+
+    def serve(A):
+        return np.asarray(answer(jnp.pad(A, ((0, most - len(A)), (0, 0))))[: len(A)])
+
+    return serve
+
+
+def spread(dishes, mesh):
+    return jax.device_put(dishes, jax.NamedSharding(mesh, P("x")))
+
+
+# %% task="house" name="a copy of everything for everybody" fails=["house-collectives"] message="A copy for everybody needs no calls"
+def open_service(W, most):
+    cells_at_most = jax.ShapeDtypeStruct((most, W.shape[0]), jnp.float32)
+    answer = jax.jit(lambda A: A @ W).lower(cells_at_most).compile()
+
+    def serve(A):
+        padded = np.zeros(cells_at_most.shape, np.float32)
+        padded[: len(A)] = A
+        return np.asarray(answer(padded))[: len(A)]
+
+    return serve
+
+
+def spread(dishes, mesh):
+    return jax.device_put(dishes, jax.NamedSharding(mesh, P()))
+
+
+# %% task="day" name="the lab as it is, every crime in place" fails=["day-speed"] message="is below 3x, the first tier"
+def day(u, v, W, waves):
+    return lab_day(u, v, W, waves)
