@@ -77,7 +77,7 @@ for number, (ax, (_, v)) in enumerate(zip(axes, stages, strict=True)):
 plt.show()
 atlas_seconds = 35 * 3000 * lab_tick
 print(f"{lab_tick * 1e3:.1f} ms a tick, and {35 * 3000:,} ticks")
-show_guess(guess, round(atlas_seconds), "s")
+show_guess(guess, round(atlas_seconds), "seconds")
 
 # %% [markdown]
 # ## 2. The case file
@@ -459,7 +459,7 @@ assert np.isfinite(frames[-1]).all() and frames[-1].std() > 0.1
 # %%
 rows = [
     ("put `jit` around it and it is fast", "✓", f"{seconds[0] / seconds[1]:.0f}x, and {repaired} of 5 needles moved"),
-    ("the first call is slow, the later ones fast", "✗", f"of {figures['late compiles']} later customers all waited"),
+    ("the first call is slow, the later ones fast", "✗", f"{figures['late compiles']} of 5 later customers waited"),
     ("JAX is 150x faster", "–", f"than what? Two labs, both JAX: {cells_ratio:.0f}x cells per second"),
 ]
 rows = "\n".join(f"| {claim} | {mark} | {today} |" for claim, mark, today in rows)
