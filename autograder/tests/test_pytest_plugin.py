@@ -1,5 +1,7 @@
 """The pytest door, from outside: what it collects, what it says, what the table adds up to."""
 
+import re
+
 import nbformat
 import pytest
 from conftest import graded, solution
@@ -51,6 +53,15 @@ def test_graded_cells_are_items_and_the_table_adds_up(pytester, write):
     )
     assert "1.5 of 2 points" in out
     assert "_pytest_plugin.py" not in out  # no frames of ours
+
+
+def test_each_notebook_is_run_by_one_process(pytester, write):
+    pytest.importorskip("xdist")
+    for name in ("one", "two"):
+        write(f"{name}/unit.ipynb", *[(f"{i}", graded(f"check-{i}", 1)) for i in range(6)])
+    _, out = run(pytester, "-v", "-n", "2", "--dist", "loadgroup", ".")
+    workers = {name: set(re.findall(rf"\[(gw\d)\].* {name}/unit.ipynb::check-\d", out)) for name in ("one", "two")}
+    assert [len(found) for found in workers.values()] == [1, 1], "xdist does not know the groups of these items"
 
 
 def test_one_cell_can_be_asked_for(pytester, write):
