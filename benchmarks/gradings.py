@@ -45,25 +45,23 @@ def fuse_me(coefficients, x):
 BORDERLINE = """
 @jax.jit
 def fuse_me(coefficients, x):
-    def once_more(_, y):  # the same value again, from the last one, so that no round can be left out
-        last, y = y, jnp.zeros_like(x)
-        for k in range(coefficients.shape[0]):
-            y = y * (x + 1e-30 * last) + coefficients[k]
-        return y
-
-    return jax.lax.fori_loop(0, {rounds}, once_more, jnp.zeros_like(x))
+    y = jnp.zeros_like(x)
+    for k in range(coefficients.shape[0]):
+        y = y * x + coefficients[k]
+    # So many passes that change nothing, which the compiler cannot know.
+    return jax.lax.fori_loop(0, {passes}, lambda _, y: jnp.where(y == 1234.5, 0.0, y), y)
 """
 
 
 def borderline() -> tuple[str, float]:
-    """The source of an answer whose true ratio is as near to the lower tier as whole rounds allow, and the ratio."""
+    """The source of an answer whose true ratio is as near to the lower tier as whole passes allow, and the ratio."""
     specification = {"jax": jax, "jnp": jnp}
     exec(SLOW.replace("fuse_me", "slow_polynomial"), specification)
     rng = np.random.default_rng(8)
     inputs = [jnp.asarray(rng.uniform(-1, 1, size), jnp.float32) for size in (21, 1_000_000)]
 
-    def ratio(rounds: int) -> float:
-        exec(BORDERLINE.format(rounds=rounds), specification)
+    def ratio(passes: int) -> float:
+        exec(BORDERLINE.format(passes=passes), specification)
         fuse_me, slow = specification["fuse_me"], specification["slow_polynomial"]
         ratios = []
         for _ in range(5):
@@ -71,10 +69,13 @@ def borderline() -> tuple[str, float]:
             ratios.append(speedup(fuse_me, slow, *inputs, at_least=LOWER_TIER).ratio)
         return float(np.median(ratios))
 
-    rounds = max(1, round(10 * ratio(10) / LOWER_TIER))
-    found = {n: ratio(n) for n in (rounds - 1, rounds, rounds + 1) if n > 0}
+    # The time grows by the same amount with each pass.
+    few, many = 4, 16
+    share = (1 / ratio(many) - 1 / ratio(few)) / (many - few)
+    passes = few + round((1 / LOWER_TIER - 1 / ratio(few)) / share)
+    found = {n: ratio(n) for n in (passes - 1, passes, passes + 1) if n > 0}
     best = min(found, key=lambda n: abs(np.log(found[n] / LOWER_TIER)))
-    return BORDERLINE.format(rounds=best), found[best]
+    return BORDERLINE.format(passes=best), found[best]
 
 
 def submission(answer: str | None) -> nbformat.NotebookNode:
