@@ -86,10 +86,8 @@ def contest(baseline, candidate, bar: float | None, per_call: list[float], budge
     while outcome.wrong is None:
         outcome.seconds = time.perf_counter() - began
         pairs = len(outcome.others)
-        if rule:
-            enough = pairs >= ESTIMATE_PAIRS or (pairs >= 3 and outcome.seconds > ESTIMATE_SECONDS)
-        else:  # the ratio is all there will be
-            enough = pairs >= ESTIMATE_PAIRS
+        # Without a rule the ratio is all there will be, and three pairs are too few for it.
+        enough = pairs >= ESTIMATE_PAIRS or (rule and pairs >= 3 and outcome.seconds > ESTIMATE_SECONDS)
         if enough and (rule is None or rule.answer):
             break
         # Long calls get the time for a clear start, but not for ever.

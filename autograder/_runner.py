@@ -8,7 +8,7 @@ from jupyter_core.utils import run_sync
 from nbclient import NotebookClient
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
-from nbformat.v4 import new_output
+from nbformat.v4 import new_code_cell, new_output
 
 CELL_SECONDS = 60
 
@@ -62,6 +62,11 @@ class Runner:
         except DeadKernelError:
             self._died(cell, "the kernel died while this cell ran: killed, crashed, or left by os._exit")
         return cell
+
+    def run_new(self, source: str, metadata: dict | None = None) -> NotebookNode:
+        """Append a code cell to the notebook, execute it and return it."""
+        self.notebook.cells.append(new_code_cell(source, metadata=metadata or {}))
+        return self.run(len(self.notebook.cells) - 1)
 
     def run_all(self) -> None:
         """Execute every code cell, in order."""

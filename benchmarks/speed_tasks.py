@@ -23,9 +23,7 @@ from typing import NamedTuple
 
 import jax
 import jupytext
-import nbformat
 from _loads import Load, machine
-from nbformat import NotebookNode
 
 from autograder._notebook import is_graded, nbgrader_metadata, read_notebook, score
 from autograder._runner import Runner
@@ -38,8 +36,7 @@ IDENTITY = FIELDS[:6]
 MEASURED_UNDER = ("quiet", "two hogs")
 RUNS = 20
 
-# Run in the kernel before the check: what the cell hands to the two functions is kept. (`!r` of the tiers is JSON
-# but for its keys.)
+# Run in the kernel before the check: what the cell hands to the two functions is kept.
 LISTEN = """
 import json as _json
 from autograder import _bench, partial_credit as _partial_credit, speedup as _speedup
@@ -108,21 +105,16 @@ def measure(answer: Answer) -> dict:
     cells = list(notebook.cells)
     check = next(cell for cell in cells if nbgrader_metadata(cell).get("grade_id") == answer.check)
     with Runner(notebook, folder, seconds=300) as runner:
-
-        def run(source: str, metadata: dict | None = None) -> NotebookNode:
-            notebook.cells.append(nbformat.v4.new_code_cell(source, metadata=metadata or {}))
-            return runner.run(len(notebook.cells) - 1)
-
         for index, cell in enumerate(cells):
             if cell.cell_type == "code" and not is_graded(cell):
                 runner.run(index)
         if answer.source:
-            run(answer.source)
-        run(LISTEN)
+            runner.run_new(answer.source)
+        runner.run_new(LISTEN)
         began = time.perf_counter()
-        result = score(run(check.source, check.metadata))
+        result = score(runner.run_new(check.source, check.metadata))
         cell_seconds = time.perf_counter() - began
-        outputs = run(TIME_AGAIN.format(runs=RUNS)).outputs
+        outputs = runner.run_new(TIME_AGAIN.format(runs=RUNS)).outputs
     printed = next((o.text for o in outputs if o.output_type == "stream"), "null")
     tiers, ratios = json.loads(printed) or (None, None)
     if answer.name == "solution" and not ratios:
@@ -162,18 +154,19 @@ def write(new: list[dict]) -> None:
 
 def table() -> str:
     """The measurements as markdown."""
+    measured = rows()
+    tiers_of = {row["check"]: row["tiers"].split() for row in measured if row["answer"] == "solution"}
     lines = [
         "# Every task that is graded by the clock",
         "",
-        f"Measured on: {machine({row['jax'] for row in rows()})}. Ratios: {RUNS} runs by four measuring processes.",
+        f"Measured on: {machine({row['jax'] for row in measured})}. Ratios: {RUNS} runs by four measuring processes.",
         "`refused` is an answer that the check turned down without the clock, or whose values were wrong.",
         "",
         "| unit | check | tiers | answer | JAX | load | slowest | median | fastest | check cell, s | earned |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for row in rows():
-        tiers = next(r["tiers"] for r in rows() if r["check"] == row["check"] and r["answer"] == "solution")
-        tiers = ", ".join(f"{tier}x" for tier in tiers.split())
+    for row in measured:
+        tiers = ", ".join(f"{tier}x" for tier in tiers_of[row["check"]])
         ratios = f"{row['low']}x | {row['median']}x | {row['high']}x" if row["median"] else "refused | – | –"
         lines.append(
             f"| {row['unit'][:2]} | {row['check']} | {tiers} | {row['answer']} | {row['jax']} | {row['load']} "

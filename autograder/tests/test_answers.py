@@ -4,7 +4,6 @@ That the solutions earn every point is what `pytest solutions` proves.
 """
 
 import jupytext
-import nbformat
 import pytest
 from conftest import COURSE, UNITS
 
@@ -35,20 +34,14 @@ def test_each_named_wrong_answer_fails_with_the_message_meant_for_it(unit):
 
     unmeant = []
     with Runner(notebook, COURSE / "solutions" / unit) as runner:
-
-        def run(source, metadata=None):
-            cell = nbformat.v4.new_code_cell(source, metadata=metadata or {})
-            notebook.cells.append(cell)
-            return runner.run(len(notebook.cells) - 1)
-
         for index, cell in enumerate(list(notebook.cells)):
             if cell.cell_type == "code" and not is_graded(cell):
                 runner.run(index)
         for wrong in wrong_answers:
-            run(wrong.source)
+            runner.run_new(wrong.source)
             for name in wrong.metadata["fails"]:
-                result = score(run(cells[name].source, cells[name].metadata))
+                result = score(runner.run_new(cells[name].source, cells[name].metadata))
                 if result.earned or wrong.metadata["message"] not in result.message:
                     unmeant.append(f"{wrong.metadata['name']!r} in {name}: {result.earned:g} points\n{result.message}")
-            run(cells[wrong.metadata["task"]].source)
+            runner.run_new(cells[wrong.metadata["task"]].source)
     assert not unmeant, "\n\n".join(unmeant)

@@ -1,7 +1,6 @@
 """The capstone's promise: a crime that is left in alone costs its own line of the score card, and no other."""
 
 import jupytext
-import nbformat
 import pytest
 from conftest import COURSE
 
@@ -22,18 +21,13 @@ def test_each_crime_left_in_alone_costs_exactly_its_own_line():
 
     costs = {}
     with Runner(notebook, COURSE / "solutions" / UNIT) as runner:
-
-        def run(source, metadata=None):
-            notebook.cells.append(nbformat.v4.new_code_cell(source, metadata=metadata or {}))
-            return runner.run(len(notebook.cells) - 1)
-
         for index, cell in enumerate(list(notebook.cells)):
             if cell.cell_type == "code" and not is_graded(cell) and nbgrader_metadata(cell):
                 runner.run(index)
         for crime in crimes:
             for task, answer in answers.items():  # all of them: a day keeps its trace when what it calls is replaced
-                run(crime.source if task == crime.metadata["task"] else answer)
-            scores = {name: score(run(check.source, check.metadata)) for name, check in checks.items()}
+                runner.run_new(crime.source if task == crime.metadata["task"] else answer)
+            scores = {name: score(runner.run_new(check.source, check.metadata)) for name, check in checks.items()}
             lost = [name for name, result in scores.items() if result.earned < result.possible]
             costs[crime.metadata["name"]] = lost
     assert costs == {crime.metadata["name"]: crime.metadata["fails"] for crime in crimes}
