@@ -130,7 +130,7 @@ Markdown(f"A clock that does not wait calls these four products **{times:,.0f} t
 # %%
 late = product(matrix)
 at_return = late.is_ready()
-value = float(late[0, 0])  # print and np.asarray wait just as well
+value = np.asarray(late)[0, 0]  # print and float wait just as well
 print(f"ready when the call returned: {at_return}; ready once we had asked for a value: {late.is_ready()}")
 assert late.is_ready()
 
