@@ -112,8 +112,9 @@ def measure(answer: Answer) -> dict:
             runner.run_new(answer.source)
         runner.run_new(LISTEN)
         began = time.perf_counter()
-        result = score(runner.run_new(check.source, check.metadata))
+        checked = runner.run_new(check.source, check.metadata)
         cell_seconds = time.perf_counter() - began
+        result = score(checked)
         outputs = runner.run_new(TIME_AGAIN.format(runs=RUNS)).outputs
     printed = next((o.text for o in outputs if o.output_type == "stream"), "null")
     tiers, ratios = json.loads(printed) or (None, None)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from autograder import _bench, _carry, _leaves, _speedup
+from autograder._jobs import Jobs
 from autograder._parcel import Parcel
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -81,6 +82,15 @@ def test_warm_up_starts_it_without_an_answer():
     _bench.warm_up()
     assert _bench._bench.alive
     assert not _bench._bench._ready
+
+
+def test_the_rehearsal_is_a_whole_comparison():
+    jobs = Jobs("", [])
+    load, contest, limits = jobs.rehearse()
+    assert load["results"] == ["float32[8]"]
+    assert len(contest["baseline"]) == len(contest["candidate"]) == 1 and contest["wrong"] is None
+    assert all(0 < low <= median <= high for median, low, high in (limits["bandwidth"], limits["arithmetic"]))
+    assert not jobs._jobs, "it leaves no job behind"
 
 
 def test_a_job_it_does_not_know_is_not_an_error():
