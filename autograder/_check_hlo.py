@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from . import _hlo, _jaxpr
+from . import _flops, _hlo, _jaxpr
 from ._failure import fail, passed
-from ._show import count, tally
 from ._traces import function_name
+from ._words import count, tally
 
 
 def assert_hlo(
@@ -140,7 +140,7 @@ def _figure(figure: str, fn: Callable, args: tuple, mine: _hlo.Hlo, other: _hlo.
     if figure == "fusions":
         return mine.module.fusions
     if figure == "flops" and (mine.module.loops or other.module.loops):
-        return _jaxpr.flops(_jaxpr.trace(fn, *args))
+        return _flops.flops(_jaxpr.trace(fn, *args))
     return getattr(mine, figure)
 
 

@@ -6,10 +6,10 @@ from typing import Any, NoReturn
 
 from jax.extend.core import JaxprEqn
 
-from . import _jaxpr
+from . import _flops, _jaxpr, _statistics
 from ._failure import fail, passed
-from ._show import count, tally
 from ._traces import function_name
+from ._words import count, tally
 
 LOOPS = frozenset({"scan", "while"})
 CALLBACKS = frozenset({"debug_callback", "io_callback", "pure_callback"})
@@ -73,9 +73,9 @@ class _Found:
 
     def __init__(self, name: str, jaxpr: Any):
         self.name = name
-        self.counts = _jaxpr.statistics(jaxpr)
+        self.counts = _statistics.statistics(jaxpr)
         self.equations = list(_jaxpr.equations(jaxpr))
-        self.costs = list(_jaxpr.costs(jaxpr))
+        self.costs = list(_flops.costs(jaxpr))
 
     def called(self, primitives: Collection[str]) -> list[JaxprEqn]:
         return [eqn for eqn in self.equations if eqn.primitive.name in primitives]
@@ -201,7 +201,7 @@ def _check_flops(found: _Found, most: int) -> None:
     if found.counts.flops_lower_bound:
         fail(
             f"the FLOPs of `{found.name}` cannot be counted: expected at most {most:,}",
-            evidence=_lines(found.called(_jaxpr.UNKNOWN | {"while"})) or found.primitives,
+            evidence=_lines(found.called(_flops.UNKNOWN | {"while"})) or found.primitives,
             why="how often a `while` runs may depend on values, and a callback or a library call hides its work.",
             attempt="give the loop a fixed number of rounds (`fori_loop` with Python integers, or `scan`).",
         )

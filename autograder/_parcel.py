@@ -112,7 +112,7 @@ class Parcel:
 
     def operations(self) -> int:
         """Floating-point operations of the candidate's jaxpr; 0 where they cannot be counted."""
-        from ._jaxpr import flops
+        from ._flops import flops
 
         fn = self.functions["candidate"]
         try:

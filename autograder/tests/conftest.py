@@ -2,11 +2,18 @@
 
 from pathlib import Path
 
+import jupytext
 import nbformat
 import pytest
 
 COURSE = Path(__file__).parents[2]
 UNITS = sorted(folder.name for folder in (COURSE / "solutions").iterdir() if folder.is_dir())
+
+
+def wrong_answers(unit: str) -> list[nbformat.NotebookNode]:
+    """The wrong answers of a unit: cells whose metadata hold `name`, `task`, `fails` (checks) and `message`."""
+    cells = jupytext.read(COURSE / "autograder/tests/wrong_answers" / f"{unit}.py").cells
+    return [cell for cell in cells if cell.cell_type == "code" and "task" in cell.metadata]
 
 
 @pytest.fixture

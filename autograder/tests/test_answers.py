@@ -3,9 +3,8 @@
 That the solutions earn every point is what `pytest solutions` proves.
 """
 
-import jupytext
 import pytest
-from conftest import COURSE, UNITS
+from conftest import COURSE, UNITS, wrong_answers
 
 from autograder._notebook import is_graded, nbgrader_metadata, read_notebook, score
 from autograder._runner import Runner
@@ -28,16 +27,15 @@ def test_each_named_wrong_answer_fails_with_the_message_meant_for_it(unit):
     notebook = read_notebook(COURSE / "solutions" / unit / f"{unit[3:]}.ipynb")
     cells = {nbgrader_metadata(cell).get("grade_id"): cell for cell in notebook.cells}
     tasks = {name for name, cell in cells.items() if nbgrader_metadata(cell).get("solution")}
-    wrong_answers = jupytext.read(COURSE / "autograder/tests/wrong_answers" / f"{unit}.py").cells
-    wrong_answers = [cell for cell in wrong_answers if cell.cell_type == "code" and "task" in cell.metadata]
-    assert {cell.metadata["task"] for cell in wrong_answers} == tasks, "each task has a wrong answer"
+    answers = wrong_answers(unit)
+    assert {cell.metadata["task"] for cell in answers} == tasks, "each task has a wrong answer"
 
     unmeant = []
     with Runner(notebook, COURSE / "solutions" / unit) as runner:
         for index, cell in enumerate(list(notebook.cells)):
             if cell.cell_type == "code" and not is_graded(cell):
                 runner.run(index)
-        for wrong in wrong_answers:
+        for wrong in answers:
             runner.run_new(wrong.source)
             for name in wrong.metadata["fails"]:
                 result = score(runner.run_new(cells[name].source, cells[name].metadata))

@@ -11,10 +11,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import jupytext
 import nbformat
 import pytest
-from conftest import COURSE, UNITS
+from conftest import COURSE, UNITS, wrong_answers
 from nbgrader.api import Gradebook
 
 from autograder._notebook import is_graded, nbgrader_metadata, read_notebook, score
@@ -40,8 +39,7 @@ class Unit:
             elif is_graded(cell):
                 self.checks[grade_id] = cell.metadata.nbgrader["points"]
         self.points = sum(self.checks.values())
-        wrong = jupytext.read(COURSE / "autograder/tests/wrong_answers" / f"{name}.py").cells
-        self.wrong = next(cell for cell in wrong if "task" in cell.metadata)
+        self.wrong = wrong_answers(name)[0]
 
     def checks_of(self, tasks):
         """The checks whose id begins with one of these tasks' ids."""

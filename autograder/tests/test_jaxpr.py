@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from jax import lax
 
-from autograder import _jaxpr
+from autograder import _flops, _jaxpr, _statistics
 
 X = jnp.linspace(0.1, 0.9, 8)
 A = jnp.ones((4, 8))
 
 
 def statistics(fn, *args):
-    return _jaxpr.statistics(_jaxpr.trace(fn, *args))
+    return _statistics.statistics(_jaxpr.trace(fn, *args))
 
 
 def test_counts_the_equations_of_a_polynomial():
@@ -161,7 +161,7 @@ def test_costs_name_the_equations_and_how_often_they_run():
         return jnp.cos(x)
 
     costs = Counter()
-    for eqn, flops in _jaxpr.costs(_jaxpr.trace(fn, X)):
+    for eqn, flops in _flops.costs(_jaxpr.trace(fn, X)):
         costs[eqn.primitive.name] += flops
     assert costs == Counter(sin=80, add=10, cos=8)
 

@@ -1,8 +1,7 @@
 """The capstone's promise: a crime that is left in alone costs its own line of the score card, and no other."""
 
-import jupytext
 import pytest
-from conftest import COURSE
+from conftest import COURSE, wrong_answers
 
 from autograder._notebook import is_graded, nbgrader_metadata, read_notebook, score
 from autograder._runner import Runner
@@ -15,8 +14,7 @@ def test_each_crime_left_in_alone_costs_exactly_its_own_line():
     notebook = read_notebook(COURSE / "solutions" / UNIT / f"{UNIT[3:]}.ipynb")
     checks = {c.metadata.nbgrader.grade_id: c for c in notebook.cells if is_graded(c)}
     answers = {c.metadata.nbgrader.grade_id: c.source for c in notebook.cells if nbgrader_metadata(c).get("solution")}
-    crimes = jupytext.read(COURSE / "autograder/tests/wrong_answers" / f"{UNIT}.py").cells
-    crimes = [c for c in crimes if c.metadata.get("name", "")[:2].isdigit()]
+    crimes = [c for c in wrong_answers(UNIT) if c.metadata["name"][:2].isdigit()]
     assert sorted(crime.metadata["name"][:2] for crime in crimes) == [f"{unit:02}" for unit in range(1, 14)]
 
     costs = {}
