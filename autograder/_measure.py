@@ -12,6 +12,7 @@ from ._verdict import CLEAR, Verdict
 # of equal length, the best of several is not biased, and both less scattered and less moved by the load of the
 # machine than a single round.
 REPEATS, PAIR = 7, 16_000_000
+AGAIN = 300_000_000  # a calibration of this many nanoseconds or less is repeated
 # After a quick answer a few more pairs are timed, for the sake of the interval.
 ESTIMATE_PAIRS, ESTIMATE_SECONDS = 7, 0.03
 PATIENCE = 2.5
@@ -35,8 +36,11 @@ def calibrate(side) -> float:
         side.prepare(0, scale)
     while True:
         taken = time_block(side, calls, SCALES[0])[0]
-        if taken < PAIR:  # one interruption must not pass for the length of a call
-            taken = min(taken, *(time_block(side, calls, SCALES[0])[0] for _ in range(2)))
+        # One interruption must not pass for the length of a call: the contest would be planned for it, with too few
+        # calls in a block and one round in a pair. A virtual machine that is stopped for 50 ms leaves no run delay.
+        for _ in range(2):
+            if taken < AGAIN:
+                taken = min(taken, time_block(side, calls, SCALES[0])[0])
         more = side.most_calls(min(100 * calls, 1 + int(calls * side.clock.block / 2 / taken)))
         if taken >= side.clock.block / 4 or more <= calls:
             break

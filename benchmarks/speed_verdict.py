@@ -33,7 +33,7 @@ IDENTITY = ["method", "work", "load", "bar", "factor"]
 COUNTS = ["verdicts", "passes", "fails", "undecided", "median_s", "p95_s", "worst_s", "true_ratio"]
 FIELDS = [*IDENTITY, *COUNTS, "load_average", "jax", "date"]
 BARS = (1.5, 2.0, 5.0, 20.0)
-BATCH = 100  # verdicts of a condition before the next condition has its turn
+BATCH = 150  # verdicts of a condition before the next condition has its turn
 CURVE = (0.8, 0.85, 0.9, 0.93, 0.96, 0.98, 1.0, 1.02, 1.05, 1.1, 1.15, 1.2, 1.25)
 
 # --- work ------------------------------------------------------------------------------------------------------
