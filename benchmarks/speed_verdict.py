@@ -90,7 +90,7 @@ def spin_pair(ratio: float, short: int = 8000):
     return spin, spin, (np.float32(1), short), (np.float32(1), round(short * ratio))
 
 
-def chain_pair(ratio: float, short: int = 40):
+def chain_pair(ratio: float, short: int = 160):  # long enough that what a call costs hardly changes the ratio
     x = jnp.linspace(0.1, 1, 1000)
     return chain, chain, (x, short), (x, round(short * ratio))
 
