@@ -1,6 +1,6 @@
 """Run a notebook's cells in one kernel: a time limit for each, a plain line for a kernel that dies."""
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from queue import Empty
 
@@ -11,6 +11,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_output
 
 CELL_SECONDS = 60
+STARTS = 3
 
 
 class Runner:
@@ -52,9 +53,9 @@ class Runner:
         if self._dead:
             _end_in(cell, "KernelDied", self._dead)
             return cell
-        if not self._started:
-            self._stack.enter_context(self._client.setup_kernel())
-            self._started = True
+        if not self._started and not self._start():
+            self._died(cell, f"no kernel started in {STARTS} attempts: the machine has no room, or its ports are taken")
+            return cell
         try:
             self._client.execute_cell(cell, index)
         except CellTimeoutError:
@@ -62,6 +63,15 @@ class Runner:
         except DeadKernelError:
             self._died(cell, "the kernel died while this cell ran: killed, crashed, or left by os._exit")
         return cell
+
+    def _start(self) -> bool:
+        """Start the kernel. The ports it is told to use were free a moment before; another process may be quicker."""
+        for _ in range(STARTS):
+            with suppress(RuntimeError):
+                self._stack.enter_context(self._client.setup_kernel())
+                self._started = True
+                return True
+        return False
 
     def run_new(self, source: str, metadata: dict | None = None) -> NotebookNode:
         """Append a code cell to the notebook, execute it and return it."""

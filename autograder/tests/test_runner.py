@@ -1,7 +1,10 @@
 """Running a notebook: errors, endless loops and dead kernels each stay in their cell."""
 
+from jupyter_core.utils import run_sync
+from nbclient import NotebookClient
+
 from autograder._notebook import failure_text
-from autograder._runner import Runner
+from autograder._runner import STARTS, Runner
 
 STUCK = "from jax import jit, lax; jit(lambda i: lax.while_loop(lambda i: i >= 0, lambda i: i * 0, i))(0) + 0"
 
@@ -45,6 +48,34 @@ def test_a_dead_kernel_fails_its_cells_with_one_line_each(tmp_path, make_noteboo
         "",
         "KernelDied: the kernel died while this cell ran: killed, crashed, or left by os._exit",
         "KernelDied: not run, because the kernel had died in an earlier cell (import os; os._exit(1))",
+    ]
+
+
+def occupied(monkeypatch, attempts):
+    """As if another process took a port of the kernel in its first `attempts` starts: it ends before it answers."""
+    start, left = NotebookClient.start_new_kernel, iter(range(attempts))
+
+    def start_or_end(client, **kwargs):
+        start(client, **kwargs)
+        if next(left, None) is not None:
+            run_sync(client.km.shutdown_kernel)(now=True)
+
+    monkeypatch.setattr(NotebookClient, "start_new_kernel", start_or_end)
+
+
+def test_a_kernel_that_does_not_start_is_started_again(tmp_path, make_notebook, monkeypatch):
+    occupied(monkeypatch, 1)
+    notebook = make_notebook("x = 1", "print(x)")
+    assert run(notebook, tmp_path) == ["", ""]
+    assert text(notebook.cells[1]) == "1\n"
+
+
+def test_a_kernel_that_never_starts_is_one_line_each(tmp_path, make_notebook, monkeypatch):
+    occupied(monkeypatch, STARTS)
+    failures = run(make_notebook("x = 1", "print(x)"), tmp_path)
+    assert failures == [
+        "KernelDied: no kernel started in 3 attempts: the machine has no room, or its ports are taken",
+        "KernelDied: not run, because the kernel had died in an earlier cell (x = 1)",
     ]
 
 
