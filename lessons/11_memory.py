@@ -320,12 +320,12 @@ assert "deleted" in again and "twice" in twice
 
 # %%
 def live_megabytes():
-    gc.collect()  # what lives only in a reference cycle is held by nobody
     return sum(array.nbytes for array in jax.live_arrays()) / 1e6
 
 
 def run(step, keep):
     """Ten steps; after each, how many MB there are more than before the first."""
+    gc.collect()  # what lives only in a reference cycle is held by nobody
     x = jnp.zeros(500_000)
     base, kept, seen = live_megabytes() - x.nbytes / 1e6, [], []
     for _ in range(10):
