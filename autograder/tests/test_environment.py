@@ -1,6 +1,9 @@
 """What the course is installed from says one thing in three places, and the README's commands are the tested ones."""
 
+import os
 import re
+import subprocess
+import sys
 import tomllib
 
 import pytest
@@ -67,6 +70,21 @@ def readme_commands(course):
 def test_the_readme_has_two_commands_of_one_line_each(course):
     opens, tests = readme_commands(course)
     assert "\n" not in opens + tests
-    assert opens.endswith("jupyter lab lessons/01_three_clocks.ipynb")
+    assert opens.endswith("jupyter lab --ServerApp.root_dir=. lessons/01_three_clocks.ipynb")
     assert tests.endswith("pytest -n auto --dist loadgroup")
     assert all("-c requirements.lock" in line for line in (opens, tests))
+
+
+def test_jupyterlab_shows_the_whole_course(course, tmp_path):
+    """Given a file, JupyterLab would serve its folder alone, and no link of a lesson would reach the exercises."""
+    arguments = readme_commands(course)[0].split("jupyter lab ")[1].split()
+    command = [sys.executable, "-m", "jupyterlab", *arguments, "--no-browser", "--allow-root", "--ServerApp.port=0"]
+    places = {"HOME": str(tmp_path), "JUPYTER_PLATFORM_DIRS": "0", "PATH": os.environ["PATH"]}
+    server = subprocess.Popen(command, cwd=course, env=places, stderr=subprocess.PIPE, text=True)
+    try:
+        folder = next(line for line in server.stderr if "Serving notebooks from local directory" in line)
+    finally:
+        server.kill()
+        server.communicate()
+    assert folder.strip().endswith(f"directory: {course}")
+    assert (course / arguments[-1]).exists()
