@@ -1,10 +1,7 @@
 """The loads under which the benchmarks measure: programs that compete for the machine, made by the script itself."""
 
-import os
-import platform
 import subprocess
 import sys
-from pathlib import Path
 
 HOG = "while True: pass"
 BURSTS = """
@@ -31,14 +28,3 @@ class Load:
         for process in self.running:
             process.kill()
             process.wait()
-
-
-def machine(versions: set[str]) -> str:
-    """One line for the head of a table: processor, cores, system, versions of JAX."""
-    model = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        names = [line.split(":")[1].strip() for line in info.read_text().splitlines() if "model name" in line]
-        model = next(iter(names), model)
-    kernel = ".".join(platform.release().split(".")[:2])
-    return f"{model}, {os.cpu_count()} cores, {platform.system()} {kernel}, JAX {', '.join(sorted(versions))}"

@@ -11,7 +11,6 @@ the table to that, and to today's text of the tasks.
 """
 
 import argparse
-import csv
 import hashlib
 import json
 import os
@@ -23,7 +22,8 @@ from typing import NamedTuple
 
 import jax
 import jupytext
-from _loads import Load, machine
+from _loads import Load
+from _table import machine, read, write
 
 from autograder._notebook import is_graded, nbgrader_metadata, read_notebook, score
 from autograder._runner import Runner
@@ -139,23 +139,13 @@ def _brief(message: str) -> str:
     return lines[-1 if "Traceback" in lines[0] else 0][:120]
 
 
-def rows() -> list[dict]:
-    if not TABLE.exists():
-        return []
-    with TABLE.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def write(new: list[dict]) -> None:
-    with TABLE.open("w", newline="") as file:
-        writer = csv.DictWriter(file, FIELDS)
-        writer.writeheader()
-        writer.writerows(sorted(new, key=lambda row: [row[field] for field in IDENTITY]))
+def save(measured: list[dict]) -> None:
+    write(TABLE, FIELDS, sorted(measured, key=lambda row: [row[field] for field in IDENTITY]))
 
 
 def table() -> str:
     """The measurements as markdown."""
-    measured = rows()
+    measured = read(TABLE)
     tiers_of = {row["check"]: row["tiers"].split() for row in measured if row["answer"] == "solution"}
     lines = [
         "# Every task that is graded by the clock",
@@ -180,7 +170,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("units", nargs="*", help="numbers of units, all without")
     chosen = parser.parse_args().units
-    known = {tuple(row[field] for field in IDENTITY): row for row in rows()}
+    known = {tuple(row[field] for field in IDENTITY): row for row in read(TABLE)}
     current = list(answers())
     texts = {answer.text for answer in current}
     known = {identity: row for identity, row in known.items() if row["text"] in texts}  # drop what no longer exists
@@ -192,8 +182,8 @@ def main() -> None:
             with Load(load):
                 known[identity] = dict(zip(IDENTITY, identity, strict=True)) | measure(answer)
             print({key: value for key, value in known[identity].items() if value}, flush=True)
-            write(list(known.values()))
-    write(list(known.values()))
+            save(list(known.values()))
+    save(list(known.values()))
     TABLE.with_suffix(".md").write_text(table())
 
 

@@ -11,96 +11,33 @@ The curve has the same at twelve ratios from 0.8 to 1.25. Each condition runs un
 """
 
 import argparse
-import csv
 import functools
 import os
 import statistics
 import time
-import timeit
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from _loads import LOADS, Load, machine
+import other_methods
+from _loads import LOADS, Load
+from _table import machine, read, write
+from _work import KNOWN, REAL
 
 from autograder import _bench, _speedup
 from autograder._parcel import Parcel
 
 HERE = Path(__file__).parent
 TABLE = HERE / "speed_verdict.csv"
-IDENTITY = ["method", "work", "load", "bar", "factor"]
+IDENTITY = ["work", "load", "bar", "factor"]
 COUNTS = ["verdicts", "passes", "fails", "undecided", "median_s", "p95_s", "worst_s", "true_ratio"]
 FIELDS = [*IDENTITY, *COUNTS, "load_average", "jax", "date"]
 BARS = (1.5, 2.0, 5.0, 20.0)
 BATCH = 150  # verdicts of a condition before the next condition has its turn
 CURVE = (0.8, 0.85, 0.9, 0.93, 0.96, 0.98, 1.0, 1.02, 1.05, 1.1, 1.15, 1.2, 1.25)
 
-# --- work ------------------------------------------------------------------------------------------------------
-
-
-def spin(x, n):
-    for _ in range(n):
-        pass
-    return x
-
-
-@jax.jit
-def chain(x, n):
-    return jax.lax.fori_loop(0, n, lambda _, x: jnp.sin(x), x)
-
-
-def selu(x):
-    return 1.05 * jnp.where(x > 0, x, 1.67 * jnp.exp(x) - 1.67)
-
-
-selu_jit = jax.jit(selu)
-
-
-@jax.jit
-def step(x):
-    return 3.7 * x * (1 - x)
-
-
-def steps_loop(x):
-    for _ in range(50):
-        x = step(x)
-    return x
-
-
-@jax.jit
-def steps_scan(x):
-    return jax.lax.scan(lambda x, _: (step(x), None), x, length=50)[0]
-
-
-@jax.jit
-def dot(a, b):
-    return a @ b
-
-
-def rows_loop(a, b):
-    return jnp.stack([dot(row, b) for row in a])
-
-
-rows_vmap = jax.jit(jax.vmap(dot, (0, None)))
-
-
-def spin_pair(ratio: float, short: int = 8000):
-    """(candidate, baseline, arguments of each): pure Python, true ratio known from the number of iterations."""
-    return spin, spin, (np.float32(1), short), (np.float32(1), round(short * ratio))
-
-
-def chain_pair(ratio: float, short: int = 160):  # long enough that what a call costs hardly changes the ratio
-    x = jnp.linspace(0.1, 1, 1000)
-    return chain, chain, (x, short), (x, round(short * ratio))
-
-
-KNOWN = {"spin": spin_pair, "spin, own process": spin_pair, "jitted loop": chain_pair}
-REAL = {
-    "selu, eager and jit": (selu_jit, selu, (jnp.linspace(-2, 2, 100_000),)),
-    "50 steps, loop and scan": (steps_scan, steps_loop, (jnp.linspace(0.1, 0.9, 100),)),
-    "64 rows, loop and vmap": (rows_vmap, rows_loop, (jnp.ones((64, 128)), jnp.ones((128, 32)))),
-}
+# --- the work as jobs of the measuring process ---------------------------------------------------------------------
 
 
 class TwoArguments(Parcel):
@@ -126,13 +63,8 @@ def _pick_plain(fn, number, x, n_fast, n_slow):
     return fn(x, (n_fast, n_slow)[number - 1])
 
 
-# --- methods ---------------------------------------------------------------------------------------------------
-
-
 class Verdict:
     """The rule of this package: each verdict calibrates afresh; every 50th gets a new process."""
-
-    name = "speedup"
 
     def __init__(self, job: Parcel):
         self.job, self.count = job, 0
@@ -153,51 +85,6 @@ class Verdict:
         return answer or "undecided", time.perf_counter() - began
 
 
-class Timeit:
-    """Best of 5, as in the notebook: this process, default settings."""
-
-    name = "timeit, best of 5"
-
-    def __init__(self, fast, slow):
-        self.calls = fast, slow
-
-    def seconds(self, call) -> float:
-        timer = timeit.Timer(call)
-        number, _ = timer.autorange()
-        return min(timer.repeat(5, number)) / number
-
-    def __call__(self, bar: float) -> tuple[str, float]:
-        began = time.perf_counter()
-        fast, slow = map(self.seconds, self.calls)
-        return "pass" if slow / fast >= bar else "fail", time.perf_counter() - began
-
-
-class Minimum(Timeit):
-    """The minimum of the rounds, as pytest-benchmark takes them by default: at least 5, for a second."""
-
-    name = "pytest-benchmark, minimum"
-
-    def seconds(self, call) -> float:
-        timer = timeit.Timer(call)
-        calls = 1
-        while (taken := timer.timeit(calls)) < 1e-5 and calls < 1_000_000:
-            calls *= 2
-        rounds = max(5, min(100_000, int(1.0 / max(taken, 1e-9))))
-        return min(timer.repeat(rounds, calls)) / calls
-
-
-def in_notebook(candidate, baseline, fast_args, slow_args):
-    """Two calls as a test in the notebook would time them."""
-
-    def call(fn, args):
-        return lambda: jax.block_until_ready(fn(*args))
-
-    calls = call(candidate, fast_args), call(baseline, slow_args)
-    for one in calls:
-        one()
-    return calls
-
-
 # --- conditions ------------------------------------------------------------------------------------------------
 
 
@@ -212,7 +99,7 @@ def true_ratio(job: Parcel) -> float:
 
 
 def conditions(args):
-    """(method, work, load, bar, factor, maker of the method) in the order in which they are measured."""
+    """(work, load, bar, factor, maker of the verdict) in the order in which they are measured."""
     works = args.work or [*KNOWN, *REAL]
     ratios: dict[tuple, float] = {}
 
@@ -234,26 +121,15 @@ def conditions(args):
             factors = CURVE if args.curve else (0.8, 1.25)
             for bar in (2.0,) if args.curve and work in KNOWN else bars:
                 for factor in factors:
-                    yield Verdict.name, work, load, bar, factor, rule(work, load, bar, factor)
-    if args.curve:
-        return
-    for load in args.load or LOADS:
-        for method in (Timeit, Minimum):
-            for work in [work for work in works if work in ("spin", "jitted loop")]:
-                for factor in (0.8, 1.25):
-
-                    def make(method=method, work=work, factor=factor):
-                        return method(*in_notebook(*KNOWN[work](2.0 * factor))), 2.0, 2.0 * factor
-
-                    yield method.name, work, load, 2.0, factor, make
+                    yield work, load, bar, factor, rule(work, load, bar, factor)
 
 
 def measure(make, load: str, verdicts: int) -> dict:
     answers, seconds = [], []
     with Load(load):
-        method, bar, truth = make()
+        verdict, bar, truth = make()
         for _ in range(verdicts):
-            answer, taken = method(bar)
+            answer, taken = verdict(bar)
             answers.append(answer)
             seconds.append(taken)
     cut = statistics.quantiles(seconds, n=20)
@@ -272,13 +148,6 @@ def measure(make, load: str, verdicts: int) -> dict:
     }
 
 
-def rows() -> list[dict]:
-    if not TABLE.exists():
-        return []
-    with TABLE.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def key(row) -> tuple:
     return tuple(str(row[field]) for field in IDENTITY)
 
@@ -286,7 +155,7 @@ def key(row) -> tuple:
 def merged() -> list[dict]:
     """One row a condition: batches added up, the median of their medians, the worst of their worst."""
     groups: dict[tuple, list[dict]] = {}
-    for row in rows():
+    for row in read(TABLE):
         groups.setdefault(key(row), []).append(row)
     return [
         batches[-1]
@@ -300,22 +169,15 @@ def merged() -> list[dict]:
 def run(args) -> None:
     for target in [*range(BATCH, args.verdicts, BATCH), args.verdicts]:
         measured = {key(row): int(row["verdicts"]) for row in merged()}
-        for method, work, load, bar, factor, make in conditions(args):
-            identity = dict(zip(IDENTITY, (method, work, load, bar, factor), strict=True))
-            # The other methods take seconds a verdict, and get fewer.
-            wanted = target if method == Verdict.name else max(5, target // 15)
-            missing = wanted - measured.get(key(identity), 0)
+        for work, load, bar, factor, make in conditions(args):
+            identity = dict(zip(IDENTITY, (work, load, bar, factor), strict=True))
+            missing = target - measured.get(key(identity), 0)
             if missing < 5:
                 continue
             result = measure(make, load, missing)
             line = ", ".join(f"{name} {result[name]}" for name in COUNTS)
-            print(f"{method} | {work} | {load} | bar {bar} x {factor}: {line}", flush=True)
-            fresh = not TABLE.exists()
-            with TABLE.open("a", newline="") as file:
-                writer = csv.DictWriter(file, FIELDS, extrasaction="ignore")
-                if fresh:
-                    writer.writeheader()
-                writer.writerow({**identity, **result})
+            print(f"{work} | {load} | bar {bar} x {factor}: {line}", flush=True)
+            write(TABLE, FIELDS, [*read(TABLE), {**identity, **result}])
 
 
 def tables() -> str:
@@ -323,7 +185,7 @@ def tables() -> str:
     lines = [
         "# Operating characteristic of the speed verdict",
         "",
-        f"Measured on: {machine({row['jax'] for row in rows()})}.",
+        f"Measured on: {machine({row['jax'] for row in read(TABLE)})}.",
         "",
     ]
     for title, chosen in (
@@ -333,25 +195,27 @@ def tables() -> str:
         table = _errors(list(filter(chosen, merged()))) if chosen else _curve()
         if len(table) > 2:  # more than its head
             lines += [f"## {title}", "", *table, ""]
+    if other_methods.TABLE.exists():
+        lines += ["## The same work by `timeit` and by pytest-benchmark", "", *other_methods.table(), ""]
     return "\n".join(lines)
 
 
 def _errors(chosen: list[dict]) -> list[str]:
     groups: dict[tuple, list[dict]] = {}
     for row in chosen:
-        groups.setdefault((row["method"], row["work"], row["load"]), []).append(row)
+        groups.setdefault((row["work"], row["load"]), []).append(row)
     lines = [
-        "| method | work | load | verdicts | false passes | false fails | undecided | median s | worst s |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| work | load | verdicts | false passes | false fails | undecided | median s | worst s |",
+        "|---|---|---|---|---|---|---|---|",
     ]
-    for (method, work, load), group in groups.items():
+    for (work, load), group in groups.items():
         low = [row for row in group if float(row["factor"]) < 1]
         high = [row for row in group if float(row["factor"]) > 1]
         total = _sum(group, "verdicts")
         median = statistics.median(float(row["median_s"]) for row in group)
         worst = max(float(row["worst_s"]) for row in group)
         lines.append(
-            f"| {method} | {work} | {load} | {total} | {_sum(low, 'passes')} of {_sum(low, 'verdicts')} "
+            f"| {work} | {load} | {total} | {_sum(low, 'passes')} of {_sum(low, 'verdicts')} "
             f"| {_sum(high, 'fails')} of {_sum(high, 'verdicts')} | {_sum(group, 'undecided')} "
             f"| {median:.3f} | {worst:.2f} |"
         )
@@ -359,7 +223,7 @@ def _errors(chosen: list[dict]) -> list[str]:
 
 
 def _curve() -> list[str]:
-    chosen = [row for row in merged() if row["method"] == Verdict.name and row["bar"] in ("2.0", "its own")]
+    chosen = [row for row in merged() if row["bar"] in ("2.0", "its own")]
     groups: dict[tuple, dict[float, dict]] = {}
     for row in chosen:
         groups.setdefault((row["work"], row["load"]), {})[float(row["factor"])] = row

@@ -2,9 +2,10 @@
 
 import pytest
 import speed_tasks
+from _table import read
 
 WIDE, NARROW = 1.6, 0.6
-ROWS = {tuple(row[field] for field in speed_tasks.IDENTITY): row for row in speed_tasks.rows()}
+ROWS = {tuple(row[field] for field in speed_tasks.IDENTITY): row for row in read(speed_tasks.TABLE)}
 
 
 def measured(answer: speed_tasks.Answer) -> list[dict]:
