@@ -32,6 +32,11 @@ class Raised(Exception):
         self.kind, self.text = kind, text
 
 
+def clock(*helpers: tuple[int, int]) -> Clock:
+    """T*; beside an accelerator the wall clock, because the device works on while its threads wait for a core."""
+    return Clock(*helpers, wall_only=jax.default_backend() != "cpu")
+
+
 class Local:
     """A function that is called in this process. `arrange` makes its arguments from the leaves."""
 
@@ -39,7 +44,7 @@ class Local:
 
     def __init__(self, call, leaves: list, arrange=tuple, fresh_each_call: bool = False):
         self.call, self.leaves, self.arrange, self.fresh_each_call = call, leaves, arrange, fresh_each_call
-        self.clock = Clock(wall_only=jax.default_backend() != "cpu")  # else the thread waits for the device
+        self.clock = clock()
         self.process = os.getpid()
         self._variants: dict[float, list] = {}
         self._batch: list[tuple] = []
@@ -147,7 +152,7 @@ class Remote:
     def __init__(self, guest: Guest, header: dict, blobs: list[bytes], leaves: list):
         self.guest, self.job, self.leaves, self.overhead = guest, header["job"], leaves, 0
         self.process = guest.process.pid
-        self.clock = Clock((self.process, self.process))
+        self.clock = clock((self.process, self.process))
         guest.ask({**header, "op": "load"}, *blobs)
 
     def _ask(self, op: str, **values) -> tuple[dict, list[bytes]]:

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import types
 from pathlib import Path
 
 import jax
@@ -15,6 +16,7 @@ import pytest
 from autograder import _bench, _carry, _leaves, _speedup
 from autograder._jobs import Jobs
 from autograder._parcel import Parcel
+from autograder._sides import Local, Remote
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -247,6 +249,24 @@ def test_library_functions_travel_by_name():
     assert through(jnp.sin) is jnp.sin
     assert through(jnp.add) is jnp.add
     assert through(np.linalg.norm) is np.linalg.norm
+
+
+@pytest.mark.parametrize(("platform", "scheduled"), [("cpu", True), ("gpu", False)])
+@linux
+def test_beside_an_accelerator_the_wall_clock_counts(monkeypatch, platform, scheduled):
+    """The device works on while a thread that waits for it is kept from its core."""
+
+    class Here:
+        process = types.SimpleNamespace(pid=os.getpid())
+
+        def ask(self, header, *blobs):
+            return {}, []
+
+    monkeypatch.setattr(jax, "default_backend", lambda: platform)
+    sides = [Local(double, []), Remote(Here(), {"job": "one"}, [], [])]
+    assert [side.clock.scheduled for side in sides] == [scheduled] * 2
+    for side in sides:
+        side.clock.close()
 
 
 def test_a_class_of_the_notebook_is_refused_by_name():
