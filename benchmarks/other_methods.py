@@ -1,12 +1,12 @@
 """The usual ways to time, on the work of speed_verdict.py: how far do they scatter, how often are they wrong?
 
     pip install pytest-benchmark               nothing else here needs it
-    python benchmarks/other_methods.py         20 ratios of each work under each load: an hour, in parts if need be
+    python benchmarks/other_methods.py         16 ratios of each work under each load: an hour, in parts if need be
     python benchmarks/speed_verdict.py --table     shows them beside this package's verdicts
 
 Best of 5 by `timeit`, and pytest-benchmark's minimum, both with their defaults and in an ordinary process, as a
-notebook's is: asynchronous dispatch, all cores; ten ratios a process. The true ratio of the loops is known, 2. That
-of a real pair is taken to be the median of the method's own 20, so that nothing but scatter counts against it.
+notebook's is: asynchronous dispatch, all cores; eight ratios a process. The true ratio of the loops is known, 2. That
+of a real pair is taken to be the median of the method's own 16, so that nothing but scatter counts against it.
 A ratio that comes out 1.25 times the true one or more is a false pass where the true one is 0.8 of the bar; one that
 comes out below 0.8 of the true one is a false fail where the true one is 1.25 times the bar.
 """
@@ -32,7 +32,7 @@ IDENTITY = ["method", "work", "load"]
 FIELDS = [*IDENTITY, "true_ratio", "median_s", "ratios", "load_average", "jax", "date"]
 WORKS = ("spin", "jitted loop", *REAL)
 KNOWN_RATIO = 2.0
-PROCESSES, RUNS = 2, 10
+PROCESSES, RUNS = 2, 8
 
 
 def best_of_5(work: str) -> list[tuple[float, float]]:
