@@ -22,22 +22,9 @@ from ._frames import receive, send
 SCRIPT = str(Path(__file__).with_name("_bench_worker.py"))
 # What a process needs to find its libraries and its device. Everything else stays behind: a variable such as
 # MALLOC_TRIM_THRESHOLD_ or OMP_NUM_THREADS, inherited by accident, changes ratios by a factor of 6.
-KEPT_ENVIRONMENT = {
-    *(
-        "PATH",
-        "HOME",
-        "USER",
-        "LANG",
-        "LC_ALL",
-        "TMPDIR",
-        "TEMP",
-        "TMP",
-        "SYSTEMROOT",
-        "VIRTUAL_ENV",
-        "LD_LIBRARY_PATH",
-    ),
-    *("PYTHONPATH", "JAX_PLATFORMS", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "TPU_VISIBLE_DEVICES"),
-}
+KEPT_ENVIRONMENT = {"PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT"}
+KEPT_ENVIRONMENT |= {"VIRTUAL_ENV", "PYTHONPATH", "LD_LIBRARY_PATH"}
+KEPT_ENVIRONMENT |= {"JAX_PLATFORMS", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "TPU_VISIBLE_DEVICES"}
 START_LIMIT = 120.0
 
 

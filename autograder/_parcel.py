@@ -115,11 +115,11 @@ class Parcel:
         from ._flops import flops
 
         fn = self.functions["candidate"]
+        if not _carry.is_jitted(fn):
+            return 0
         try:
-            return (
-                flops(fn.trace(*jax.tree.unflatten(self.structure, self.leaves)).jaxpr) if _carry.is_jitted(fn) else 0
-            )
-        except Exception:
+            return flops(fn.trace(*jax.tree.unflatten(self.structure, self.leaves)).jaxpr)
+        except Exception:  # the share of the limit is then said without its operations
             return 0
 
 
