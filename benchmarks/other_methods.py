@@ -12,6 +12,7 @@ comes out below 0.8 of the true one is a false fail where the true one is 1.25 t
 """
 
 import argparse
+import importlib.util
 import json
 import os
 import statistics
@@ -68,7 +69,9 @@ def pytest_benchmark(work: str) -> list[tuple[float, float]]:
         command = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", folder, str(case)]
         environment = os.environ | {"WORK": work, "RATIO": str(KNOWN_RATIO), "RUNS": str(RUNS)}
         command += ["-p", "no:cacheprovider", f"--benchmark-json={report}"]
-        subprocess.run(command, cwd=TABLE.parent, env=environment, stdout=subprocess.DEVNULL, check=True)
+        done = subprocess.run(command, cwd=TABLE.parent, env=environment, capture_output=True, text=True)
+        if done.returncode:
+            raise SystemExit(done.stdout + done.stderr)
         results = json.loads(report.read_text())["benchmarks"]
     measured = []
     for run in range(RUNS):
@@ -119,6 +122,8 @@ def main() -> None:
     parser.add_argument("--work", action="append", choices=WORKS)
     parser.add_argument("--load", action="append", choices=list(LOADS))
     args = parser.parse_args()
+    if not importlib.util.find_spec("pytest_benchmark"):
+        raise SystemExit("pytest-benchmark is not installed: pip install pytest-benchmark")
     known = {tuple(row[field] for field in IDENTITY): row for row in read(TABLE)}
     order = [(method, work, load) for load in LOADS for method in METHODS for work in WORKS]
     for method, work, load in order:
