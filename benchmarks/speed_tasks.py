@@ -4,10 +4,10 @@
     python benchmarks/speed_tasks.py 07         the tasks of unit 07 only
 
 Writes speed_tasks.csv and speed_tasks.md. An answer that has a row for the text it has today is not measured again.
-The check cell runs as it stands, in a kernel that has run the notebook; then its two functions are timed 20 times, by
-four measuring processes. A bar is fit to grade by when the slowest of a solution's 20 ratios is 1.6 times the highest
-tier or more, and the fastest of a wrong answer's is 0.6 of the lowest tier or less: `test_speed_tasks.py` holds
-the table to that, and to today's text of the tasks.
+The check cell runs as it stands, in a kernel that has run the notebook and whose bench has started; then its two
+functions are timed 20 times, by four measuring processes. A bar is fit to grade by when the slowest of a solution's 20
+ratios is 1.6 times the highest tier or more, and the fastest of a wrong answer's is 0.6 of the lowest tier or less:
+`test_speed_tasks.py` holds the table to that, and to today's text of the tasks.
 """
 
 import argparse
@@ -52,6 +52,8 @@ def partial_credit(value, tiers):
     return _partial_credit(value, tiers)
 
 _call = _bar = _tiers = None
+# A learner has read and written since the process was started; here its start may not be over yet.
+_bench.bench().ask({"op": "contest", "job": "none"}, limit=60)
 """
 TIME_AGAIN = """
 _ratios = []
