@@ -15,10 +15,13 @@ def read(path: Path) -> list[dict]:
 
 
 def write(path: Path, fields: list[str], rows: list[dict]) -> None:
-    with path.open("w", newline="") as file:
+    """Write a whole table. A script that is stopped meanwhile leaves the old one, not half of a new one."""
+    new = path.with_suffix(".new")
+    with new.open("w", newline="") as file:
         writer = csv.DictWriter(file, fields)
         writer.writeheader()
         writer.writerows(rows)
+    new.replace(path)
 
 
 def machine(versions: set[str]) -> str:

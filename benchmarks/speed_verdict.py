@@ -7,7 +7,7 @@
 Every row of speed_verdict.csv is a batch of verdicts under one condition. All conditions get a first batch, then a
 second one, until each has its number; what is there already counts. Work whose true
 ratio is known is set to 0.8 and 1.25 times the bar; what is counted is false passes at 0.8 and false fails at 1.25.
-The curve has the same at twelve ratios from 0.8 to 1.25. Each condition runs under five loads that this script makes.
+The curve has the same at thirteen ratios from 0.8 to 1.25. Each condition runs under five loads that this script makes.
 """
 
 import argparse
@@ -243,7 +243,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="20 verdicts a condition")
     parser.add_argument("--verdicts", type=int, default=300, help="verdicts a condition")
-    parser.add_argument("--curve", action="store_true", help="twelve ratios between 0.8 and 1.25 times the bar")
+    parser.add_argument("--curve", action="store_true", help="thirteen ratios from 0.8 to 1.25 times the bar")
     parser.add_argument("--work", action="append", choices=[*KNOWN, *REAL])
     parser.add_argument("--load", action="append", choices=list(LOADS))
     parser.add_argument("--out", type=Path, help="another file than speed_verdict.csv")
