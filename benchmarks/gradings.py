@@ -4,7 +4,7 @@
 
 Unit 01 is autograded by nbgrader's own command, once for every copy; half of the gradings beside two busy loops on top
 of whatever runs. The borderline answer's true ratio is set to the practice bar of the lower tier: at home its verdict
-would be a toss, but official grading asks for 0.8 of each bar, so here it is 1.25 times the lower bar and 0.78 of the
+would be a toss, but official grading asks for 0.8 of each bar, so here it is 1.25 times the lower bar and half of the
 upper one, and must earn the lower tier each time. Writes gradings.csv and gradings.md.
 """
 
@@ -28,12 +28,13 @@ from nbgrader.api import Gradebook
 
 from autograder import _bench, speedup
 from autograder._notebook import nbgrader_metadata, read_notebook
+from autograder._speedup import OFFICIAL
 
 COURSE = Path(__file__).parents[1]
 TABLE = Path(__file__).with_suffix(".csv")
 FIELDS = ["kind", "load", "number", "score", "of", "speed_points", "load_average", "jax", "date"]
 UNIT, NOTEBOOK, TASK, CHECK = "01_three_clocks", "three_clocks", "fuse-me", "fuse-me-speed"
-LOWER_TIER = 5.0
+LOWER_TIER, UPPER_TIER = 4.0, 10.0  # as in the check
 
 SLOW = """
 def fuse_me(coefficients, x):
@@ -58,7 +59,7 @@ def borderline() -> tuple[str, float]:
     specification = {"jax": jax, "jnp": jnp}
     exec(SLOW.replace("fuse_me", "slow_polynomial"), specification)
     rng = np.random.default_rng(8)
-    inputs = [jnp.asarray(rng.uniform(-1, 1, size), jnp.float32) for size in (21, 1_000_000)]
+    inputs = [jnp.asarray(rng.uniform(-1, 1, size), jnp.float32) for size in (21, 2**18)]
 
     def ratio(passes: int) -> float:
         exec(BORDERLINE.format(passes=passes), specification)
@@ -70,7 +71,7 @@ def borderline() -> tuple[str, float]:
         return float(np.median(ratios))
 
     # The time grows by the same amount with each pass.
-    few, many = 4, 16
+    few, many = 10, 40
     share = (1 / ratio(many) - 1 / ratio(few)) / (many - few)
     passes = few + round((1 / LOWER_TIER - 1 / ratio(few)) / share)
     found = {n: ratio(n) for n in (passes - 1, passes, passes + 1) if n > 0}
@@ -131,7 +132,8 @@ def table(rows: list[dict], ratio: float) -> str:
         "# One notebook, graded again and again",
         "",
         f"Measured on: {machine({row['jax'] for row in rows})}. Unit 01 by `nbgrader autograde`.",
-        f"The borderline answer's true ratio was {ratio:.3g}; the tiers are 5x and 8x, officially 4x and 6.4x.",
+        f"The borderline answer's true ratio was {ratio:.3g}; the tiers are {LOWER_TIER:g}x and "
+        f"{UPPER_TIER:g}x, officially {OFFICIAL * LOWER_TIER:g}x and {OFFICIAL * UPPER_TIER:g}x.",
         "",
         "| notebook | load | gradings | scores | points of the speed task |",
         "|---|---|---|---|---|",

@@ -556,11 +556,11 @@ for case in ((3.19, 0.03), (0.2, 0.2), (5.0, 0.0), (0.001, 2.5)):
 # ## 4 · fuse-me (5 points)
 #
 # Horner's rule evaluates a polynomial with one multiplication and one addition a coefficient. The specification does it
-# one array operation at a time, so a polynomial of degree 20 on a million numbers walks through memory again and again.
-# Write `fuse_me(coefficients, x)`, which returns the same values from one compiled program.
+# one array operation at a time, so a polynomial of degree 20 on a quarter of a million numbers walks through memory
+# again and again. Write `fuse_me(coefficients, x)`, which returns the same values from one compiled program.
 #
-# 1 point for the values, 1 for one trace and one module whatever the coefficients, and up to 3 for speed: 5x earns 2,
-# 8x earns 3. `coefficients` is `float32[d+1]`, highest power first; `x` is `float32[n]`.
+# 1 point for the values, 1 for one trace and one module whatever the coefficients, and up to 3 for speed: 4x earns 2,
+# 10x earns 3. `coefficients` is `float32[d+1]`, highest power first; `x` is `float32[n]`.
 #
 # <details><summary>Hint 1: a nudge</summary>
 #
@@ -595,7 +595,7 @@ def slow_polynomial(coefficients, x):
     return y
 
 
-def polynomial_inputs(seed, degree=20, n=1_000_000):
+def polynomial_inputs(seed, degree=20, n=2**18):
     """Random coefficients and points in [-1, 1]."""
     rng = np.random.default_rng(seed)
     draw = lambda size: jnp.asarray(rng.uniform(-1, 1, size), jnp.float32)  # noqa: E731
@@ -653,9 +653,9 @@ with assert_max_traces(fuse_me, 1):
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "fuse-me-speed", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-"""3 points. Speed over the specification, degree 20 on a million numbers: 5x earns 2 points, 8x earns 3."""
-result = speedup(fuse_me, slow_polynomial, *polynomial_inputs(8), at_least=8)
-partial_credit(result, {5: 2, 8: 3})
+"""3 points. Speed over the specification, degree 20 on 2**18 numbers: 4x earns 2 points, 10x earns 3."""
+result = speedup(fuse_me, slow_polynomial, *polynomial_inputs(8), at_least=10)
+partial_credit(result, {4: 2, 10: 3})
 
 # %% [markdown]
 # ## 5 · break-even (2 points)
