@@ -470,7 +470,7 @@ assert_allclose(got, expected, rtol=1e-4, name=f"energy of {sizes} numbers (padd
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "bucket-speed", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-"""2 points. Short requests, against padding everything to 1024: 3x as fast earns 1 point, 5x earns 2."""
+"""2 points. Short requests, against padding everything to 1024: 2.5x as fast earns 1 point, 4x earns 2."""
 
 
 @jax.jit
@@ -481,7 +481,7 @@ def in_your_buckets(lengths, *vectors):
 
 short = [np.linspace(-1, 1, length, dtype=np.float32) for length in (60, 100, 180, 250)]
 lengths = np.array([len(x) for x in short], np.int32)
-partial_credit(speedup(in_your_buckets, all_at_longest, lengths, *short, at_least=5), {3: 1, 5: 2})
+partial_credit(speedup(in_your_buckets, all_at_longest, lengths, *short, at_least=4), {2.5: 1, 4: 2})
 
 # %% [markdown]
 # ## Task 5 · No tracing allowed (3 points)

@@ -547,8 +547,8 @@ assert_allclose(overlap(*fresh), overlap_slow(*fresh), rtol=1e-3, name="overlap"
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "brackets-speed", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-"""2 points. Speed over the blackboard: 5x earns 1 point, 20x earns 2."""
-partial_credit(speedup(overlap, overlap_slow, *positive(700, seed=2), at_least=20), {5: 1, 20: 2})
+"""2 points. Speed over the blackboard: 10x earns 1 point, 30x earns 2."""
+partial_credit(speedup(overlap, overlap_slow, *positive(700, seed=2), at_least=30), {10: 1, 30: 2})
 
 # %% [markdown]
 # ## Task 6 · The benchmark that XLA deleted (2 points)
