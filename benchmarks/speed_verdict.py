@@ -186,8 +186,8 @@ def tables() -> str:
         "# Operating characteristic of the speed verdict",
         "",
         f"Measured on: {machine({row['jax'] for row in read(TABLE)})}.",
-        "The true ratio of `selu`, the scan and the rows is itself measured, and moves (`true_ratio.md`). Where a verdict of",
-        "theirs is wrong, README.md says what is known of the cause.",
+        "The true ratio of `selu`, the scan and the rows is itself measured, and moves (`true_ratio.md`).",
+        "Where a verdict of theirs is wrong, README.md says what is known of the cause.",
         "",
     ]
     for title, chosen in (
