@@ -1,6 +1,6 @@
 """Does the same notebook get the same score every time? A perfect, a slow and a borderline one, graded over and over.
 
-    python benchmarks/gradings.py                 17 gradings of each under each load: 102 in all, about half an hour
+    python benchmarks/gradings.py                 17 gradings of each under each load: 102 in all, a quarter of an hour
 
 Unit 01 is autograded by nbgrader's own command, once for every copy; half of the gradings beside two busy loops on top
 of whatever runs. The borderline answer's true ratio is set to the practice bar of the lower tier: at home its verdict

@@ -42,6 +42,10 @@ def test_a_solution_is_far_above_its_bar_and_a_wrong_answer_far_below(answer):
             assert row["refused"] or float(row["high"]) <= NARROW * min(tiers_of(answer.check)), row
 
 
+def test_a_check_cell_answered_within_a_second_once_it_was_warm():
+    assert [row for row in ROWS.values() if not float(row["again_s"]) < 1] == []
+
+
 def test_every_speed_task_has_a_wrong_answer():
     by_check: dict[str, set] = {}
     for answer in speed_tasks.answers():
