@@ -224,7 +224,7 @@ def evolve(row, rule, steps):
     return row
 
 
-# %% task="universe" name="jits the expensive part only, by the clock" fails=["universe-speed"] message="below 15x, the first tier"
+# %% task="universe" name="jits the expensive part only, by the clock" fails=["universe-speed"] message="below 20x, the first tier"
 @jax.jit
 def step(row, rule):
     return (rule >> (4 * jnp.roll(row, 1) + 2 * row + jnp.roll(row, -1))) & 1
@@ -243,7 +243,7 @@ def evolve(row, rule, steps):
     return row
 
 
-# %% task="universe" name="ten steps at a time" fails=["universe-speed"] message="below 15x, the first tier"
+# %% task="universe" name="ten steps at a time" fails=["universe-speed"] message="below 20x, the first tier"
 def step(row, rule):
     return (rule >> (4 * jnp.roll(row, 1) + 2 * row + jnp.roll(row, -1))) & 1
 
