@@ -4,8 +4,8 @@
 
 Unit 01 is autograded by nbgrader's own command, once for every copy; half of the gradings beside two busy loops on top
 of whatever runs. The borderline answer's true ratio is set to the practice bar of the lower tier: at home its verdict
-would be a toss, but official grading asks for 0.8 of each bar, so here it is 1.25 times the lower bar and half of the
-upper one, and must earn the lower tier each time. Writes gradings.csv and gradings.md.
+would be a toss, but official grading asks for 0.8 of each bar, so here it is 1.25 times the lower bar and far below
+the upper one, and must earn the lower tier each time. Writes gradings.csv and gradings.md.
 """
 
 import argparse
@@ -22,8 +22,9 @@ import jax
 import jax.numpy as jnp
 import nbformat
 import numpy as np
+import speed_tasks
 from _loads import Load
-from _table import machine, write
+from _table import machine, read, write
 from nbgrader.api import Gradebook
 
 from autograder import _bench, speedup
@@ -34,7 +35,8 @@ COURSE = Path(__file__).parents[1]
 TABLE = Path(__file__).with_suffix(".csv")
 FIELDS = ["kind", "load", "number", "score", "of", "speed_points", "load_average", "jax", "date"]
 UNIT, NOTEBOOK, TASK, CHECK = "01_three_clocks", "three_clocks", "fuse-me", "fuse-me-speed"
-LOWER_TIER, UPPER_TIER = 4.0, 10.0  # as in the check
+LOWER_TIER, UPPER_TIER = speed_tasks.tiers(read(speed_tasks.TABLE))[CHECK]
+SOLVED = COURSE / "solutions" / UNIT / f"{NOTEBOOK}.ipynb"
 
 SLOW = """
 def fuse_me(coefficients, x):
@@ -56,14 +58,14 @@ def fuse_me(coefficients, x):
 
 def borderline() -> tuple[str, float]:
     """The source of an answer whose true ratio is as near to the lower tier as whole passes allow, and the ratio."""
-    specification = {"jax": jax, "jnp": jnp}
-    exec(SLOW.replace("fuse_me", "slow_polynomial"), specification)
-    rng = np.random.default_rng(8)
-    inputs = [jnp.asarray(rng.uniform(-1, 1, size), jnp.float32) for size in (21, 2**18)]
+    names = {"jax": jax, "jnp": jnp, "np": np}
+    cells = {nbgrader_metadata(cell).get("grade_id"): cell.source for cell in read_notebook(SOLVED).cells}
+    exec(cells[f"{TASK}-spec"], names)
+    slow, inputs = names["slow_polynomial"], names["polynomial_inputs"](8)
 
     def ratio(passes: int) -> float:
-        exec(BORDERLINE.format(passes=passes), specification)
-        fuse_me, slow = specification["fuse_me"], specification["slow_polynomial"]
+        exec(BORDERLINE.format(passes=passes), names)
+        fuse_me = names["fuse_me"]
         ratios = []
         for _ in range(5):
             _bench.renew()
@@ -82,8 +84,8 @@ def borderline() -> tuple[str, float]:
 def submission(answer: str | None) -> nbformat.NotebookNode:
     """Unit 01, solved, with `answer` in place of the speed task's solution."""
     notebook = read_notebook(COURSE / "exercises" / UNIT / f"{NOTEBOOK}.ipynb")
-    solved = read_notebook(COURSE / "solutions" / UNIT / f"{NOTEBOOK}.ipynb")
-    answers = {c.metadata.nbgrader.grade_id: c.source for c in solved.cells if nbgrader_metadata(c).get("solution")}
+    solved = read_notebook(SOLVED).cells
+    answers = {c.metadata.nbgrader.grade_id: c.source for c in solved if nbgrader_metadata(c).get("solution")}
     if answer:
         answers[TASK] = answer
     for cell in notebook.cells:

@@ -130,7 +130,8 @@ def measure(answer: Answer) -> dict:
         "low": f"{min(ratios):.3g}" if ratios else "",
         "median": f"{statistics.median(ratios):.3g}" if ratios else "",
         "high": f"{max(ratios):.3g}" if ratios else "",
-        **dict(zip(["cell_s", "again_s"], seconds, strict=True)),
+        "cell_s": seconds[0],
+        "again_s": seconds[1],
         "earned": f"{result.earned:g} of {result.possible:g}",
         "refused": "" if ratios else _brief(result.message),
         "load_average": f"{os.getloadavg()[0]:.1f}",
@@ -148,10 +149,16 @@ def save(measured: list[dict]) -> None:
     write(TABLE, FIELDS, sorted(measured, key=lambda row: [row[field] for field in IDENTITY]))
 
 
+def tiers(measured: list[dict]) -> dict[str, list[float]]:
+    """The tiers of each check, as its solution was measured."""
+    solutions = [row for row in measured if row["answer"] == "solution"]
+    return {row["check"]: [float(tier) for tier in row["tiers"].split()] for row in solutions}
+
+
 def table() -> str:
     """The measurements as markdown."""
     measured = read(TABLE)
-    tiers_of = {row["check"]: row["tiers"].split() for row in measured if row["answer"] == "solution"}
+    tiers_of = tiers(measured)
     lines = [
         "# Every task that is graded by the clock",
         "",
@@ -162,10 +169,10 @@ def table() -> str:
         "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in measured:
-        tiers = ", ".join(f"{tier}x" for tier in tiers_of[row["check"]])
+        steps = ", ".join(f"{tier:g}x" for tier in tiers_of[row["check"]])
         ratios = f"{row['low']}x | {row['median']}x | {row['high']}x" if row["median"] else "refused | – | –"
         lines.append(
-            f"| {row['unit'][:2]} | {row['check']} | {tiers} | {row['answer']} | {row['jax']} | {row['load']} "
+            f"| {row['unit'][:2]} | {row['check']} | {steps} | {row['answer']} | {row['jax']} | {row['load']} "
             f"| {ratios} | {row['cell_s']} | {row['again_s']} | {row['earned']} |"
         )
     return "\n".join(lines) + "\n"

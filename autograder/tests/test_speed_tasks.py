@@ -6,6 +6,7 @@ from _table import read
 
 WIDE, NARROW = 1.6, 0.6
 ROWS = {tuple(row[field] for field in speed_tasks.IDENTITY): row for row in read(speed_tasks.TABLE)}
+TIERS = speed_tasks.tiers(list(ROWS.values()))
 
 
 def measured(answer: speed_tasks.Answer) -> list[dict]:
@@ -28,18 +29,13 @@ def measured(answer: speed_tasks.Answer) -> list[dict]:
     return found
 
 
-def tiers_of(check: str) -> list[float]:
-    row = next(row for row in ROWS.values() if row["check"] == check and row["answer"] == "solution")
-    return [float(tier) for tier in row["tiers"].split()]
-
-
 @pytest.mark.parametrize("answer", list(speed_tasks.answers()), ids=lambda answer: f"{answer.check}, {answer.name}")
 def test_a_solution_is_far_above_its_bar_and_a_wrong_answer_far_below(answer):
     for row in measured(answer):
         if answer.name == "solution":
-            assert float(row["low"]) >= WIDE * max(tiers_of(answer.check)), row
+            assert float(row["low"]) >= WIDE * max(TIERS[answer.check]), row
         else:
-            assert row["refused"] or float(row["high"]) <= NARROW * min(tiers_of(answer.check)), row
+            assert row["refused"] or float(row["high"]) <= NARROW * min(TIERS[answer.check]), row
 
 
 def test_a_check_cell_answered_within_a_second_once_it_was_warm():
