@@ -1,7 +1,7 @@
 """The operating characteristic of the speed verdict: how often is it wrong, how often undecided, how long does it take?
 
     python benchmarks/speed_verdict.py --quick        about 3 minutes: 20 verdicts a condition
-    python benchmarks/speed_verdict.py                300 verdicts a condition (an hour and a half; stop and resume at will)
+    python benchmarks/speed_verdict.py                300 verdicts a condition (an hour and a half; can be resumed)
     python benchmarks/speed_verdict.py --table        write the tables from what has been measured
 
 Every row of speed_verdict.csv is a batch of verdicts under one condition. All conditions get a first batch, then a
