@@ -18,8 +18,8 @@ from nbgrader.preprocessors import (
 )
 from sqlalchemy.exc import SAWarning
 
-from autograder._nbgrader import HideHiddenTests, RestoreRelease, RunNotebook, SubmissionExporter
-from autograder._versions import unsupported
+from autograder.doors.nbgrader_steps import HideHiddenTests, RestoreRelease, RunNotebook, SubmissionExporter
+from autograder.versions import unsupported
 
 if line := unsupported():
     sys.exit(f"nbgrader_config.py: {line}")

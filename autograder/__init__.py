@@ -8,12 +8,12 @@ from importlib import import_module
 
 import lazy_loader
 
-from ._versions import require_supported
+from .versions import require_supported
 
 _import, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 def __getattr__(name: str):
     require_supported()
-    import_module(f"{__name__}._fresh")  # before the learner's first function is compiled; see there
+    import_module(f"{__name__}.instruments.fresh_caches")  # before the learner's first function is compiled; see there
     return _import(name)

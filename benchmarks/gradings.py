@@ -27,9 +27,10 @@ from _loads import Load
 from _table import machine, read, write
 from nbgrader.api import Gradebook
 
-from autograder import _bench, speedup
-from autograder._notebook import nbgrader_metadata, read_notebook
-from autograder._speedup import OFFICIAL
+from autograder import speedup
+from autograder.doors.graded_notebook import nbgrader_metadata, read_notebook
+from autograder.measuring import bench
+from autograder.measuring.speedup import OFFICIAL
 
 COURSE = Path(__file__).parents[1]
 TABLE = Path(__file__).with_suffix(".csv")
@@ -68,7 +69,7 @@ def borderline() -> tuple[str, float]:
         fuse_me = names["fuse_me"]
         ratios = []
         for _ in range(5):
-            _bench.renew()
+            bench.renew()
             ratios.append(speedup(fuse_me, slow, *inputs, at_least=LOWER_TIER).ratio)
         return float(np.median(ratios))
 

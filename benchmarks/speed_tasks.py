@@ -25,8 +25,8 @@ import jupytext
 from _loads import Load
 from _table import machine, read, write
 
-from autograder._notebook import is_graded, nbgrader_metadata, read_notebook, score
-from autograder._runner import Runner
+from autograder.doors.graded_notebook import is_graded, nbgrader_metadata, read_notebook, score
+from autograder.doors.kernel_runner import Runner
 
 COURSE = Path(__file__).parents[1]
 TABLE = Path(__file__).with_suffix(".csv")
@@ -39,7 +39,8 @@ RUNS = 20
 # Run in the kernel before the check: what the cell hands to the two functions is kept.
 LISTEN = """
 import json as _json
-from autograder import _bench, partial_credit as _partial_credit, speedup as _speedup
+from autograder import partial_credit as _partial_credit, speedup as _speedup
+from autograder.measuring import bench as _bench
 
 def speedup(*args, **bar):
     global _call, _bar
@@ -53,7 +54,7 @@ def partial_credit(value, tiers):
 
 _call = _bar = _tiers = None
 # A learner has read and written since the process was started; here its start may not be over yet.
-_bench.bench().ask({"op": "contest", "job": "none"}, limit=60)
+_bench.current().ask({"op": "contest", "job": "none"}, limit=60)
 """
 TIME_AGAIN = """
 _ratios = []

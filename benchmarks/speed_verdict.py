@@ -25,8 +25,9 @@ from _loads import LOADS, Load
 from _table import machine, read, write
 from _work import KNOWN, REAL
 
-from autograder import _bench, _speedup
-from autograder._parcel import Parcel
+from autograder.measuring import bench
+from autograder.measuring import speedup as speedup_module
+from autograder.measuring.request import Parcel
 
 HERE = Path(__file__).parent
 TABLE = HERE / "speed_verdict.csv"
@@ -71,17 +72,17 @@ class Verdict:
 
     def __call__(self, bar: float) -> tuple[str, float]:
         if self.count % 50 == 0:
-            _bench.renew()
-            _speedup.load(self.job, _bench.bench())
+            bench.renew()
+            speedup_module.load(self.job, bench.current())
         self.count += 1
         began = time.perf_counter()
         answer = None
         for attempt in range(2):
-            ask = {"op": "contest", "job": self.job.id, "bar": bar, "budget": _speedup.BUDGET, "calibrate": True}
-            answer = _bench.bench().ask(ask, limit=30)["answer"]
+            ask = {"op": "contest", "job": self.job.id, "bar": bar, "budget": speedup_module.BUDGET, "calibrate": True}
+            answer = bench.current().ask(ask, limit=30)["answer"]
             if answer or attempt:
                 break
-            _speedup.load(self.job, _bench.renew())
+            speedup_module.load(self.job, bench.renew())
         return answer or "undecided", time.perf_counter() - began
 
 
@@ -92,8 +93,8 @@ def true_ratio(job: Parcel) -> float:
     """The ratio of a real pair under the load that runs: the median of 9 processes' medians."""
     ratios = []
     for _ in range(9):
-        _speedup.load(job, _bench.renew())
-        reply = _bench.bench().ask({"op": "contest", "job": job.id, "bar": None, "budget": 1.0}, limit=30)
+        speedup_module.load(job, bench.renew())
+        reply = bench.current().ask({"op": "contest", "job": job.id, "bar": None, "budget": 1.0}, limit=30)
         ratios.append(statistics.median(np.divide(reply["baseline"], reply["candidate"])))
     return statistics.median(ratios)
 

@@ -16,8 +16,9 @@ from _loads import LOADS, Load
 from _table import machine, read, write
 from _work import REAL
 
-from autograder import _bench, _speedup
-from autograder._parcel import Parcel
+from autograder.measuring import bench
+from autograder.measuring import speedup as speedup_module
+from autograder.measuring.request import Parcel
 
 TABLE = Path(__file__).with_suffix(".csv")
 FIELDS = ["work", "load", "ratios", "baseline_us", "candidate_us", "load_average", "jax", "date"]
@@ -26,11 +27,11 @@ PROCESSES, TURNS = 20, 5
 
 def in_new_process(job: Parcel) -> tuple[float, float, float]:
     """(ratio, microseconds of the baseline, of the candidate): medians of one measuring process."""
-    _speedup.load(job, _bench.renew())
+    speedup_module.load(job, bench.renew())
     ratios, slow, fast = [], [], []
     for _ in range(TURNS):
         ask = {"op": "contest", "job": job.id, "bar": None, "budget": 1.0, "calibrate": True}
-        reply = _bench.bench().ask(ask, limit=30)
+        reply = bench.current().ask(ask, limit=30)
         slow.append(statistics.median(reply["baseline"]) / 1e3)
         fast.append(statistics.median(reply["candidate"]) / 1e3)
         ratios.append(slow[-1] / fast[-1])

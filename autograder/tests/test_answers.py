@@ -6,8 +6,8 @@ That the solutions earn every point is what `pytest solutions` proves.
 import pytest
 from conftest import COURSE, UNITS, wrong_answers
 
-from autograder._notebook import is_graded, nbgrader_metadata, read_notebook, score
-from autograder._runner import Runner
+from autograder.doors.graded_notebook import is_graded, nbgrader_metadata, read_notebook, score
+from autograder.doors.kernel_runner import Runner
 
 
 @pytest.mark.once

@@ -13,10 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from autograder import _bench, _carry, _leaves, _speedup
-from autograder._jobs import Jobs
-from autograder._parcel import Parcel
-from autograder._sides import Local, Remote
+from autograder.measuring import bench
+from autograder.measuring import speedup as speedup_module
+from autograder.measuring.request import Parcel
+from autograder.measuring.wire import arrays, functions
+from autograder.measuring.worker.jobs import Jobs
+from autograder.measuring.worker.sides import Local, Remote
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -38,7 +40,7 @@ def forever(x):
 @pytest.fixture(autouse=True)
 def no_process_is_left():
     yield
-    _bench.stop()
+    bench.stop()
 
 
 def message(candidate=double, baseline=double_slowly, *args):
@@ -62,28 +64,28 @@ def children(pid):
 
 def test_it_says_what_it_measured():
     job, header, blobs = message()
-    reply = _bench.bench().ask(header, *blobs, limit=60)
+    reply = bench.current().ask(header, *blobs, limit=60)
     assert reply["results"] == ["float32[4]"]
     assert reply["platform"] == jax.default_backend()
     assert reply["bytes"] == [16, 16]
-    outcome = _bench.bench().ask({"op": "contest", "job": job.id, "bar": None, "budget": 1}, limit=60)
+    outcome = bench.current().ask({"op": "contest", "job": job.id, "bar": None, "budget": 1}, limit=60)
     assert outcome["wrong"] is None
     assert len(outcome["baseline"]) == len(outcome["candidate"]) >= 3
     assert all(time > 0 for time in outcome["baseline"] + outcome["candidate"])
 
 
 def test_one_process_serves_many_questions():
-    first = _bench.bench()
+    first = bench.current()
     for _ in range(2):
         _, header, blobs = message()
-        assert "results" in _bench.bench().ask(header, *blobs, limit=60)
-    assert _bench.bench() is first
+        assert "results" in bench.current().ask(header, *blobs, limit=60)
+    assert bench.current() is first
 
 
 def test_warm_up_starts_it_without_an_answer():
-    _bench.warm_up()
-    assert _bench._bench.alive
-    assert not _bench._bench._ready
+    bench.warm_up()
+    assert bench._bench.alive
+    assert not bench._bench._ready
 
 
 def test_the_rehearsal_is_a_whole_comparison():
@@ -96,51 +98,51 @@ def test_the_rehearsal_is_a_whole_comparison():
 
 
 def test_a_job_it_does_not_know_is_not_an_error():
-    assert _bench.bench().ask({"op": "contest", "job": "?", "bar": 2, "budget": 1}, limit=60) == {"unknown": True}
+    assert bench.current().ask({"op": "contest", "job": "?", "bar": 2, "budget": 1}, limit=60) == {"unknown": True}
 
 
 def test_only_the_latest_jobs_are_kept():
     jobs = []
     for _ in range(8):
         job, header, blobs = message()
-        _bench.bench().ask(header, *blobs, limit=60)
+        bench.current().ask(header, *blobs, limit=60)
         jobs.append(job.id)
-    asked = [_bench.bench().ask({"op": "contest", "job": job, "bar": None, "budget": 0}, limit=60) for job in jobs]
+    asked = [bench.current().ask({"op": "contest", "job": job, "bar": None, "budget": 0}, limit=60) for job in jobs]
     assert ["unknown" in reply for reply in asked] == [True] * 2 + [False] * 6
 
 
 def test_death_is_noticed():
-    bench = _bench.bench()
-    bench.process.kill()
-    bench.process.wait()
-    with pytest.raises(_bench.BenchDied):
-        bench.ask({"op": "contest", "job": "?", "bar": 2, "budget": 1}, limit=60)
-    assert _bench.bench() is not bench
+    process = bench.current()
+    process.process.kill()
+    process.process.wait()
+    with pytest.raises(bench.BenchDied):
+        process.ask({"op": "contest", "job": "?", "bar": 2, "budget": 1}, limit=60)
+    assert bench.current() is not process
 
 
 def test_a_verdict_survives_one_death():
     job, *_ = message()
-    _, reply = _speedup.decide(job, None)
-    _bench.bench().process.kill()
-    outcome, _ = _speedup.decide(job, None)
+    _, reply = speedup_module.decide(job, None)
+    bench.current().process.kill()
+    outcome, _ = speedup_module.decide(job, None)
     assert len(outcome["baseline"]) >= 3
 
 
 def test_a_function_that_never_ends_is_ended(monkeypatch):
-    monkeypatch.setattr(_speedup, "LIMIT", 3.0)
-    bench = _bench.bench()
-    bench.ask({"op": "contest", "job": "?", "bar": 2, "budget": 1}, limit=60)
+    monkeypatch.setattr(speedup_module, "LIMIT", 3.0)
+    process = bench.current()
+    process.ask({"op": "contest", "job": "?", "bar": 2, "budget": 1}, limit=60)
     with pytest.raises(AssertionError, match="did not finish within 3 seconds"):
-        _speedup.decide(message(forever)[0], 2)
-    assert not bench.alive
+        speedup_module.decide(message(forever)[0], 2)
+    assert not process.alive
 
 
 @linux
 def test_the_guest_ends_with_the_bench():
-    bench = _bench.bench()
-    _speedup.decide(message(double_slowly)[0], None)
-    (guest,) = children(bench.process.pid)
-    bench.close()
+    process = bench.current()
+    speedup_module.decide(message(double_slowly)[0], None)
+    (guest,) = children(process.process.pid)
+    process.close()
     wait_for(lambda: not alive(guest))
 
 
@@ -148,10 +150,10 @@ def test_the_guest_ends_with_the_bench():
 def test_it_does_not_outlive_a_killed_notebook():
     program = textwrap.dedent("""
         import sys
-        from autograder import _bench
-        bench = _bench.bench()
-        bench.ask({"op": "contest", "job": "?", "bar": 2, "budget": 1}, limit=60)
-        print(bench.process.pid, flush=True)
+        from autograder.measuring import bench
+        process = bench.current()
+        process.ask({"op": "contest", "job": "?", "bar": 2, "budget": 1}, limit=60)
+        print(process.process.pid, flush=True)
         sys.stdin.read()
     """)
     pipe = subprocess.PIPE
@@ -176,11 +178,11 @@ def test_it_has_one_core_and_a_clean_environment(monkeypatch):
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "65536")
     monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
     monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
-    bench = _bench.bench()
-    bench.ask({"op": "contest", "job": "?", "bar": 2, "budget": 1}, limit=60)
-    assert os.sched_getaffinity(bench.process.pid) == {bench.core}
+    process = bench.current()
+    process.ask({"op": "contest", "job": "?", "bar": 2, "budget": 1}, limit=60)
+    assert os.sched_getaffinity(process.process.pid) == {process.core}
     found = dict(
-        item.split("=", 1) for item in Path(f"/proc/{bench.process.pid}/environ").read_text().split("\0") if item
+        item.split("=", 1) for item in Path(f"/proc/{process.process.pid}/environ").read_text().split("\0") if item
     )
     assert found["MALLOC_TRIM_THRESHOLD_"] != "65536"
     assert "NBGRADER_EXECUTION" not in found
@@ -188,9 +190,9 @@ def test_it_has_one_core_and_a_clean_environment(monkeypatch):
 
 
 def test_a_new_process_takes_another_core():
-    own = _bench.cores()
-    first = _bench.renew().core
-    assert (_bench.renew().core != first) == (len(own) > 1)
+    own = bench.cores()
+    first = bench.renew().core
+    assert (bench.renew().core != first) == (len(own) > 1)
 
 
 def test_it_writes_nothing(capfd):
@@ -198,7 +200,7 @@ def test_it_writes_nothing(capfd):
         print("heard")
         return 2 * x
 
-    _speedup.decide(message(noisy)[0], None)
+    speedup_module.decide(message(noisy)[0], None)
     assert capfd.readouterr() == ("", "")
 
 
@@ -213,7 +215,7 @@ def factorial(n):
 
 def through(value):
     """`value` after its journey: in this process, but from bytes alone."""
-    return _carry.loads(_carry.dumps(value))
+    return functions.loads(functions.dumps(value))
 
 
 def test_a_function_travels_with_what_it_names():
@@ -276,8 +278,8 @@ def test_a_class_of_the_notebook_is_refused_by_name():
     def f():
         return State()
 
-    with pytest.raises(_carry.pickle.PicklingError, match="State"):
-        _carry.dumps(f)
+    with pytest.raises(functions.pickle.PicklingError, match="State"):
+        functions.dumps(f)
 
 
 @pytest.mark.parametrize(
@@ -297,7 +299,7 @@ def test_a_class_of_the_notebook_is_refused_by_name():
     ids=str,
 )
 def test_leaves_arrive_as_they_were(leaf):
-    arrived = _leaves.decode(*_leaves.encode(leaf))
+    arrived = arrays.decode(*arrays.encode(leaf))
     assert type(arrived) is type(leaf) or isinstance(leaf, np.generic)
     if hasattr(leaf, "dtype"):
         assert (arrived.dtype, arrived.shape) == (leaf.dtype, leaf.shape)

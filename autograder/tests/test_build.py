@@ -7,7 +7,7 @@ import jupytext
 import pytest
 from conftest import COURSE, UNITS
 
-from autograder._build import build, main
+from autograder.doors.build_notebooks import build, main
 
 pytestmark = pytest.mark.xdist_group("build")
 

@@ -3,7 +3,7 @@
 import pytest
 
 from autograder import assert_equal
-from autograder._failure import CheckFailed
+from autograder.failure import CheckFailed
 
 
 def message(*args, **kwargs):

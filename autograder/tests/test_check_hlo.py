@@ -5,8 +5,10 @@ import jax.numpy as jnp
 import pytest
 from jax import lax
 
-from autograder import _check_hlo, _hlo, assert_hlo
-from autograder._failure import CheckFailed
+from autograder import assert_hlo
+from autograder.checks import hlo as hlo_check
+from autograder.failure import CheckFailed
+from autograder.instruments import read_hlo
 
 A, V = jnp.ones((64, 64)), jnp.ones(64)
 X = jnp.arange(1000.0).reshape(50, 20)
@@ -96,7 +98,7 @@ def test_fusions_against_a_reference():
     def barred(x):
         return lax.optimization_barrier(lax.optimization_barrier(jnp.sin(x)) * 2) + 1
 
-    if _hlo.hlo(barred, X).module.fusions > 1:  # XLA of JAX 0.10 removes the barriers on a CPU
+    if read_hlo.hlo(barred, X).module.fusions > 1:  # XLA of JAX 0.10 removes the barriers on a CPU
         error = failure(barred, X, reference=one, max_fusions=1)
         assert error.happened == "`barred` is compiled to 3 fusions: expected at most 1, 1 of the reference's 1"
     assert_hlo(one, X, reference=barred, max_fusions=1)
@@ -156,8 +158,8 @@ ENTRY %main (p: f32[8]) -> f32[8] {
 
 
 def test_collectives(monkeypatch, capsys):
-    compiled = _hlo.Hlo("optimized", _hlo.parse(SHARDED), SHARDED, None, None, None)
-    monkeypatch.setattr(_check_hlo._hlo, "hlo", lambda fn, *args: compiled)
+    compiled = read_hlo.Hlo("optimized", read_hlo.parse(SHARDED), SHARDED, None, None, None)
+    monkeypatch.setattr(hlo_check.read_hlo, "hlo", lambda fn, *args: compiled)
     assert_hlo(fast, V, collectives=2)
     assert_hlo(fast, V, collectives={"all-reduce": 1, "all-gather": 1, "all-to-all": 0})
     assert capsys.readouterr().out == "✓ fast: collectives: all-gather 1, all-reduce 1\n" * 2

@@ -9,7 +9,7 @@ import pytest
 from jax import lax
 
 from autograder import assert_primitives
-from autograder._failure import CheckFailed
+from autograder.failure import CheckFailed
 
 X = jnp.linspace(0.1, 0.9, 5)
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import pytest
 
 from autograder import assert_max_traces
-from autograder._failure import CheckFailed
+from autograder.failure import CheckFailed
 
 
 @jax.jit

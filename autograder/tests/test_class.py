@@ -16,8 +16,8 @@ import pytest
 from conftest import COURSE, UNITS, wrong_answers
 from nbgrader.api import Gradebook
 
-from autograder._notebook import is_graded, nbgrader_metadata, read_notebook, score
-from autograder._runner import Runner
+from autograder.doors.graded_notebook import is_graded, nbgrader_metadata, read_notebook, score
+from autograder.doors.kernel_runner import Runner
 
 pytestmark = [pytest.mark.once, pytest.mark.xdist_group("class")]  # one classroom serves all
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from autograder import partial_credit
-from autograder._failure import CheckFailed
+from autograder.failure import CheckFailed
 
 TIERS = {2: 1, 5: 2, 10: 4}
 

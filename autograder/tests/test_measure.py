@@ -2,8 +2,8 @@
 
 import pytest
 
-from autograder._clock import Reading
-from autograder._measure import calibrate
+from autograder.measuring.worker.clock import Reading
+from autograder.measuring.worker.contest import calibrate
 
 CALL = 50_000  # nanoseconds
 

@@ -7,7 +7,7 @@ import pytest
 from conftest import graded, locked, solution
 from nbformat.v4 import new_output
 
-from autograder._notebook import (
+from autograder.doors.graded_notebook import (
     Score,
     UnreadableNotebook,
     demote_copies,

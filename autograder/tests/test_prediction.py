@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from autograder import assert_prediction, show_guess
-from autograder._failure import CheckFailed
+from autograder.failure import CheckFailed
 
 MEASURED = {"float": 2, "again": 1, "type": "weak float32[]", "hit": True, "ratio": 4.75, "shape": (3, 4)}
 

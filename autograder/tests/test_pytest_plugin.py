@@ -6,7 +6,7 @@ import nbformat
 import pytest
 from conftest import graded, solution
 
-CHECK = """from autograder._failure import fail, passed
+CHECK = """from autograder.failure import fail, passed
 if f(2) != 4:
     fail("f(2) is not 4", why="f must double", attempt="2 * x")
 passed("f doubles")"""

@@ -2,14 +2,16 @@
 
 import pytest
 
-from autograder import _bench, _roofline, roofline
-from autograder._roofline import Rate, Roofline
+from autograder import roofline
+from autograder.measuring import bench
+from autograder.measuring import roofline as roofline_module
+from autograder.measuring.roofline import Rate, Roofline
 
 
 @pytest.fixture(scope="module", autouse=True)
 def one_process():
     yield
-    _bench.stop()
+    bench.stop()
 
 
 def roof(**changes):
@@ -53,4 +55,4 @@ def test_it_measures_and_keeps_the_answer():
 
 
 def test_sizes_have_a_least_and_a_most():
-    assert roofline(1, seconds=0.05).bytes == _roofline._SMALLEST
+    assert roofline(1, seconds=0.05).bytes == roofline_module._SMALLEST

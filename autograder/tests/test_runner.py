@@ -3,8 +3,8 @@
 from jupyter_core.utils import run_sync
 from nbclient import NotebookClient
 
-from autograder._notebook import failure_text
-from autograder._runner import STARTS, Runner
+from autograder.doors.graded_notebook import failure_text
+from autograder.doors.kernel_runner import STARTS, Runner
 
 STUCK = "from jax import jit, lax; jit(lambda i: lax.while_loop(lambda i: i >= 0, lambda i: i * 0, i))(0) + 0"
 

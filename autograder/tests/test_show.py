@@ -9,7 +9,7 @@ import pytest
 from jax import lax
 
 from autograder import show_hlo, show_jaxpr
-from autograder._mermaid import Box, Edge, Node, escape, flowchart
+from autograder.instruments.graphs.mermaid import Box, Edge, Node, escape, flowchart
 
 X = jnp.arange(8.0)
 

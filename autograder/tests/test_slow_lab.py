@@ -3,8 +3,8 @@
 import pytest
 from conftest import COURSE, wrong_answers
 
-from autograder._notebook import is_graded, nbgrader_metadata, read_notebook, score
-from autograder._runner import Runner
+from autograder.doors.graded_notebook import is_graded, nbgrader_metadata, read_notebook, score
+from autograder.doors.kernel_runner import Runner
 
 UNIT = "16_slow_lab"
 

@@ -7,9 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from autograder import _bench, _speedup, speedup
-from autograder._failure import CheckFailed
-from autograder._speedup import Speedup
+from autograder import speedup
+from autograder.failure import CheckFailed
+from autograder.measuring import bench
+from autograder.measuring import speedup as speedup_module
+from autograder.measuring.speedup import Speedup
 
 REPEATS = 1000
 
@@ -17,7 +19,7 @@ REPEATS = 1000
 @pytest.fixture(scope="module", autouse=True)
 def one_process():
     yield
-    _bench.stop()
+    bench.stop()
 
 
 @jax.jit
@@ -132,16 +134,16 @@ def test_a_donating_candidate_gets_fresh_buffers():
 
 def test_official_grading_asks_for_a_stated_share(monkeypatch):
     asked = []
-    decide = _speedup.decide
+    decide = speedup_module.decide
 
     def spy(job, bar):
         asked.append(bar)
         return decide(job, bar)
 
-    monkeypatch.setattr(_speedup, "decide", spy)
+    monkeypatch.setattr(speedup_module, "decide", spy)
     monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
     assert "official grading: 4x" in str(speedup(fast, slow, X, at_least=5))
-    assert asked == [5 * _speedup.OFFICIAL]
+    assert asked == [5 * speedup_module.OFFICIAL]
 
 
 def test_the_bar_may_depend_on_the_platform():
@@ -186,26 +188,26 @@ def test_undecided_says_that_the_calls_are_too_slow():
 
 
 def test_a_new_process_is_asked_before_undecided_is_said(monkeypatch):
-    ask, processes = _bench.Bench.ask, []
+    ask, processes = bench.Bench.ask, []
 
-    def never_sure(bench, header, *blobs, limit):
-        reply = ask(bench, header, *blobs, limit=limit)
+    def never_sure(self, header, *blobs, limit):
+        reply = ask(self, header, *blobs, limit=limit)
         if header["op"] == "contest":
-            processes.append(bench.process.pid)
+            processes.append(self.process.pid)
             reply |= {"answer": None, "others": [0.0] * 7}
         return reply
 
-    monkeypatch.setattr(_bench.Bench, "ask", never_sure)
+    monkeypatch.setattr(bench.Bench, "ask", never_sure)
     assert speedup(fast, slow, X, at_least=5).verdict == "undecided"
     assert len(set(processes)) == 2
 
 
 def test_slow_calls_do_not_ask_for_a_new_process(monkeypatch):
-    monkeypatch.setattr(_speedup, "BUDGET", 0.0)
-    before = _bench.bench()
+    monkeypatch.setattr(speedup_module, "BUDGET", 0.0)
+    before = bench.current()
     answer = speedup(fast, slow, X, at_least=5)
     assert (answer.verdict, answer.pairs) == ("undecided", 1)
-    assert _bench.bench() is before
+    assert bench.current() is before
 
 
 # --- values --------------------------------------------------------------------------------------------------------

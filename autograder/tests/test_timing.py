@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import pytest
 
 from autograder import benchmark
-from autograder._timing import Timing, seconds
+from autograder.instruments.benchmark import Timing, seconds
 
 
 def test_the_first_call_is_apart_and_says_whether_it_compiled(capfd):

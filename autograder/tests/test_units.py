@@ -8,7 +8,7 @@ import jupytext
 import pytest
 from conftest import COURSE, UNITS
 
-from autograder._notebook import is_graded, nbgrader_metadata
+from autograder.doors.graded_notebook import is_graded, nbgrader_metadata
 
 NUMBERED = re.compile(r"\d\d_[a-z_]+")
 

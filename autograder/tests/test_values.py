@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from autograder import assert_allclose
-from autograder._failure import CheckFailed
-from autograder._values import Match, Mismatch, compare, dtypes_agree, ulps_between
+from autograder.checks.compare_trees import Match, Mismatch, compare, dtypes_agree, ulps_between
+from autograder.failure import CheckFailed
 
 X = jnp.linspace(0.1, 1, 40).reshape(5, 8)
 

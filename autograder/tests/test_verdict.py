@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from autograder._clock import Reading, elapsed, parse
-from autograder._verdict import CLEAR, LEAD, Verdict, interval
+from autograder.measuring.verdict import CLEAR, LEAD, Verdict, interval
+from autograder.measuring.worker.clock import Reading, elapsed, parse
 
 
 def decide(bar, ratios):

@@ -8,9 +8,9 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from autograder._notebook import failure_text
-from autograder._runner import Runner
-from autograder._versions import JAX, PYTHON, unsupported
+from autograder.doors.graded_notebook import failure_text
+from autograder.doors.kernel_runner import Runner
+from autograder.versions import JAX, PYTHON, unsupported
 
 OLD_JAX = (
     "The course needs JAX 0.10 to 0.12, and this is JAX 0.9.1: its lessons state what those versions do. "

@@ -1,0 +1,1 @@
+"""What a graded cell says: `assert_...` and `partial_credit`. Each raises `CheckFailed` or prints one line."""

@@ -1,0 +1,260 @@
+"""Are the values right?"""
+
+from typing import Any
+
+import numpy as np
+
+from autograder.failure import fail, passed
+
+from .compare_trees import Match, Mismatch, compare, default_tolerance, ulps_between
+
+_MOST_ULPS = 2**24  # in float32 a factor of four; further apart, ulps say nothing
+
+
+def assert_allclose(
+    actual: Any,
+    desired: Any,
+    *,
+    rtol: float | None = None,
+    atol: float | None = None,
+    name: str | None = None,
+) -> None:
+    """Check that two pytrees agree in structure, shapes, dtypes and values.
+
+    `actual` is the student's, `desired` what the specification says; `name` is what messages call `actual`.
+    Leaves are JAX or NumPy arrays, Python numbers or strings. An element agrees when
+    |actual - desired| <= atol + rtol * |desired|. NaN agrees with NaN, an infinity with itself.
+
+    The default tolerance follows from the dtype: for float32, `rtol` is 100 eps (1.2e-05), `atol` is 8 eps
+    of the leaf's largest desired element; `autograder.checks.compare_trees.default_tolerance` says why. Passing one of
+    them leaves the other at its default. Integers, booleans and strings are compared exactly.
+
+    A dtype counts only where somebody chose it: a Python number agrees with each dtype it would not promote,
+    NumPy's default float64, int64 and complex128 agree with 32 bits too, and weak types make no difference.
+
+    Raises `CheckFailed` with the first wrong leaf and index, or prints how close the values are.
+    """
+    found = compare(actual, desired, rtol=rtol, atol=atol)
+    name = name or "the result"
+    if isinstance(found, Mismatch):
+        _EXPLAIN[found.kind](name, found)
+    agree = "agrees" if found.leaves == 1 else "agree"
+    passed(f"{name}: {found.text} {agree}, {_closeness(found)}")
+
+
+def _closeness(found: Match) -> str:
+    if found.tolerance is None or not found.ulps:
+        return "equal to the last bit"
+    if found.ulps > 1000:  # next to zero, where the absolute tolerance decides and ulps say nothing
+        return f"within rtol {found.tolerance.rtol:.2g} and atol {found.tolerance.atol:.2g}"
+    return f"at most {_ulps(found.ulps)} apart (rtol {found.tolerance.rtol:.2g})"
+
+
+def _none(name: str, found: Mismatch) -> None:
+    fail(
+        f"{name} is None, expected values.",
+        why="a Python function without a return line returns None.",
+        attempt="end the function with return and the value.",
+    )
+
+
+def _callable(name: str, found: Mismatch) -> None:
+    fail(
+        f"{name} is the function {found.actual}, expected values.",
+        why="the function was returned or passed on, but not called.",
+        attempt="call it with its arguments, and return what comes back.",
+    )
+
+
+def _tracer(name: str, found: Mismatch) -> None:
+    fail(
+        f"{_at(name, found)} is a tracer of {found.actual}, expected an array with values.",
+        why="a tracer stands for an array while JAX traces. A list, a global or an attribute kept this one "
+        "beyond its trace.",
+        attempt="return the value from the traced function, and store what the call gives back.",
+    )
+
+
+def _deleted(name: str, found: Mismatch) -> None:
+    fail(
+        f"{_at(name, found)} is a deleted {found.actual}, expected an array with values.",
+        why="its memory was donated to a jitted call (donate_argnums), so that it can no longer be read.",
+        attempt="use the array that the call returned, or do not donate this argument.",
+    )
+
+
+def _structure(name: str, found: Mismatch) -> None:
+    if found.desired.startswith("one "):
+        why = "the pieces are still in a container, or more than one value was returned."
+        attempt = "return one array. jnp.stack or jnp.concatenate joins several."
+    else:
+        why = "a container has another type, length or key: [x, y] is not (x, y)."
+        attempt = "build the same containers as the specification, in the same order."
+    evidence = [f"got       {found.actual}", f"expected  {found.desired}"]
+    if found.missing and not found.desired.startswith("one "):
+        evidence.append(f"missing   {', '.join(found.missing)}")
+    if found.extra and not found.actual.startswith("one "):
+        evidence.append(f"too many  {', '.join(found.extra)}")
+    fail(
+        f"{name} has another structure than expected.",
+        evidence="\n".join(evidence),
+        why=why,
+        attempt=attempt,
+    )
+
+
+def _shape(name: str, found: Mismatch) -> None:
+    why, attempt = _shape_cause(found.actual, found.desired)
+    fail(
+        f"{_at(name, found)} has shape {found.actual}, expected {found.desired}.",
+        why=why,
+        attempt=attempt,
+    )
+
+
+def _shape_cause(got: tuple[int, ...], want: tuple[int, ...]) -> tuple[str, str]:
+    if sorted(got) == sorted(want):
+        return (
+            "the axes are in another order.",
+            "transpose with .T or jnp.moveaxis, or swap in_axes and out_axes.",
+        )
+    if tuple(n for n in got if n != 1) == tuple(n for n in want if n != 1):
+        if len(got) < len(want):
+            return (
+                "an axis of length 1 is missing.",
+                "keep it with keepdims=True, or put it back with x[..., None].",
+            )
+        return (
+            "there is an axis of length 1 too many.",
+            "take it away with jnp.squeeze, or reduce without keepdims.",
+        )
+    if np.prod(got) == np.prod(want):
+        return (
+            "the elements are laid out in another shape.",
+            "compare where reshape stands with the specification.",
+        )
+    if len(got) == len(want):
+        axis = next(i for i, (a, b) in enumerate(zip(got, want, strict=True)) if a != b)
+        if abs(got[axis] - want[axis]) == 1:
+            return (
+                f"axis {axis} is off by one.",
+                "look at the first and the last element of the loop or slice.",
+            )
+        return (
+            f"axis {axis} has another length.",
+            "print the shape after each line, and find where it changes.",
+        )
+    if not got:
+        return "a reduction went over every axis.", "name the axis: jnp.sum(x, axis=0)."
+    if len(got) < len(want):
+        return (
+            "an axis was summed or indexed away.",
+            "name the axis of each reduction, and look at each index.",
+        )
+    return "an axis was not reduced, or broadcasting made one.", "print the shape after each line."
+
+
+def _dtype(name: str, found: Mismatch) -> None:
+    fail(
+        f"{_at(name, found)} is {found.actual}, expected {found.desired}.",
+        why="an operation changed the dtype: a division makes floats, a comparison makes booleans, "
+        "and jnp.zeros(n) is float32.",
+        attempt="give the dtype where the array is made, or convert once with .astype(...).",
+    )
+
+
+def _value(name: str, found: Mismatch) -> None:
+    got, want = found.actual[found.index], found.desired[found.index]
+    where = f" at index {found.index}" if found.index else ""
+    line = f"{_at(name, found)}{where}: got {_shown(got, found)}, expected {_shown(want, found)}"
+    line += _distance(got, want, found)
+    evidence = []
+    if found.wrong.size > 1:
+        evidence.append(f"{int(found.wrong.sum())} of {found.wrong.size} values differ")
+    if found.tolerance.rtol or found.tolerance.atol:
+        evidence.append(f"tolerance: rtol {found.tolerance.rtol:.2g}, atol {found.tolerance.atol:.2g}")
+    why, attempt = _value_cause(found)
+    fail(f"{line}.", evidence="\n".join(evidence), why=why, attempt=attempt)
+
+
+def _distance(got: Any, want: Any, found: Mismatch) -> str:
+    ulps = None if found.dtype is None else ulps_between(got, want, found.dtype)
+    if ulps is None:
+        return ""
+    if ulps <= _MOST_ULPS:
+        return f", {_ulps(ulps)} apart"
+    return f", {100 * abs(float(got) / float(want) - 1):.3g} % off" if want else ""
+
+
+def _value_cause(found: Mismatch) -> tuple[str, str]:
+    if found.dtype is None:
+        return "a text or an object must be equal to the letter.", "compare the two, character by character."
+    kind = np.complex128 if found.actual.dtype.kind == "c" else np.float64
+    got, want = found.actual.astype(kind), found.desired.astype(kind)
+    if np.isnan(got).any() and not np.isnan(want).any():
+        return "0/0, inf - inf, or the logarithm or root of a negative number makes NaN.", (
+            "find the first line whose result has a NaN: jax.debug_nans(True) stops there."
+        )
+    if np.isinf(got).any() and not np.isinf(want).any():
+        return "a number grew past the largest of its dtype, or was divided by 0.", (
+            "look at the largest values that go into exp, a power or a division."
+        )
+    a, d = got[found.wrong], want[found.wrong]
+    if _is_rounding(a, d, found):
+        return "rounding: the same sum in another order, or in a coarser dtype, ends in other last digits.", (
+            "calculate in the dtype of the input, and add small terms before large ones."
+        )
+    if a.size > 1 and np.isfinite(a).all() and np.isfinite(d).all():
+        if not a.any():
+            return "the wrong values are all 0: they were never written.", (
+                "remember that x.at[i].set(v) returns a new array, and leaves x as it is."
+            )
+        if (d != 0).all() and np.allclose(a / d, (a / d).flat[0], rtol=1e-4):
+            return f"the wrong values are {_number((a / d).flat[0])} times the expected ones.", (
+                "look for a constant factor, a sum in place of a mean, or a changed sign."
+            )
+        if np.allclose(a - d, (a - d).flat[0], rtol=1e-4):
+            return f"the wrong values differ by one constant, {_number((a - d).flat[0])}.", (
+                "look at the starting value and at what is added."
+            )
+        if np.allclose(np.sort(got, axis=None), np.sort(want, axis=None), rtol=1e-4):
+            return "the values are right, but in another order.", "look at axes, transposes and slices."
+    return "a formula, an index or a starting value differs from the specification.", (
+        "run both on the smallest input that still differs, and compare line by line."
+    )
+
+
+def _is_rounding(got: np.ndarray, want: np.ndarray, found: Mismatch) -> bool:
+    """Whether the wrong values miss by so little that no formula need be wrong."""
+    allowed = max(found.tolerance.rtol, default_tolerance(found.dtype, want).rtol)
+    with np.errstate(invalid="ignore"):
+        return bool(np.all(np.abs(got - want) <= min(10 * allowed, 0.05) * np.abs(want)))
+
+
+def _number(value: complex) -> str:
+    value = complex(value)
+    return f"{value:.4g}" if value.imag else f"{value.real:.4g}"
+
+
+def _at(name: str, found: Mismatch) -> str:
+    return f"{name}: leaf {found.leaf}" if found.leaf else name
+
+
+def _shown(value: Any, found: Mismatch) -> str:
+    return repr(value) if found.dtype is None else str(value)
+
+
+def _ulps(number: int) -> str:
+    return f"{number} ulp{'' if number == 1 else 's'}"
+
+
+_EXPLAIN = {
+    "none": _none,
+    "callable": _callable,
+    "tracer": _tracer,
+    "deleted": _deleted,
+    "structure": _structure,
+    "shape": _shape,
+    "dtype": _dtype,
+    "value": _value,
+}

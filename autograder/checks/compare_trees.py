@@ -1,0 +1,249 @@
+"""Compare pytrees of values: structure, shape, dtype, then every element. Findings only, no messages."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from autograder.instruments.call_signature import aval_text
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """An element agrees when |actual - desired| <= atol + rtol * |desired|."""
+
+    rtol: float
+    atol: float
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """What is wrong first. `kind` is "none", "callable", "tracer", "deleted", "structure", "shape", "dtype"
+    or "value". `leaf` is the path of the leaf, "['w'][3]", or "" if there is but one."""
+
+    kind: str
+    leaf: str = ""
+    actual: Any = None  # structure, shape, dtype: as text. value: the NumPy array
+    desired: Any = None
+    wrong: np.ndarray | None = None  # of values: a mask
+    tolerance: Tolerance | None = None
+    dtype: Any = None  # in which values are compared, None if they are no numbers
+    missing: tuple[str, ...] = ()  # of the structure: paths of leaves
+    extra: tuple[str, ...] = ()
+
+    @property
+    def index(self) -> tuple[int, ...]:
+        """Of the first wrong element, in C order."""
+        return tuple(int(i) for i in np.unravel_index(int(np.argmax(self.wrong)), self.wrong.shape))
+
+
+@dataclass(frozen=True)
+class Match:
+    leaves: int
+    text: str  # the type of the only leaf, or how many there are
+    ulps: int  # the largest distance met
+    tolerance: Tolerance | None  # of the least exact leaf
+
+
+def compare(actual: Any, desired: Any, *, rtol: float | None = None, atol: float | None = None) -> Match | Mismatch:
+    """The first thing in which `actual` differs from `desired`, or a `Match`. Both are pytrees."""
+    if actual is None and desired is not None:
+        return Mismatch("none")
+    if callable(actual) and not callable(desired) and not hasattr(actual, "shape"):
+        return Mismatch("callable", actual=getattr(actual, "__name__", type(actual).__name__))
+
+    got, got_tree = jax.tree_util.tree_flatten_with_path(actual)
+    want, want_tree = jax.tree_util.tree_flatten_with_path(desired)
+    for path, leaf in got + want:
+        if isinstance(leaf, jax.core.Tracer):
+            return Mismatch("tracer", jax.tree_util.keystr(path), aval_text(jax.typeof(leaf)))
+        if isinstance(leaf, jax.Array) and leaf.is_deleted():
+            return Mismatch("deleted", jax.tree_util.keystr(path), aval_text(jax.typeof(leaf)))
+    if got_tree != want_tree:
+        mine, theirs = ({jax.tree_util.keystr(path) for path, _ in leaves} for leaves in (got, want))
+        return Mismatch(
+            "structure",
+            actual=tree_text(actual),
+            desired=tree_text(desired),
+            missing=tuple(sorted(theirs - mine)),
+            extra=tuple(sorted(mine - theirs)),
+        )
+
+    ulps, loosest = 0, None
+    for (path, mine), (_, theirs) in zip(got, want, strict=True):
+        leaf = jax.tree_util.keystr(path)
+        mine, theirs = _key_data(mine), _key_data(theirs)
+        if _opaque(mine) or _opaque(theirs):
+            if not _same(mine, theirs):
+                everywhere = np.ones((), bool)
+                return Mismatch("value", leaf, _boxed(mine), _boxed(theirs), everywhere, Tolerance(0, 0))
+            continue
+        if np.shape(mine) != np.shape(theirs):
+            return Mismatch("shape", leaf, np.shape(mine), np.shape(theirs))
+        if not dtypes_agree(mine, theirs):
+            return Mismatch("dtype", leaf, type_text(mine), type_text(theirs))
+        dtype = _coarser(mine, theirs)
+        a, d = np.asarray(mine), np.asarray(theirs)
+        tolerance = default_tolerance(dtype, d)
+        tolerance = Tolerance(tolerance.rtol if rtol is None else rtol, tolerance.atol if atol is None else atol)
+        wrong = ~_close(a, d, tolerance)
+        if wrong.any():
+            return Mismatch("value", leaf, a, d, wrong, tolerance, dtype)
+        if jnp.issubdtype(dtype, jnp.inexact):
+            ulps = max(ulps, largest_ulps(a, d, dtype))
+            loosest = max(loosest or tolerance, tolerance, key=lambda t: t.rtol)
+    text = type_text(got[0][1]) if len(got) == 1 else f"{len(got)} leaves"
+    return Match(len(got), text, ulps, loosest)
+
+
+def default_tolerance(dtype: Any, desired: np.ndarray) -> Tolerance:
+    """The tolerance that rounding needs, from `eps`, the distance between 1 and the next number of `dtype`.
+
+    Summing n terms in another order changes the result by up to (n - 1) eps/2 of the sum of their magnitudes
+    (Higham, "Accuracy and Stability of Numerical Algorithms", section 4.2), and by about the square root of n
+    when the errors are random. The relative tolerance of 100 eps, 1.2e-05 in float32, leaves room for
+    thousands of terms, and a formula that is wrong in the fourth digit still fails. Where terms cancel, the
+    error goes with their size and not with that of the result, hence also an absolute tolerance: 8 eps of the
+    largest desired element, as JAX's own tests allow 8 eps (1e-6) in float32.
+
+    For 16 bits and fewer it is 2 eps and 1 eps: XLA accumulates such values in float32, so that only the last
+    rounding shows (JAX's tests allow 1 eps). Integers, booleans and strings are compared exactly.
+    """
+    if not jnp.issubdtype(dtype, jnp.inexact):
+        return Tolerance(0.0, 0.0)
+    eps = float(jnp.finfo(dtype).eps)
+    relative, absolute = (100, 8) if jnp.finfo(dtype).bits >= 32 else (2, 1)
+    sizes = np.abs(_wide(desired))
+    largest = float(np.max(sizes, where=np.isfinite(sizes), initial=0.0))
+    return Tolerance(relative * eps, absolute * eps * largest)
+
+
+def dtypes_agree(a: Any, b: Any) -> bool:
+    """Whether two leaves have the same dtype, as far as anybody chose it.
+
+    - A Python number has no dtype of its own: it agrees with every dtype that it would not promote. 2 agrees
+      with float32, 2.0 does not agree with int32.
+    - A NumPy value in float64, int64 or complex128 may just have NumPy's default: it agrees with 32 bits too.
+    - All else must be equal. JAX's weak types make no difference.
+    """
+    if _is_python_number(a) or _is_python_number(b):
+        number, other = (a, b) if _is_python_number(a) else (b, a)
+        if _is_python_number(other):
+            return isinstance(number, bool) == isinstance(other, bool)
+        if isinstance(number, bool):
+            return other.dtype == np.bool_
+        return other.dtype != np.bool_ and jnp.promote_types(other.dtype, type(number)) == other.dtype
+    return bool(_choices(a) & _choices(b))
+
+
+def ulps_between(a: Any, b: Any, dtype: Any) -> int | None:
+    """How many numbers of `dtype` lie from `a` to `b`: 0 if equal, 1 if neighbours. None if one is no finite
+    number, or complex."""
+    if not jnp.issubdtype(dtype, jnp.floating) or not (np.isfinite(a) and np.isfinite(b)):
+        return None
+    return abs(int(_ordinal(a, dtype)) - int(_ordinal(b, dtype)))
+
+
+def largest_ulps(a: np.ndarray, b: np.ndarray, dtype: Any) -> int:
+    """The largest of `ulps_between` over two arrays; a complex number counts as its two parts."""
+    if jnp.issubdtype(dtype, jnp.complexfloating):
+        part = np.float32 if np.dtype(dtype).itemsize == 8 else np.float64
+        return max(largest_ulps(a.real, b.real, part), largest_ulps(a.imag, b.imag, part))
+    finite = np.isfinite(_wide(a)) & np.isfinite(_wide(b))
+    if not finite.any():
+        return 0
+    x, y = _ordinal(a[finite], dtype), _ordinal(b[finite], dtype)
+    return int(np.max(np.maximum(x, y) - np.minimum(x, y)))
+
+
+def type_text(leaf: Any) -> str:
+    """float32[4], bool, str."""
+    if _is_python_number(leaf):
+        return f"a Python {type(leaf).__name__}"
+    if not hasattr(leaf, "dtype"):
+        return type(leaf).__name__
+    return f"{leaf.dtype}[{','.join(map(str, leaf.shape))}]"
+
+
+def tree_text(tree: Any) -> str:
+    """The containers of a pytree, each leaf a star: "{'b': *, 'w': [*, *]}"."""
+    text = str(jax.tree.structure(tree)).removeprefix("PyTreeDef(").removesuffix(")")
+    if text == "*":
+        return f"one {type_text(tree)}"
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _close(a: np.ndarray, d: np.ndarray, tolerance: Tolerance) -> np.ndarray:
+    if a.dtype.kind in "biu" and d.dtype.kind in "biu":
+        return np.asarray(a == d)
+    a, d = _wide(a), _wide(d)
+    with np.errstate(invalid="ignore", over="ignore"):
+        near = np.abs(a - d) <= tolerance.atol + tolerance.rtol * np.abs(d)
+    # An infinite tolerance or difference proves nothing.
+    near &= np.isfinite(a) & np.isfinite(d)
+    return near | (a == d) | (np.isnan(a) & np.isnan(d))
+
+
+def _wide(values: np.ndarray) -> np.ndarray:
+    """In double precision: NumPy cannot calculate with every dtype that JAX has."""
+    values = np.asarray(values)
+    return values.astype(np.complex128 if values.dtype.kind == "c" else np.float64)
+
+
+def _ordinal(values: np.ndarray, dtype: Any) -> np.ndarray:
+    """Floating-point numbers as whole numbers that count them in order of size, both zeros being 0."""
+    dtype = np.dtype(dtype)
+    bits = np.asarray(values).astype(dtype).view(f"i{dtype.itemsize}").astype(np.int64)
+    # The first bit is the sign, so the bits of -0.0 read as the lowest integer. The other bits, read as an
+    # integer, grow with the magnitude.
+    return np.where(bits < 0, np.iinfo(f"i{dtype.itemsize}").min - bits, bits)
+
+
+def _choices(leaf: Any) -> set[np.dtype]:
+    dtype = np.dtype(leaf.dtype)
+    defaults = {np.float64: np.float32, np.int64: np.int32, np.complex128: np.complex64}
+    if not isinstance(leaf, jax.Array) and dtype.type in defaults:
+        return {dtype, np.dtype(defaults[dtype.type])}
+    return {dtype}
+
+
+def _coarser(a: Any, b: Any) -> np.dtype:
+    """The dtype in which two agreeing leaves can be compared: the one with fewer digits."""
+    if _is_python_number(a) and _is_python_number(b):
+        return np.result_type(a, b)
+    dtypes = [np.dtype(leaf.dtype) for leaf in (a, b) if not _is_python_number(leaf)]
+    inexact = [dtype for dtype in dtypes if jnp.issubdtype(dtype, jnp.inexact)]
+    return max(inexact, key=lambda dtype: float(jnp.finfo(dtype).eps)) if inexact else dtypes[0]
+
+
+def _is_python_number(leaf: Any) -> bool:
+    return type(leaf) in (bool, int, float, complex)
+
+
+def _opaque(leaf: Any) -> bool:
+    """Whether a leaf is no number or array of numbers: a string, say, or an object."""
+    if _is_python_number(leaf):
+        return False
+    return not hasattr(leaf, "dtype") or np.dtype(leaf.dtype).kind in "OSUMm"
+
+
+def _same(a: Any, b: Any) -> bool:
+    try:
+        return type(a) is type(b) and bool(np.all(a == b))
+    except Exception:  # arrays that do not broadcast, or the student's own __eq__
+        return False
+
+
+def _boxed(value: Any) -> np.ndarray:
+    box = np.empty((), object)
+    box[()] = value
+    return box
+
+
+def _key_data(leaf: Any) -> Any:
+    """A random key as the integers that it stands for."""
+    if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return jax.random.key_data(leaf)
+    return leaf

@@ -1,0 +1,51 @@
+"""Does a function return what its specification says? Plain values, case by case."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from autograder.failure import fail, passed
+
+from .plain_values import KINDS, a, agree, kind, listed
+
+
+def assert_equal(
+    returned: Mapping[str, Any], expected: Mapping[str, Any], *, name: str, hints: Mapping[str, str] | None = None
+) -> None:
+    """Check what a function returned, by name of the case, against what was expected.
+
+    `returned` and `expected` map each case to a plain value, compared as in `assert_prediction`. `name` is the
+    function's. For arrays there is `assert_allclose`. `hints` maps a case to the sentence shown when it is wrong.
+
+    Raises `CheckFailed` when a case is missing or wrong; unlike for a prediction, the expected value is shown.
+    """
+    hints = hints or {}
+    if not isinstance(returned, Mapping):
+        fail(
+            f"{name} returns {a(returned)}, expected a dict with the keys {listed(expected)}.",
+            why="a return is missing, or something else stands behind it.",
+            attempt="build the dict that the docstring describes, and return it.",
+        )
+    evidence = {}
+    for case, value in expected.items():
+        if case not in returned:
+            evidence[case] = f"{case}: missing, expected {value!r}"
+        elif not agree(returned[case], value):
+            evidence[case] = f"{case}: returned {returned[case]!r}, expected {value!r}"
+            if kind(returned[case]) != kind(value) and value is not None:
+                evidence[case] += f" ({KINDS[kind(value)]})"
+        else:
+            continue
+        if case in hints:
+            evidence[case] += f". {hints[case]}"
+    if not evidence:
+        passed(
+            f"{name} is right" + (f" in all {len(expected)} cases" if len(expected) > 1 else f": {listed(expected)}")
+        )
+        return
+    how_often = f" in {len(evidence)} of {len(expected)} cases" if len(expected) > 1 else ""
+    fail(
+        f"{name} is wrong{how_often}: {listed(evidence)}.",
+        evidence="\n".join(evidence.values()),
+        why="the function does something else than its specification, often in one kind of case only.",
+        attempt=f"take the case {next(iter(evidence))!r} alone, and follow your function through it step by step.",
+    )

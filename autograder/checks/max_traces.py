@@ -1,0 +1,176 @@
+"""How often may JAX trace a function?"""
+
+import types
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import jax
+
+from autograder.failure import fail, passed
+from autograder.instruments.trace_log import TraceLog, function_name
+from autograder.instruments.watch_functions import layers, python_function, used_functions
+
+
+class assert_max_traces:
+    """A context manager that allows `n` traces of `fn` inside the block.
+
+    What counts is how often JAX runs the Python body of `fn` to trace it. If `fn` is a plain function, the
+    traces of the functions that it uses count instead: of those it defines inside, and of those it names.
+
+    For `n` of 1 or more the block starts with an empty cache, so it finds the same every time it is run. For
+    `n` = 0 the cache is left alone: the block may only repeat what was traced before.
+
+    Raises `CheckFailed` when there are more traces, with the reason for each; when `fn` ran but was not
+    traced at all, because it is not jitted; and when it was not called. An exception from the block passes
+    through. `as` gives the `TraceLog`.
+    """
+
+    def __init__(self, fn: Callable, n: int):
+        if isinstance(n, bool) or not isinstance(n, int) or n < 0:
+            raise ValueError(f"assert_max_traces: n must be a whole number from 0 up, got {n!r}")
+        self._fn, self._n = fn, n
+
+    def __enter__(self) -> TraceLog:
+        self._name = function_name(self._fn)
+        if python_function(self._fn) is None:
+            fail(
+                f"{self._name} is no Python function: expected one that can be traced.",
+                why="it is a compiled object, a function written in C, or not a function at all.",
+                attempt="pass the function itself, decorated with @jax.jit, without calling it.",
+            )
+        self._reached = [layer for fn in _reached(self._fn) for layer in layers(fn)]
+        if self._n:
+            _clear_caches(self._reached)
+        self._log = TraceLog(self._fn)
+        return self._log.__enter__()
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        self._log.__exit__(kind, error, trace)
+        if error is not None:
+            return
+        log = self._log
+        if log.traces > self._n:
+            self._too_many()
+        if not log.traces and log.eager and not (self._n == 0 and any(map(_is_jitted, self._reached))):
+            self._not_jitted()
+        if not log.traces and not log.eager and self._n:
+            fail(
+                f"{self._name} was not called: expected calls inside the block.",
+                why="another function was called in its place, or the loop around the call ran zero times.",
+                attempt=f"call {self._name} itself in the block.",
+            )
+        traces = {0: "no trace", 1: "1 trace"}.get(log.traces, f"{log.traces} traces")
+        passed(f"{self._name}: {traces} in this block, {_allowed(self._n)}")
+
+    def _too_many(self) -> NoReturn:
+        log = self._log
+        causes = [reason for reason in log.causes if reason.kind != "first"] or log.causes
+        counts = {kind: sum(cause.kind == kind for cause in causes) for kind in (c.kind for c in causes)}
+        why, attempt = _REMEDIES[max(counts, key=counts.get)]
+        reasons = log.reasons
+        lines = [f"trace {i}: {reason}" for i, reason in enumerate(reasons, 1)]
+        if len(lines) > 8:
+            lines = [*lines[:5], f"... {len(lines) - 6} more ...", lines[-1]]
+        if log.own_traces:
+            happened = f"{self._name} was traced {_times(len(reasons))}, {_allowed(self._n)}."
+        else:
+            happened = f"{self._name} uses functions that were traced {_times(len(reasons))}, {_allowed(self._n)}."
+        fail(
+            happened,
+            evidence="\n".join(lines),
+            why=why,
+            attempt=attempt,
+        )
+
+    def _not_jitted(self) -> NoReturn:
+        if jax.config.jax_disable_jit:
+            why, attempt = "jax_disable_jit is on, which turns jit off.", "switch jax_disable_jit off."
+        else:
+            why = "the @jax.jit line is missing, or the jitted function got another name."
+            attempt = f"put @jax.jit on the line above def {self._name}."
+        fail(
+            f"{self._name} is not jitted: its Python body ran {_times(self._log.eager)} with real arrays, "
+            "expected a trace.",
+            why=why,
+            attempt=attempt,
+        )
+
+
+def _reached(fn: Callable) -> list[Any]:
+    """`fn` itself and, if it is plain, the functions it names."""
+    return [fn, *used_functions(fn)] if python_function(fn) is fn else [fn]
+
+
+def _clear_caches(fns: list[Any]) -> None:
+    for fn in fns:
+        # A plain function has a cache as well: it belongs to all that was ever jitted from it.
+        if _is_jitted(fn):
+            fn.clear_cache()
+        elif isinstance(fn, types.FunctionType):
+            jax.jit(fn).clear_cache()
+
+
+def _is_jitted(fn: Any) -> bool:
+    return hasattr(fn, "clear_cache")
+
+
+def _allowed(n: int) -> str:
+    return f"at most {n} allowed" if n else "none allowed"
+
+
+def _times(number: int) -> str:
+    return {1: "once", 2: "twice"}.get(number, f"{number} times")
+
+
+# For the commonest kind of reason: why it usually happens, and one thing to try.
+_REMEDIES = {
+    "first": (
+        "JAX traces at the first call, and again for arguments of another kind.",
+        "call the function once before the block, with such arguments.",
+    ),
+    "shape": (
+        "the shape belongs to the cache key: JAX compiles one program for each shape.",
+        "bring the inputs to one shape before the call, for example by padding.",
+    ),
+    "dtype": (
+        "the dtype belongs to the cache key, and a Python int and a Python float differ in it.",
+        "convert the argument to one dtype before the call, for example with jnp.float32(...).",
+    ),
+    "weak": (
+        "a Python number is a weakly typed array for JAX, which is another type than jnp.float32(...).",
+        "pass the same kind every time: always a Python number, or always an array.",
+    ),
+    "type": (
+        "the type belongs to the cache key, and with it how the array is laid out over devices.",
+        "place every input alike with jax.device_put before the call.",
+    ),
+    "static": (
+        "a static argument is part of the program, so each new value is traced and compiled.",
+        "make it an ordinary argument, unless it decides a shape or a Python branch.",
+    ),
+    "structure": (
+        "containers belong to the cache key: a list is not a tuple, and a new dict key is a new tree.",
+        "pass the same container with the same keys every time.",
+    ),
+    "keyword": (
+        "how arguments are passed belongs to the cache key: f(x, y) and f(x, y=y) differ.",
+        "write every call in the same way.",
+    ),
+    "function": (
+        "the cache belongs to the function object. A lambda, a partial, a bound method or a def "
+        "inside the loop makes a new one each time.",
+        "make the function and its jax.jit once, outside the loop or at the top of the notebook.",
+    ),
+    "caller": (
+        "it is called from a function that is itself being traced, so its body runs at each such call.",
+        "follow the function that calls it: trace_log(outer) says why that one is traced.",
+    ),
+    "transform": (
+        "jax.grad and jax.vmap have no cache of their own. They run the Python body in every call.",
+        "put jax.jit around the outside: jax.jit(jax.grad(f)), made once.",
+    ),
+    "cleared": (
+        "the cache was emptied in between, or the function was jitted again with other options.",
+        "jit once, and leave clear_cache and jax.clear_caches out of the loop.",
+    ),
+}

@@ -1,0 +1,228 @@
+"""Check which operations a function asks for."""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NoReturn
+
+from jax.extend.core import JaxprEqn
+
+from autograder.failure import fail, passed
+from autograder.instruments import flops, jaxpr_statistics, read_jaxpr
+from autograder.instruments.trace_log import function_name
+from autograder.wording import count, tally
+
+LOOPS = frozenset({"scan", "while"})
+CALLBACKS = frozenset({"debug_callback", "io_callback", "pure_callback"})
+UNROLLED = 20  # from this many equations on, a missing loop means that Python unrolled one
+MAX_LINES = 4
+
+
+def assert_primitives(
+    fn: Callable,
+    *args: Any,
+    includes: Collection[str] = (),
+    excludes: Collection[str] = (),
+    counts: Mapping[str, int] | None = None,
+    max_equations: int | None = None,
+    max_flops: int | None = None,
+    max_intermediate: int | None = None,
+) -> None:
+    """Check the jaxpr of `fn(*args)`, every sub-jaxpr included. `fn` may be jitted, with static arguments, or plain.
+
+    includes          primitives that must occur. "scan|while" is satisfied by either: `fori_loop` becomes a `scan`
+                      when its bounds are static and a `while` when they are not.
+    excludes          primitives that must not occur.
+    counts            primitive -> how many equations exactly; an equation in a loop's body is one equation.
+    max_equations     most equations in all. Wrappers such as `jit` are not equations here (see `read_jaxpr`).
+    max_flops         most FLOPs, loop lengths multiplied; fails when they cannot be read off the jaxpr.
+    max_intermediate  most elements in any one value that an equation produces; inputs do not count.
+
+    Raises CheckFailed for the first that does not hold, ValueError for a name that never counts ("jit"). An error of
+    `fn` under a tracer stays JAX's own. Nothing the check does is seen by a later count of traces.
+    """
+    includes, excludes = _names(includes), _names(excludes)
+    counts = dict(counts or {})
+    jaxpr = read_jaxpr.trace(fn, *args)
+    found = _Found(function_name(fn), jaxpr)
+    for wanted in includes:
+        _check_included(found, wanted)
+    for unwanted in excludes:
+        _check_excluded(found, unwanted)
+    for primitive, number in counts.items():
+        _check_count(found, *_names([primitive]), number)
+    if max_equations is not None:
+        _check_equations(found, max_equations)
+    if max_flops is not None:
+        _check_flops(found, max_flops)
+    if max_intermediate is not None:
+        _check_intermediate(found, max_intermediate)
+
+    evidence = [count(found.counts.equations, "equation")]
+    evidence += [f"{wanted.replace('|', ' or ')} found" for wanted in includes]
+    evidence += [f"no {unwanted}" for unwanted in excludes]
+    evidence += [f"{primitive} {number}" for primitive, number in counts.items()]
+    if max_flops is not None:
+        evidence.append(f"{found.counts.flops:,} of {max_flops:,} FLOPs")
+    if max_intermediate is not None:
+        evidence.append(f"largest intermediate {found.counts.largest}")
+    passed(f"{found.name}: " + ", ".join(evidence))
+
+
+class _Found:
+    """A function's name, its equations and their counts."""
+
+    def __init__(self, name: str, jaxpr: Any):
+        self.name = name
+        self.counts = jaxpr_statistics.statistics(jaxpr)
+        self.equations = list(read_jaxpr.equations(jaxpr))
+        self.costs = list(flops.costs(jaxpr))
+
+    def called(self, primitives: Collection[str]) -> list[JaxprEqn]:
+        return [eqn for eqn in self.equations if eqn.primitive.name in primitives]
+
+    @property
+    def primitives(self) -> str:
+        return f"its primitives: {tally(self.counts.primitives)}"
+
+
+def _names(names: Collection[str]) -> list[str]:
+    names = [names] if isinstance(names, str) else sorted(names)
+    for name in names:
+        if wrappers := read_jaxpr.WRAPPERS.intersection(name.split("|")):
+            raise ValueError(f"{min(wrappers)!r} only wraps other equations: it is never counted, so do not ask for it")
+    return names
+
+
+def _lines(equations: list[JaxprEqn]) -> str:
+    """The equations, equal ones on one line."""
+    alike = Counter(map(read_jaxpr.describe, equations))
+    lines = [text + (f" ({number} times)" if number > 1 else "") for text, number in alike.items()]
+    return "\n".join(lines[:MAX_LINES] + ["..."] * (len(lines) > MAX_LINES))
+
+
+def _check_included(found: _Found, wanted: str) -> None:
+    options = wanted.split("|")
+    if found.called(options):
+        return
+    missing = " or ".join(options)
+    if LOOPS.issuperset(options):
+        _no_loop(found, missing)
+    fail(
+        f"`{found.name}` has no {missing}: expected at least one",
+        evidence=found.primitives,
+        why="a jaxpr records the operations that ran under the tracer. A result that was computed in another way, in "
+        "NumPy, or not at all leaves other equations.",
+        attempt=f"look at `show_jaxpr({found.name}, ...)` and find the equation that does this work now.",
+    )
+
+
+def _no_loop(found: _Found, missing: str) -> NoReturn:
+    if other := found.called(LOOPS):
+        kinds = {eqn.primitive.name for eqn in other}
+        fail(
+            f"`{found.name}` has a {min(kinds)}: expected a {missing}",
+            evidence=_lines(other),
+            why="`fori_loop` becomes a scan when its bounds are known while JAX traces, and a while when they are "
+            "arguments. A known number of rounds is part of the program: another number is another program.",
+            attempt="make the number of rounds an ordinary argument for a while, or a static one for a scan.",
+        )
+    if found.counts.equations >= UNROLLED:
+        happened = f"`{found.name}` is unrolled: {count(found.counts.equations, 'equation')}, no {missing}"
+    else:
+        happened = f"`{found.name}` has no loop: expected a {missing}"
+    fail(
+        happened,
+        evidence=found.primitives,
+        why="a Python `for` or `while` runs while JAX traces. The jaxpr gets a copy of the body for every round, "
+        "and no loop.",
+        attempt="write the loop with `jax.lax.fori_loop`, `jax.lax.scan` or `jax.lax.while_loop`: the value that "
+        "changes from round to round is the carry.",
+    )
+
+
+def _check_excluded(found: _Found, unwanted: str) -> None:
+    guilty = found.called(unwanted.split("|"))
+    if not guilty:
+        return
+    name = guilty[0].primitive.name
+    if name in LOOPS:
+        why = "a loop takes one element after the other. `fori_loop`, `scan`, `while_loop` and `lax.map` all leave one."
+        attempt = "write the function for a single element, and let `jax.vmap` or broadcasting do them all at once."
+    elif name in CALLBACKS:
+        why = "a callback leaves the compiled program in the middle of a run, to call Python on the host."
+        attempt = "compute this with `jax.numpy`; for looking at values, print outside the function."
+    else:
+        why = "a function of `jax.numpy` may be made of several primitives, and this is one of them."
+        attempt = f"look at `show_jaxpr({found.name}, ...)`, find what brings in {name}, and write it differently."
+    happened = f"`{found.name}` uses {name} ({count(len(guilty), 'equation')}), which this task leaves out"
+    fail(happened, evidence=_lines(guilty), why=why, attempt=attempt)
+
+
+def _check_count(found: _Found, primitive: str, expected: int) -> None:
+    guilty = found.called(primitive.split("|"))
+    if len(guilty) == expected:
+        return
+    if len(guilty) > expected:
+        why = "the same work is written twice, or a Python loop repeats it while JAX traces."
+        attempt = "compute it once and reuse the result, or put the repeated cases on a new axis and do them together."
+    else:
+        why = "a jaxpr records the operations that ran under the tracer; the work is done by other primitives here."
+        attempt = f"look at `show_jaxpr({found.name}, ...)` and find the equations that do this work now."
+    fail(
+        f"`{found.name}` has {primitive} {len(guilty)} times: expected {expected}",
+        evidence=_lines(guilty) or found.primitives,
+        why=why,
+        attempt=attempt,
+    )
+
+
+def _check_equations(found: _Found, most: int) -> None:
+    if found.counts.equations <= most:
+        return
+    fail(
+        f"`{found.name}` has {count(found.counts.equations, 'equation')}: expected at most {most:,}",
+        evidence=found.primitives,
+        why="a Python loop runs while JAX traces, and every round adds its equations. Compile time grows with them.",
+        attempt="print the number of equations for two sizes of the input: if it grows, a loop is unrolled. Roll it "
+        "with `jax.lax.fori_loop` or `jax.lax.scan`, or do it in one operation on whole arrays.",
+    )
+
+
+def _check_flops(found: _Found, most: int) -> None:
+    if found.counts.flops > most:
+        least = "at least " if found.counts.flops_lower_bound else ""
+        fail(
+            f"`{found.name}` needs {least}{found.counts.flops:,} FLOPs: expected at most {most:,}",
+            evidence="the dearest equations:\n" + _dearest(found),
+            why="the order of operations decides how large the intermediate results are: (A @ B) @ v multiplies two "
+            "matrices, A @ (B @ v) never does.",
+            attempt="start with the first of these equations: make its operands smaller, or move it out of a loop.",
+        )
+    if found.counts.flops_lower_bound:
+        fail(
+            f"the FLOPs of `{found.name}` cannot be counted: expected at most {most:,}",
+            evidence=_lines(found.called(flops.UNKNOWN | {"while"})) or found.primitives,
+            why="how often a `while` runs may depend on values, and a callback or a library call hides its work.",
+            attempt="give the loop a fixed number of rounds (`fori_loop` with Python integers, or `scan`).",
+        )
+
+
+def _dearest(found: _Found) -> str:
+    totals: Counter[str] = Counter()
+    for eqn, cost in found.costs:
+        totals[read_jaxpr.describe(eqn)] += cost
+    return "\n".join(f"{cost:>13,}  {text}" for text, cost in totals.most_common(MAX_LINES))
+
+
+def _check_intermediate(found: _Found, most: int) -> None:
+    if found.counts.largest_size <= most:
+        return
+    guilty = [eqn for eqn in found.equations if any(read_jaxpr.size(v.aval) > most for v in eqn.outvars)]
+    fail(
+        f"`{found.name}` makes an intermediate {found.counts.largest}, {found.counts.largest_size:,} elements: "
+        f"expected at most {most:,}",
+        evidence=_lines(guilty),
+        why="broadcasting two arrays against each other, or stacking all steps of a loop, makes a value larger than "
+        "both the input and the result.",
+        attempt="contract while you compute (`jnp.einsum`, `@`), or keep a running result in a loop's carry.",
+    )

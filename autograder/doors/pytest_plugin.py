@@ -1,0 +1,155 @@
+"""The pytest door: every graded cell of a notebook is a test item, and the run ends with a table of points.
+
+    pytest exercises/05_the_cache
+    pytest solutions -k lambda-loop
+
+A notebook without graded cells (a lesson) is one item: it runs through with nothing on standard error.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from autograder.versions import unsupported
+
+POINTS = "autograder_points"
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--cell-seconds",
+        type=float,
+        default=60.0,
+        help="time limit of each notebook cell in seconds (default: 60)",
+    )
+
+
+def pytest_configure(config):
+    if line := unsupported():
+        raise pytest.UsageError(line)
+    config.addinivalue_line("markers", "xdist_group(name): run in one process with the others of this name")
+
+
+def pytest_collect_file(file_path: Path, parent):
+    if file_path.suffix == ".ipynb":
+        return NotebookFile.from_parent(parent, path=file_path)
+    return None
+
+
+class NotebookFile(pytest.File):
+    """One notebook, one kernel."""
+
+    def collect(self):
+        from .graded_notebook import UnreadableNotebook, is_graded, read_notebook, restore
+
+        try:
+            self.notebook = read_notebook(self.path)
+            release = self._release()
+            if release is not None:
+                restore(self.notebook, read_notebook(release))
+        except UnreadableNotebook as error:
+            raise self.CollectError(str(error)) from None
+        graded = [(i, cell) for i, cell in enumerate(self.notebook.cells) if is_graded(cell)]
+        for index, cell in graded:
+            yield GradedCell.from_parent(self, name=cell.metadata.nbgrader["grade_id"], index=index)
+        if not graded:
+            yield WholeNotebook.from_parent(self, name="runs")
+
+    def _release(self) -> Path | None:
+        """The released notebook that a student's copy belongs to; None for a lesson or a solution."""
+        course = self.config.rootpath
+        if (course / "solutions") in self.path.parents:
+            return None
+        return next(iter(sorted((course / "exercises").glob(f"*/{self.path.name}"))), None)
+
+    def setup(self):
+        from .kernel_runner import Runner
+
+        self.runner = Runner(self.notebook, self.path.parent, self.config.getoption("cell_seconds"))
+        self.executed = set()
+
+    def teardown(self):
+        self.runner.__exit__()
+
+    def prepare(self, index: int) -> None:
+        """Run the ordinary cells above `index`. Graded cells are left out: none needs another's outcome."""
+        from .graded_notebook import is_graded
+
+        for i, cell in enumerate(self.notebook.cells[:index]):
+            if cell.cell_type == "code" and not is_graded(cell) and i not in self.executed:
+                self.executed.add(i)
+                self.runner.run(i)
+
+
+class CellFailed(Exception):
+    """What a notebook cell ended in, as text."""
+
+
+class _Item(pytest.Item):
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.add_marker(pytest.mark.xdist_group(self.parent.nodeid))  # its cells share a kernel
+
+    def repr_failure(self, excinfo, style=None):
+        if isinstance(excinfo.value, CellFailed):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self):
+        return self.path, None, f"{self.path.parent.name}: {self.name}"
+
+
+class GradedCell(_Item):
+    """A graded cell: passes when it earns every point."""
+
+    def __init__(self, *, index: int, **kwargs):
+        super().__init__(**kwargs)
+        self.index = index
+
+    def runtest(self):
+        from .graded_notebook import score
+
+        self.parent.prepare(self.index)
+        result = score(self.parent.runner.run(self.index))
+        self.user_properties.append((POINTS, (result.earned, result.possible)))
+        if result.message:
+            raise CellFailed(result.message)
+
+
+class WholeNotebook(_Item):
+    """A lesson: every cell runs, and nothing is written to standard error."""
+
+    def runtest(self):
+        from .graded_notebook import failure_text
+
+        for index, cell in enumerate(self.parent.notebook.cells):
+            if cell.cell_type != "code":
+                continue
+            self.parent.runner.run(index)
+            if message := failure_text(cell):
+                raise CellFailed(f"cell {index}:\n{message}")
+            noise = [o.text for o in cell.outputs if o.output_type == "stream" and o.name == "stderr"]
+            if noise:
+                raise CellFailed(f"cell {index} wrote to standard error:\n{''.join(noise)}")
+
+
+def pytest_terminal_summary(terminalreporter):
+    """The table of points: unit, cells passed, points of points."""
+    units: dict[str, list[tuple[float, float]]] = {}
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            for key, value in getattr(report, "user_properties", ()):
+                if key == POINTS and report.when == "call":
+                    units.setdefault(report.nodeid.split("::")[0], []).append(value)
+    if not units:
+        return
+    rows = [(Path(name).parent.as_posix(), cells) for name, cells in sorted(units.items())]
+    if len(rows) > 1:
+        rows.append(("total", [cell for _, cells in rows for cell in cells]))
+    width = max(len("unit"), *(len(name) for name, _ in rows))
+    terminalreporter.section("points")
+    terminalreporter.write_line(f"{'unit':<{width}}  {'cells passed':>14}  {'points':>14}")
+    for name, cells in rows:
+        passed = f"{sum(earned >= possible for earned, possible in cells)} of {len(cells)}"
+        points = f"{sum(e for e, _ in cells):g} of {sum(p for _, p in cells):g}"
+        terminalreporter.write_line(f"{name:<{width}}  {passed:>14}  {points:>14}")

@@ -1,0 +1,1 @@
+"""What one looks with: traces, jaxprs, HLO, times and their pictures. Useful without the course."""

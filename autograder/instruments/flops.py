@@ -1,0 +1,262 @@
+"""Floating-point operations of a jaxpr, into every sub-jaxpr and with the lengths of loops.
+
+The conventions are those of XLA's HloCostAnalysis, so that for straight-line code the figure equals XLA's
+flops + transcendentals before optimisation: one for each element of an elementwise result (a `select_n`, a comparison
+and an `exp` too), 2·M·N·K·batch for a `dot_general`, inputs minus outputs for a reduction, nothing for moving data.
+Unlike XLA, which counts the body of a loop once, a `scan` counts its body `length` times and a `while` as often as can
+be read off the jaxpr. Where it cannot be read off, the body counts once and the figure is a lower bound.
+A `cond` counts its dearest branch. A cumulative sum counts n and an FFT 5·n·log2(n), which XLA sees otherwise;
+results that nothing uses count here, while XLA drops them first.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
+
+from .read_jaxpr import WRAPPERS, size, subjaxprs, trip_count
+
+Cost = tuple[int, bool]  # FLOPs, and whether that is exact
+
+
+def cost_of(jaxpr: Jaxpr | ClosedJaxpr) -> Cost:
+    """FLOPs of a jaxpr, and whether that is exact: False says that it is a lower bound."""
+    return _total(_equation_cost(eqn) for eqn in jaxpr.eqns)
+
+
+def flops(jaxpr: Jaxpr | ClosedJaxpr) -> int:
+    """FLOPs of a jaxpr, loops multiplied out."""
+    return cost_of(jaxpr)[0]
+
+
+def costs(jaxpr: Jaxpr | ClosedJaxpr, times: int = 1) -> Iterator[tuple[JaxprEqn, int]]:
+    """Every equation that holds no other, with its FLOPs, as often as the loops around it run."""
+    for eqn in jaxpr.eqns:
+        inner = subjaxprs(eqn)
+        if not inner:
+            yield eqn, times * _equation_cost(eqn)[0]
+        repeats = trip_count(eqn) if eqn.primitive.name in ("scan", "while") else 1
+        for part in inner:
+            yield from costs(part, times * (1 if repeats is None else repeats))
+
+
+def _total(costs: Iterator[Cost]) -> Cost:
+    counts, exact = 0, True
+    for count, known in costs:
+        counts, exact = counts + count, exact and known
+    return counts, exact
+
+
+def _equation_cost(eqn: JaxprEqn) -> Cost:
+    name = eqn.primitive.name
+    if name in MOVES_DATA:
+        return 0, True
+    if name in FORMULAS:
+        return FORMULAS[name](eqn), True
+    if name in LOOPS:
+        return LOOPS[name](eqn)
+    if inner := subjaxprs(eqn):
+        cost, exact = _total(map(cost_of, inner))
+        return cost, exact and name in WRAPPERS | {"custom_linear_solve"}
+    if name.startswith(("reduce_", "arg")) and name != "reduce_precision":
+        return _in(eqn) - _out(eqn), True
+    return _out(eqn), name not in UNKNOWN
+
+
+def _in(eqn: JaxprEqn) -> int:
+    return size(eqn.invars[0].aval)
+
+
+def _out(eqn: JaxprEqn) -> int:
+    return size(eqn.outvars[0].aval)
+
+
+def _dot_general(eqn: JaxprEqn) -> int:
+    (contracting, _), _ = eqn.params["dimension_numbers"]
+    return 2 * _out(eqn) * math.prod(eqn.invars[0].aval.shape[axis] for axis in contracting)
+
+
+def _convolution(eqn: JaxprEqn) -> int:
+    """Two for each pair of a kernel element and an input element that it meets; padding and holes are not met."""
+    params, kernel = eqn.params, eqn.invars[1].aval.shape
+    lhs, rhs, out = params["dimension_numbers"]
+    meetings = 1
+    for axis, (low, _) in enumerate(params["padding"]):
+        length = eqn.invars[0].aval.shape[lhs[2 + axis]]
+        hole = params["lhs_dilation"][axis]
+        meetings *= sum(
+            0 <= place < length * hole and place % hole == 0
+            for start in range(eqn.outvars[0].aval.shape[out[2 + axis]])
+            for step in range(kernel[rhs[2 + axis]])
+            for place in [start * params["window_strides"][axis] + step * params["rhs_dilation"][axis] - low]
+        )
+    batch, features = (eqn.outvars[0].aval.shape[axis] for axis in out[:2])
+    return 2 * meetings * batch * features * kernel[rhs[1]]
+
+
+def _convert(eqn: JaxprEqn) -> int:
+    return _out(eqn) if eqn.invars[0].aval.dtype != eqn.outvars[0].aval.dtype else 0
+
+
+def _integer_power(eqn: JaxprEqn) -> int:
+    power = abs(eqn.params["y"])
+    multiplications = power.bit_length() - 1 + power.bit_count() - 1 if power else 0
+    return _out(eqn) * (multiplications + (eqn.params["y"] < 0))
+
+
+def _sort(eqn: JaxprEqn) -> int:
+    length = eqn.invars[0].aval.shape[eqn.params["dimension"]]
+    return _in(eqn) * math.ceil(math.log2(max(length, 1)))
+
+
+def _fft(eqn: JaxprEqn) -> int:
+    return round(5 * max(_in(eqn), _out(eqn)) * math.log2(max(math.prod(eqn.params["fft_lengths"]), 1)))
+
+
+def _cholesky(eqn: JaxprEqn) -> int:
+    return _in(eqn) * eqn.invars[0].aval.shape[-1] // 3
+
+
+def _triangular_solve(eqn: JaxprEqn) -> int:
+    return _out(eqn) * eqn.invars[0].aval.shape[-1]
+
+
+def _reduce(eqn: JaxprEqn) -> int:
+    return (_in(eqn) - _out(eqn)) * flops(eqn.params["jaxpr"])
+
+
+def _reduce_window(eqn: JaxprEqn) -> int:
+    return _out(eqn) * (math.prod(eqn.params["window_dimensions"]) - 1)
+
+
+def _scatter(eqn: JaxprEqn) -> int:
+    return size(eqn.invars[2].aval)
+
+
+FORMULAS: dict[str, Callable[[JaxprEqn], int]] = {
+    "cholesky": _cholesky,
+    "conv_general_dilated": _convolution,
+    "convert_element_type": _convert,
+    "dot_general": _dot_general,
+    "fft": _fft,
+    "integer_pow": _integer_power,
+    "one_minus_square": lambda eqn: 3 * _out(eqn),  # (1 - x) * (1 + x)
+    "reduce": _reduce,
+    "reduce_window": _reduce_window,
+    "reduce_window_max": _reduce_window,
+    "reduce_window_min": _reduce_window,
+    "reduce_window_sum": _reduce_window,
+    "scatter-add": _scatter,
+    "scatter-max": _scatter,
+    "scatter-min": _scatter,
+    "scatter-mul": _scatter,
+    "sort": _sort,
+    "triangular_solve": _triangular_solve,
+}
+
+MOVES_DATA = frozenset(
+    {
+        "after_all",
+        "all_gather",
+        "all_to_all",
+        "axis_index",
+        "bitcast_convert_type",
+        "broadcast_in_dim",
+        "concatenate",
+        "copy",
+        "copy_p",
+        "create_token",
+        "debug_callback",
+        "debug_print",
+        "device_put",
+        "dynamic_slice",
+        "dynamic_update_slice",
+        "empty",
+        "empty2",
+        "gather",
+        "get",
+        "imag",
+        "iota",
+        "name",
+        "new_ref",
+        "optimization_barrier",
+        "pad",
+        "pcast",
+        "ppermute",
+        "pvary",
+        "random_unwrap",
+        "random_wrap",
+        "real",
+        "reshape",
+        "rev",
+        "scatter",
+        "sharding_constraint",
+        "slice",
+        "split",
+        "squeeze",
+        "stop_gradient",
+        "swap",
+        "transpose",
+    }
+)
+
+# One for each element is too little for these; nothing in the jaxpr says how much they do.
+UNKNOWN = frozenset(
+    {
+        "approx_top_k",
+        "eig",
+        "eigh",
+        "ffi_call",
+        "hessenberg",
+        "householder_product",
+        "io_callback",
+        "lu",
+        "pure_callback",
+        "qr",
+        "ragged_dot_general",
+        "random_bits",
+        "random_fold_in",
+        "random_gamma",
+        "random_seed",
+        "random_split",
+        "rng_bit_generator",
+        "schur",
+        "svd",
+        "threefry2x32",
+        "top_k",
+        "tridiagonal",
+        "tridiagonal_solve",
+    }
+)
+
+
+def _scan(eqn: JaxprEqn) -> Cost:
+    body, exact = cost_of(eqn.params["jaxpr"])
+    return body * eqn.params["length"], exact
+
+
+def _while(eqn: JaxprEqn) -> Cost:
+    body, body_exact = cost_of(eqn.params["body_jaxpr"])
+    condition, condition_exact = cost_of(eqn.params["cond_jaxpr"])
+    trips = trip_count(eqn)
+    if trips is None:
+        return body + condition, False
+    return trips * body + (trips + 1) * condition, body_exact and condition_exact
+
+
+def _cond(eqn: JaxprEqn) -> Cost:
+    branches = [cost_of(branch) for branch in eqn.params["branches"]]
+    return max(cost for cost, _ in branches), all(exact for _, exact in branches)
+
+
+def _shard_map(eqn: JaxprEqn) -> Cost:
+    cost, exact = cost_of(eqn.params["jaxpr"])
+    return cost * eqn.params["mesh"].size, exact
+
+
+LOOPS: dict[str, Callable[[JaxprEqn], Cost]] = {
+    "cond": _cond,
+    "scan": _scan,
+    "shard_map": _shard_map,
+    "while": _while,
+}

@@ -1,0 +1,1 @@
+"""Pictures of jaxprs and HLO as Mermaid flow charts."""

@@ -1,0 +1,48 @@
+"""Statistics of a jaxpr: its primitives, its FLOPs (see `flops`) and its largest value.
+
+The largest is the largest value that an equation produces, in elements. Inputs and constants do not count.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from jax.extend.core import ClosedJaxpr, DropVar, Jaxpr
+
+from .flops import cost_of
+from .read_jaxpr import equations, size, type_name
+
+
+@dataclass(frozen=True)
+class JaxprStatistics:
+    """Counts over a whole jaxpr. `largest_size` is in elements, `flops_lower_bound` says that some part is unknown."""
+
+    primitives: Counter[str]
+    flops: int
+    flops_lower_bound: bool
+    largest: str
+    largest_size: int
+
+    @property
+    def equations(self) -> int:
+        return self.primitives.total()
+
+
+def statistics(jaxpr: Jaxpr | ClosedJaxpr) -> JaxprStatistics:
+    """Count a jaxpr, under the conventions of `read_jaxpr` and `flops`."""
+    found = list(equations(jaxpr))
+    produced = [variable.aval for eqn in found for variable in eqn.outvars if not isinstance(variable, DropVar)]
+    # Of equally many elements the widest dtype: bool[1000] is not what fills the memory.
+    largest = max(produced, key=lambda aval: (size(aval), _item_bytes(aval)), default=None)
+    flops, exact = cost_of(jaxpr)
+    return JaxprStatistics(
+        primitives=Counter(eqn.primitive.name for eqn in found),
+        flops=flops,
+        flops_lower_bound=not exact,
+        largest="nothing" if largest is None else type_name(largest),
+        largest_size=0 if largest is None else size(largest),
+    )
+
+
+def _item_bytes(aval: Any) -> int:
+    return getattr(getattr(aval, "dtype", None), "itemsize", 0)

@@ -1,0 +1,157 @@
+"""Reading a jaxpr: what a function asks for, before any compiler has seen it.
+
+An equation whose only job is to hold another jaxpr (`jit`, `custom_jvp_call`, `remat2`, ...) is transparent: its
+contents count, it does not, because wrapping a function in `jit` is no work. The scalar function inside a `reduce` or
+a `scatter-add` is part of that equation, not a program of its own, and is not walked.
+"""
+
+import inspect
+import math
+import os
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+from jax.extend import source_info_util
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
+
+from .fresh_caches import fresh_caches
+
+WRAPPERS = frozenset(
+    {
+        "call",
+        "checkpoint",
+        "closed_call",
+        "core_call",
+        "custom_jvp_call",
+        "custom_vjp_call",
+        "custom_vjp_call_jaxpr",
+        "eval_jaxpr",
+        "jit",
+        "pjit",
+        "remat",
+        "remat2",
+    }
+)
+
+# Their jaxpr says how two scalars are combined.
+COMBINERS = frozenset(
+    {"reduce", "reduce_window", "scatter", "scatter-add", "scatter-max", "scatter-min", "scatter-mul", "scatter-sub"}
+)
+
+
+def trace(fn: Callable, *args: Any) -> ClosedJaxpr:
+    """The jaxpr of `fn(*args)`. Static arguments of a jitted `fn` stay static.
+
+    `make_jaxpr` and `jit` share one tracing cache, so that looking at a jaxpr would make a later first call of the
+    function a cache hit. This one does not: it traces in `fresh_caches()`.
+    Errors of the function under a tracer (`TracerBoolConversionError`, `NotImplementedError`, ...) pass through.
+    """
+    with fresh_caches():
+        return fn.trace(*args).jaxpr if is_jitted(fn) else jax.make_jaxpr(fn)(*args)
+
+
+def is_jitted(fn: Callable) -> bool:
+    """Whether `fn` can trace, lower and compile itself. A bound method cannot: it would forget its object."""
+    return isinstance(fn, jax.stages.Wrapped) and not inspect.ismethod(fn)
+
+
+def equations(jaxpr: Jaxpr | ClosedJaxpr) -> Iterator[JaxprEqn]:
+    """Every equation that counts, in program order; an equation comes before those inside it."""
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name not in WRAPPERS:
+            yield eqn
+        for inner in subjaxprs(eqn):
+            yield from equations(inner)
+
+
+def subjaxprs(eqn: JaxprEqn) -> list[Jaxpr | ClosedJaxpr]:
+    """The programs that an equation runs, wherever they sit in its parameters."""
+    name, params = eqn.primitive.name, eqn.params
+    if name in COMBINERS:
+        return []
+    if name == "custom_linear_solve":  # the other three are for its derivatives
+        params = {"solve": params["jaxprs"].solve}
+    return [leaf for leaf in jax.tree.leaves(params, is_leaf=is_jaxpr) if is_jaxpr(leaf)]
+
+
+def is_jaxpr(value: Any) -> bool:
+    return isinstance(value, Jaxpr | ClosedJaxpr)
+
+
+def size(aval: Any) -> int:
+    """Elements of an abstract value; 0 for a token or a reference to memory."""
+    return math.prod(getattr(aval, "shape", (0,)))
+
+
+def type_name(aval: Any) -> str:
+    """`float32[3,4]`, as JAX prints a type in full. Works for arrays, scalars and abstract values."""
+    if not hasattr(aval, "dtype"):
+        return str(aval)
+    return f"{aval.dtype.name}[{','.join(map(str, aval.shape))}]"
+
+
+def describe(eqn: JaxprEqn) -> str:
+    """One line for one equation: `mul: float32[8], float32[] -> float32[8]   lesson.py line 12, in f`."""
+    ins, outs = (", ".join(type_name(v.aval) for v in side) for side in (eqn.invars, eqn.outvars))
+    return f"{eqn.primitive.name}: {ins} -> {outs}{source_line(eqn)}"
+
+
+def source_line(eqn: JaxprEqn) -> str:
+    """Where the user wrote it; empty for a function of a library. A notebook's cell has no file name to show."""
+    found = re.fullmatch(r"(.*?):(\d+)(?::\d+)? \((.*)\)", source_info_util.summarize(eqn.source_info))
+    if not found:
+        return ""
+    path, line, function = found.groups()
+    file = "" if "ipykernel_" in path or path.startswith("<") else os.path.basename(path) + " "
+    return f"   {file}line {line}, in {function}"
+
+
+def trip_count(eqn: JaxprEqn) -> int | None:
+    """How often the body of a `scan` or `while` runs; None when the jaxpr does not say.
+
+    A `while` says so when its condition is `counter < limit` and no more, counter and limit start as literals, and
+    the body adds a literal to the counter and leaves the limit alone.
+    """
+    if eqn.primitive.name == "scan":
+        return eqn.params["length"]
+    condition, body = open_jaxpr(eqn.params["cond_jaxpr"]), open_jaxpr(eqn.params["body_jaxpr"])
+    carried = eqn.invars[eqn.params["cond_nconsts"] + eqn.params["body_nconsts"] :]
+    tested = condition.invars[eqn.params["cond_nconsts"] :]
+    entering = body.invars[eqn.params["body_nconsts"] :]
+    if [inner.primitive.name for inner in condition.eqns] != ["lt"]:
+        return None
+
+    def constant(atom: Any) -> int | None:
+        """The literal that `atom` of the condition is in every round."""
+        if atom in tested and body.outvars[tested.index(atom)] is entering[tested.index(atom)]:
+            atom = carried[tested.index(atom)]
+        return _integer(atom)
+
+    counter, bound = condition.eqns[0].invars
+    if isinstance(counter, Literal) or counter not in tested:
+        return None
+    index = tested.index(counter)
+    steps = [
+        _integer(inner.invars[1])
+        for inner in body.eqns
+        if inner.primitive.name == "add"
+        and inner.invars[0] is entering[index]
+        and inner.outvars[0] is body.outvars[index]
+    ]
+    start, limit = _integer(carried[index]), constant(bound)
+    if start is None or limit is None or len(steps) != 1 or steps[0] is None or steps[0] <= 0:
+        return None
+    return max(0, math.ceil((limit - start) / steps[0]))
+
+
+def _integer(atom: Any) -> int | None:
+    if isinstance(atom, Literal) and not atom.aval.shape and atom.aval.dtype.kind in "iu":
+        return int(atom.val)
+    return None
+
+
+def open_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> Jaxpr:
+    """The jaxpr without its constants. One class is both from JAX 0.11 on."""
+    return getattr(jaxpr, "jaxpr", jaxpr)

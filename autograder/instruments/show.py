@@ -1,0 +1,132 @@
+"""`show_jaxpr` and `show_hlo`: a program as a picture in JupyterLab, as text elsewhere, and as counts."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from jax.extend.core import ClosedJaxpr
+
+from autograder.instruments.graphs.graph import draw
+from autograder.instruments.graphs.of_hlo import HloGraph
+from autograder.instruments.graphs.of_jaxpr import JaxprGraph
+from autograder.wording import count
+
+from . import read_hlo, read_jaxpr
+from .jaxpr_statistics import statistics
+from .trace_log import function_name
+
+MAX_LINES = 60
+
+
+class _View:
+    """What a picture has in common: Mermaid where it can be drawn, text where it cannot."""
+
+    text: str
+    mermaid: str
+
+    def summary(self) -> str:
+        raise NotImplementedError
+
+    def _readable(self) -> str:
+        return self.text
+
+    def __str__(self) -> str:
+        lines = self._readable().strip().splitlines()
+        if len(lines) > MAX_LINES:
+            lines[MAX_LINES:] = [f"... {len(lines) - MAX_LINES} more lines; .text has all of it"]
+        return "\n".join([*lines, self.summary()])
+
+    __repr__ = __str__
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {"text/vnd.mermaid": self.mermaid, "text/plain": str(self)}
+
+
+class JaxprView(_View):
+    """A jaxpr and its counts; see `read_jaxpr` and `flops` for what counts how.
+
+    primitives: Counter of names, into every sub-jaxpr. equations: int. flops: int, loop lengths multiplied;
+    flops_lower_bound: whether part of it cannot be known. largest: type of the largest intermediate,
+    "float32[1000,1000]"; largest_size: its elements. text: the jaxpr as JAX prints it. mermaid: the graph.
+    """
+
+    def __init__(self, name: str, jaxpr: ClosedJaxpr):
+        counts = statistics(jaxpr)
+        self.name = name
+        self.jaxpr = jaxpr
+        self.primitives: Counter[str] = counts.primitives
+        self.equations: int = counts.equations
+        self.flops: int = counts.flops
+        self.flops_lower_bound: bool = counts.flops_lower_bound
+        self.largest: str = counts.largest
+        self.largest_size: int = counts.largest_size
+        self.text = jaxpr.pretty_print(use_color=False)  # in a notebook, str() adds colours, which break comparisons
+
+    @property
+    def mermaid(self) -> str:
+        return draw(JaxprGraph(self.jaxpr), f"{self.name}: {self.summary()}", self.primitives)
+
+    def summary(self) -> str:
+        least = "at least " if self.flops_lower_bound else ""
+        return (
+            f"{count(self.equations, 'equation')}, {least}{count(self.flops, 'FLOP')}, "
+            f"largest intermediate {self.largest}"
+        )
+
+
+class HloView(_View):
+    """The HLO of one stage; see `read_hlo` for what counts how.
+
+    ops: Counter of HLO operations. fusions: int. collectives: Counter. bytes, flops, temp_bytes: XLA's estimates, or
+    None; with loops=True a loop's body is counted once in them. text: as XLA prints it. mermaid: the graph.
+    """
+
+    def __init__(self, name: str, hlo: read_hlo.Hlo):
+        self.name = name
+        self.stage = hlo.stage
+        self.module = hlo.module
+        self.ops: Counter[str] = hlo.module.ops
+        self.fusions: int = hlo.module.fusions
+        self.collectives: Counter[str] = hlo.module.collectives
+        self.loops: bool = hlo.module.loops
+        self.bytes: int | None = hlo.bytes
+        self.flops: int | None = hlo.flops
+        self.temp_bytes: int | None = hlo.temp_bytes
+        self.text = hlo.text
+
+    @property
+    def mermaid(self) -> str:
+        return draw(HloGraph(self.module), f"{self.name}, {self.stage}: {self.summary()}", self.ops)
+
+    def summary(self) -> str:
+        parts = [count(self.ops.total(), "op")]
+        if self.stage == "optimized":
+            parts.append(count(self.fusions, "fusion"))
+        if self.collectives:
+            parts.append(count(self.collectives.total(), "collective"))
+        if self.bytes is not None:
+            once = " (each loop counted once)" if self.loops else ""
+            parts.append(f"{self.bytes:,} bytes accessed{once}")
+        return ", ".join(parts)
+
+    def _readable(self) -> str:
+        return read_hlo.tidy(self.text)
+
+
+def show_jaxpr(fn: Callable, *args: Any) -> JaxprView:
+    """The jaxpr of `fn(*args)`: a graph in JupyterLab, text elsewhere, and counts to compute with.
+
+    `fn` may be jitted, with static arguments, or plain. Looking changes nothing: the function is traced for itself,
+    and its next call traces or hits the cache as it would have done anyway (`jax.make_jaxpr`, in contrast, shares the
+    tracing cache of `jit`). Errors that `fn` raises under a tracer are JAX's own.
+    """
+    return JaxprView(function_name(fn), read_jaxpr.trace(fn, *args))
+
+
+def show_hlo(fn: Callable, *args: Any, stage: read_hlo.Stage = "optimized") -> HloView:
+    """The HLO of `fn(*args)`: before ("lowered") or after ("optimized") XLA's passes.
+
+    A graph in JupyterLab, each fusion a box that holds its operations; text elsewhere. A plain function is jitted
+    first. The caches of `fn` are left alone, as in `show_jaxpr`.
+    """
+    return HloView(function_name(fn), read_hlo.hlo(fn, *args, stage=stage))

@@ -1,0 +1,341 @@
+"""Count traces, compiles and cache hits, and say why each trace happened."""
+
+import functools
+import html
+import inspect
+import threading
+import time
+import types
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.extend
+
+from .call_signature import Signature, call_text
+from .watch_functions import Watch, frame_in_jax, frame_locals, in_jax, python_function, used_functions
+
+_TRACE = "/jax/core/compile/jaxpr_trace_duration"
+_LOWER = "/jax/core/compile/jaxpr_to_mlir_module_duration"
+_COMPILE = "/jax/core/compile/backend_compile_duration"  # an event also when the persistent cache had it
+
+
+class Row(NamedTuple):
+    """One `log.call`. `outcome` is "traced", "hit", "ran eagerly" or "raised"; `reason` says why."""
+
+    call: str
+    outcome: str
+    reason: str
+
+
+class Reason(NamedTuple):
+    """Why one trace happened. `kind` is "first", a kind of `Difference`, or "function", "caller",
+    "transform", "cleared"."""
+
+    kind: str
+    text: str
+
+
+@dataclass
+class _Entry:
+    """One run of a followed function's body."""
+
+    code: types.CodeType
+    inner: bool  # found inside a followed function that is not jitted itself
+    reason: Reason | None = None  # None: it ran with real values, not to be traced
+    signature: Signature | None = None
+    function: Callable[[], Any] | None = None  # weak: a strong reference would change what JAX caches
+
+
+class TraceLog:
+    """What `trace_log` returns; see there."""
+
+    def __init__(self, *fns: Callable):
+        self._roots: list[types.CodeType] = []
+        self._entries: list[_Entry] = []
+        self._traced_frames: dict[int, bool] = {}
+        self._events: dict[str, list[tuple[str, float, float]]] = {_TRACE: [], _LOWER: [], _COMPILE: []}
+        self._watch = Watch(self._entered)
+        self._outside = self._thread = None
+        self._pending = fns
+        self.rows: list[Row] = []
+
+    def __enter__(self) -> "TraceLog":
+        self._outside = jax.extend.core.get_opaque_trace_state()
+        self._thread = threading.get_ident()
+        for fn in self._pending:
+            if not self._follow(fn):
+                self._watch.close()
+                raise TypeError(f"trace_log cannot follow {fn!r}: it has no Python body of its own")
+        jax.monitoring.register_event_duration_secs_listener(self._heard)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        jax.monitoring.unregister_event_duration_listener(self._heard)
+        self._watch.close()
+        self._traced_frames.clear()
+
+    def call(self, fn: Callable, /, *args: Any, **kwargs: Any) -> Any:
+        """Call `fn(*args, **kwargs)`, write a row about it, return the result, and go on following `fn`."""
+        followed = self._follow(fn)
+        text = call_text(function_name(fn), args, kwargs)
+        entries, events = len(self._entries), len(self._events[_TRACE])
+        try:
+            result = fn(*args, **kwargs)
+        except Exception as error:
+            self.rows.append(Row(text, "raised", type(error).__name__))
+            raise
+        new = self._entries[entries:]
+        if traced := [entry for entry in new if entry.reason]:
+            row = Row(text, "traced", "; ".join(self._text(entry, qualified=False) for entry in traced))
+        elif new:
+            row = Row(text, "ran eagerly", "not jitted: the Python body ran with real values")
+        elif followed or in_jax(fn):
+            traced = not followed and len(self._events[_TRACE]) > events
+            row = Row(text, "traced" if traced else "hit", "")
+        else:
+            row = Row(text, "ran eagerly", "not a JAX function")
+        self.rows.append(row)
+        return result
+
+    @property
+    def traces(self) -> int:
+        return len(self.reasons)
+
+    @property
+    def own_traces(self) -> int:
+        """Traces of the followed functions themselves, without those of functions they use."""
+        return sum(entry.reason is not None and not entry.inner for entry in self._entries)
+
+    @property
+    def eager(self) -> int:
+        """Executions of the followed functions' own bodies with real values."""
+        return sum(entry.reason is None and not entry.inner for entry in self._entries)
+
+    @property
+    def compiles(self) -> int:
+        return len(self.modules)
+
+    @property
+    def modules(self) -> list[str]:
+        return [name for name, _, _ in self._events[_COMPILE]]
+
+    @property
+    def hits(self) -> int:
+        return sum(row.outcome == "hit" for row in self.rows)
+
+    @property
+    def reasons(self) -> list[str]:
+        if self._roots:
+            return [self._text(entry) for entry in self._entries if entry.reason]
+        names = [name for name, _, _ in self._events[_TRACE]]
+        again = [name in names[:i] for i, name in enumerate(names)]
+        return [f"{n}: {'traced again' if a else 'first trace'}" for n, a in zip(names, again, strict=True)]
+
+    @property
+    def causes(self) -> list[Reason]:
+        """As `reasons`, each with its kind. Only of followed functions."""
+        return [entry.reason for entry in self._entries if entry.reason]
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Time in each phase. A trace inside another trace is not counted twice."""
+        phases = {"trace": _TRACE, "lower": _LOWER, "compile": _COMPILE}
+        return {phase: _covered(self._events[event]) for phase, event in phases.items()}
+
+    def __str__(self) -> str:
+        lines = []
+        if self.rows:
+            rows = [("call", "outcome", "reason"), *self.rows]
+            wide = [max(len(row[i]) for row in rows) for i in (0, 1)]
+            lines += [f"{c:<{wide[0]}}  {o:<{wide[1]}}  {r}".rstrip() for c, o, r in rows]
+        else:
+            lines += [f"trace {i}: {reason}" for i, reason in enumerate(self.reasons, 1)]
+        return "\n".join([*lines, self._summary()])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        head, rows = ("call", "outcome", "reason"), self.rows
+        if not rows:
+            head, rows = ("trace", "reason"), list(enumerate(self.reasons, 1))
+        cell = '<td style="text-align: left">{}</td>'.format
+        body = "".join(f"<tr>{''.join(cell(html.escape(str(part))) for part in row)}</tr>" for row in rows)
+        names = "".join(f'<th style="text-align: left">{name}</th>' for name in head)
+        table = f"<table><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table>" if rows else ""
+        return f"{table}<p>{html.escape(self._summary())}</p>"
+
+    def _summary(self) -> str:
+        counts = [_count(self.traces, "trace")]
+        if self.rows:
+            counts.append(_count(self.hits, "hit"))
+        counts.append(_count(self.compiles, "XLA module"))
+        times = ", ".join(f"{phase} {time * 1e3:.3g} ms" for phase, time in self.seconds.items())
+        return f"{', '.join(counts)} built ({times})"
+
+    # What happens while the block runs.
+
+    def _follow(self, fn: Any) -> bool:
+        function = python_function(fn)
+        if function is None:
+            return False
+        if not any(function.__code__ is root for root in self._roots):
+            self._roots.append(function.__code__)
+            self._watch.add(function.__code__)
+            if function is fn:  # not jitted: the traces, if any, are of functions that it uses
+                for used in used_functions(fn):
+                    is_code = isinstance(used, types.CodeType)
+                    self._watch.add(used if is_code else python_function(used).__code__)
+        return True
+
+    def _heard(self, event: str, duration: float, **details: Any) -> None:
+        if event in self._events:
+            name = str(details.get("fun_name", "?"))
+            self._events[event].append((name, time.perf_counter() - duration, duration))
+
+    def _entered(self, frame: types.FrameType) -> None:
+        code = frame.f_code
+        inner = not any(code is root for root in self._roots)
+        signature = Signature.of_frame(frame)
+        traced = signature.traced or self._trace_is_active()
+        self._traced_frames[id(frame)] = traced
+        if inner and not self._counts(frame):
+            return
+        entry = _Entry(code, inner)
+        if traced:
+            caller = _Caller.of(frame)
+            entry.signature = Signature(signature.arguments, caller.keywords_of(signature))
+            entry.function = caller.function
+            entry.reason = self._reason(entry, caller)
+        self._entries.append(entry)
+
+    def _trace_is_active(self) -> bool:
+        """Whether JAX is tracing in this thread. A function whose arguments are all static sees no tracer."""
+        if threading.get_ident() != self._thread:
+            return False
+        return jax.extend.core.get_opaque_trace_state() != self._outside
+
+    def _counts(self, frame: types.FrameType) -> bool:
+        """Whether an inner function's run is below a followed function, and in no trace counted already."""
+        above = frame.f_back
+        while above is not None:
+            if any(above.f_code is code for code in self._watch.codes):
+                if self._traced_frames.get(id(above)):
+                    return False
+                if any(above.f_code is root for root in self._roots):
+                    return True
+            above = above.f_back
+        return False
+
+    def _reason(self, entry: _Entry, caller: "_Caller") -> Reason:
+        earlier = [e for e in self._entries if e.code is entry.code and e.reason]
+        if not earlier:
+            return Reason("first", "first call")
+        if caller.python is None and not _under_jit():
+            return Reason("transform", "same function: outside jit, grad and vmap trace in every call")
+        # The most similar earlier trace shows what was new; of equally similar ones, the latest.
+        compared = [entry.signature.differences(e.signature) for e in reversed(earlier)]
+        differences = min(compared, key=lambda found: (sum(d.kind != "keyword" for d in found), len(found)))
+        if differences:
+            texts = [difference.text for difference in differences[:3]]
+            if len(differences) > 3:
+                texts.append(f"and {len(differences) - 3} more")
+            return Reason(differences[0].kind, "; ".join(texts))
+        if caller.python is not None:
+            return Reason("caller", f"same arguments: called again while {caller.python} was traced")
+        alike = [e for e in earlier if not entry.signature.differences(e.signature)]
+        function = entry.function and entry.function()
+        if function is not None and all(e.function is None or e.function() is not function for e in alike):
+            return Reason("function", "same arguments, but a new function object")
+        text = "same arguments, same function: its cache was cleared, or a JAX setting changed"
+        return Reason("cleared", text)
+
+    def _text(self, entry: _Entry, qualified: bool = True) -> str:
+        several = entry.inner or (qualified and len(self._roots) > 1)
+        return f"{entry.code.co_name}: {entry.reason.text}" if several else entry.reason.text
+
+
+@dataclass(frozen=True)
+class _Caller:
+    """How a traced body was reached: by Python code, or by JAX for some function object."""
+
+    python: str | None  # the name of the function that called it by itself, None if JAX did
+    function: Callable[[], Any] | None = None  # weak reference to what was given to jit, grad, scan, ...
+    keywords: frozenset[str] | None = None
+
+    @classmethod
+    def of(cls, frame: types.FrameType) -> "_Caller":
+        above = frame.f_back
+        if above is None or not frame_in_jax(above):
+            return cls(above.f_code.co_name if above else "?")
+        # JAX passes the function and the keyword arguments down through its own frames. They are told by what
+        # they are, not by the names of JAX's variables, and the frame nearest to the user's code wins.
+        function = keywords = None
+        while above is not None and frame_in_jax(above):
+            with frame_locals(above) as values:
+                for value in values.values():
+                    if isinstance(value, (types.FunctionType, types.MethodType, functools.partial)):
+                        end = python_function(value)
+                        if end is not None and end.__code__ is frame.f_code:
+                            function = value
+                if above.f_code.co_flags & inspect.CO_VARKEYWORDS:
+                    keywords = frozenset(values.get(_varkeywords(above.f_code), ()))
+            above = above.f_back
+        return cls(None, None if function is None else weakref.ref(function), keywords)
+
+    def keywords_of(self, signature: Signature) -> frozenset[str] | None:
+        return None if self.keywords is None else self.keywords & set(signature.arguments)
+
+
+def trace_log(*fns: Callable) -> TraceLog:
+    """Count traces, compiles and cache hits inside a `with` block, and say why each trace happened.
+
+    `fns` are the functions to follow; without any, every trace of JAX's is counted, those of its own helpers
+    included. A function that is not jitted is followed into the functions it uses: what they trace counts.
+    Nothing is cleared: a function that was traced before the block hits its cache. Reasons compare with what
+    was traced inside the block, so that a function's first trace there is its "first call".
+
+    The log has `.traces`, `.compiles`, `.modules`, `.hits`, `.reasons`, `.rows` and `.seconds`, and
+    `log.call(f, *args)` calls `f` and writes a row about it.
+
+        with trace_log(f) as log:
+            f(x)
+            log.call(f, y)
+        print(log)
+
+    Raises TypeError for something that has no Python body to follow.
+    """
+    return TraceLog(*fns)
+
+
+def _under_jit() -> bool:
+    # The name is meant to keep library code from behaving differently under jit. Nothing here does.
+    return jax.extend.core.unsafe_am_i_under_a_jit_DO_NOT_USE()
+
+
+def _varkeywords(code: types.CodeType) -> str:
+    before = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & inspect.CO_VARARGS)
+    return code.co_varnames[before]
+
+
+def _covered(spans: list[tuple[str, float, float]]) -> float:
+    """Seconds covered by spans (name, start, duration), some of which lie inside others."""
+    total, end = 0.0, float("-inf")
+    for _, start, duration in sorted(spans, key=lambda span: span[1]):
+        total += max(0.0, start + duration - max(start, end))
+        end = max(end, start + duration)
+    return total
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def function_name(fn: Any) -> str:
+    """The name a learner knows a function by."""
+    for candidate in (fn, python_function(fn)):
+        if name := getattr(candidate, "__name__", None):
+            return name
+    return type(fn).__name__

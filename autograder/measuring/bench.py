@@ -1,0 +1,191 @@
+"""The bench: one measuring process for each notebook process, as the notebook sees it.
+
+Nothing is timed in the notebook's own process: there, asynchronous dispatch, other threads and the course's own
+instruments decide what a clock says. The process starts on `warm_up()` without waiting for it, does not outlive its
+parent, is started afresh once if it dies, and is killed when it does not answer in time.
+"""
+
+import atexit
+import contextlib
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import jax
+
+from autograder.measuring.wire.messages import receive, send
+
+SCRIPT = str(Path(__file__).with_name("worker") / "main.py")
+# What a process needs to find its libraries and its device. Everything else stays behind: a variable such as
+# MALLOC_TRIM_THRESHOLD_ or OMP_NUM_THREADS, inherited by accident, changes ratios by a factor of 6.
+KEPT_ENVIRONMENT = {"PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT"}
+KEPT_ENVIRONMENT |= {"VIRTUAL_ENV", "PYTHONPATH", "LD_LIBRARY_PATH"}
+KEPT_ENVIRONMENT |= {"JAX_PLATFORMS", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "TPU_VISIBLE_DEVICES"}
+START_LIMIT = 120.0
+
+
+class BenchDied(Exception):
+    """The measuring process ended without an answer."""
+
+
+class BenchTimeout(Exception):
+    """The measuring process did not answer in time, and was ended."""
+
+
+def environment(variables: dict[str, str]) -> dict[str, str]:
+    """The measuring process's environment variables, from those of the notebook."""
+    kept = {name: value for name, value in variables.items() if name.upper() in KEPT_ENVIRONMENT}
+    kept |= {name: value for name, value in variables.items() if name.startswith("LIBTPU")}
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    flags = {
+        "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",  # the notebook holds memory on the same device
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+        "PYTHONHASHSEED": "0",
+        # glibc: keep freed memory. A page that goes back to the system is cleared when it is used again, and
+        # whether that happens within a block is chance.
+        "MALLOC_TRIM_THRESHOLD_": str(2**33),
+        "MALLOC_MMAP_THRESHOLD_": str(2**30),
+        "MALLOC_TOP_PAD_": str(2**26),
+    }
+    if jax.config.jax_platforms:
+        flags["JAX_PLATFORMS"] = jax.config.jax_platforms
+    return kept | threads | flags
+
+
+def cores() -> list[int]:
+    """The cores this process may use; [-1] where that cannot be asked."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [-1]
+
+
+class Bench:
+    """A measuring process. `number` counts the processes of this notebook: each takes another core."""
+
+    def __init__(self, number: int = 0):
+        own = cores()
+        self.owner = os.getpid()
+        self.number = number
+        self.core = own[-1 - number % len(own)]
+        command = [sys.executable, "-P", SCRIPT, str(self.core)]
+        pipe, null = subprocess.PIPE, subprocess.DEVNULL
+        # A session of its own: the notebook's interrupt key is not for it.
+        self.process = subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, stderr=null, env=environment(dict(os.environ)), start_new_session=True
+        )
+        self._answers: queue.SimpleQueue = queue.SimpleQueue()
+        self._ready = False
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    def _listen(self) -> None:
+        with contextlib.suppress(EOFError, OSError, ValueError):
+            while True:
+                self._answers.put(receive(self.process.stdout)[0])
+        self._answers.put(None)
+
+    def _answer(self, limit: float) -> dict:
+        try:
+            answer = self._answers.get(timeout=limit)
+        except queue.Empty:
+            self.close()
+            raise BenchTimeout(limit) from None
+        except BaseException:  # the learner interrupts: the answer would come at the wrong time
+            self.close()
+            raise
+        if answer is None:
+            self.close()
+            raise BenchDied
+        return answer
+
+    def ask(self, header: dict, *blobs: bytes, limit: float) -> dict:
+        """Send one message and wait at most `limit` seconds for the reply."""
+        if not self._ready:
+            self._answer(START_LIMIT)
+            self._ready = True
+        try:
+            send(self.process.stdin, header, *blobs)
+        except BaseException as error:  # an interrupt, too, would leave half a message behind
+            self.close()
+            if isinstance(error, OSError):
+                raise BenchDied from None
+            raise
+        return self._answer(limit)
+
+    @property
+    def alive(self) -> bool:
+        return self.owner == os.getpid() and self.process.poll() is None
+
+    def close(self) -> None:
+        """End the process, and with it its guest."""
+        if self.owner != os.getpid():
+            return
+        if hasattr(os, "killpg"):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.kill()
+        self.process.wait()
+        self._listener.join()
+        for stream in (self.process.stdin, self.process.stdout):
+            with contextlib.suppress(OSError):
+                stream.close()
+
+
+_bench: Bench | None = None
+
+
+def current() -> Bench:
+    """The measuring process of this notebook, started if there is none."""
+    global _bench
+    if _bench is None or not _bench.alive:
+        _bench = Bench(_bench.number if _bench else 0)
+    return _bench
+
+
+def renew() -> Bench:
+    """A new measuring process, on another core where there is one."""
+    global _bench
+    number = _bench.number + 1 if _bench else 0
+    stop()
+    _bench = Bench(number)
+    return _bench
+
+
+@atexit.register
+def stop() -> None:
+    """End the measuring process."""
+    global _bench
+    if _bench is not None:
+        _bench.close()
+        _bench = None
+
+
+def warm_up() -> None:
+    """Start the measuring process without waiting for it."""
+    current()
+
+
+def warm_up_after_cell() -> None:
+    """In a Jupyter kernel: start the process when the running cell has ended.
+
+    `speedup` calls this when it is imported, that is in the setup cell of a notebook that asks for speed. Start-up
+    is then hidden behind the reading of the next paragraphs, and does not compete with the cell's own imports. A
+    test run or a script pays nothing.
+    """
+    if "ipykernel" not in sys.modules:
+        return
+    from IPython import get_ipython
+
+    shell = get_ipython()
+    if shell is None:
+        return
+
+    def after_cell(_result=None) -> None:
+        shell.events.unregister("post_run_cell", after_cell)
+        with contextlib.suppress(OSError):  # whatever is wrong is told by the first `speedup`
+            warm_up()
+
+    shell.events.register("post_run_cell", after_cell)

@@ -1,0 +1,80 @@
+"""`roofline`: the limits of this machine, measured from JAX itself.
+
+Three limits, each measured in the measuring process and on its clock:
+
+- memory bandwidth: `x + 1` with a donated buffer, so that no page is touched for the first time. It depends on
+  the size of the data (caches), and is measured at the size asked for;
+- arithmetic: a float32 matrix product of 768 x 768;
+- dispatch: the time of a jitted call that does nothing.
+
+The shortest possible time of a call is max(bytes / bandwidth, operations / arithmetic) + dispatch.
+"""
+
+import math
+from dataclasses import dataclass
+
+from . import bench
+
+_SMALLEST, _LARGEST = 2**12, 2**27
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A measured rate: the median, and the range of the middle half of its blocks."""
+
+    median: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, repr=False)
+class Roofline:
+    """The limits of one device. `bandwidth` in bytes/s, `arithmetic` in operations/s, `dispatch` in calls/s."""
+
+    device: str
+    bytes: int
+    bandwidth: Rate
+    arithmetic: Rate
+    dispatch: Rate
+
+    def limit(self, moved: float, operations: float) -> tuple[float, str]:
+        """(the shortest possible seconds of a call, what binds it: "memory bandwidth", "arithmetic", "dispatch")."""
+        parts = {
+            "memory bandwidth": moved / self.bandwidth.median,
+            "arithmetic": operations / self.arithmetic.median,
+        }
+        work = max(parts.values())
+        dispatch = 1 / self.dispatch.median
+        binds = "dispatch" if dispatch > work else max(parts, key=parts.__getitem__)
+        return work + dispatch, binds
+
+    def __str__(self) -> str:
+        def spread(rate: Rate, unit: float) -> str:
+            return f"{rate.median / unit:.3g} ({rate.low / unit:.3g} to {rate.high / unit:.3g})"
+
+        call = Rate(*(1e6 / rate for rate in (self.dispatch.median, self.dispatch.high, self.dispatch.low)))
+        unit, cores = ("GFLOP/s", ", one core") if self.device == "cpu" else ("TFLOP/s", "")
+        return (
+            f"{self.device}{cores}: {spread(self.bandwidth, 1e9)} GB/s over {self.bytes / 1e6:.3g} MB, "
+            f"{spread(self.arithmetic, 1e9 if cores else 1e12)} {unit} in a float32 matrix product, "
+            f"{spread(call, 1)} µs to dispatch a call"
+        )
+
+    __repr__ = __str__
+
+
+_cache: dict[tuple[int, int], Roofline] = {}
+
+
+def roofline(size: int = _LARGEST, *, seconds: float = 1.0) -> Roofline:
+    """Measure the limits for data of `size` bytes (read and written together), about `seconds` long.
+
+    The answer is kept for the life of this process, one for each power of two of `size`.
+    """
+    size = 2 ** round(math.log2(min(max(size, _SMALLEST), _LARGEST)))
+    key = (size, bench.current().number)
+    if key not in _cache:
+        reply = bench.current().ask({"op": "roofline", "bytes": size, "seconds": seconds}, limit=60 + 10 * seconds)
+        rates = {name: Rate(*reply[name]) for name in ("bandwidth", "arithmetic", "dispatch")}
+        _cache[key] = Roofline(device=reply["device"], bytes=size, **rates)
+    return _cache[key]

@@ -1,0 +1,278 @@
+"""`speedup`: how many times faster is the candidate than the baseline, and is that enough?
+
+The two functions are sent to the measuring process (`bench`). A jitted function travels as a compiled artefact
+(`jax.export`), without a line of its Python; any other as its code, and if it is the candidate it then runs in yet
+another process, with the clock outside.
+"""
+
+import html
+import math
+import os
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+
+from autograder.failure import fail
+
+from . import bench
+from .picture import bar_svg
+from .request import Parcel
+from .roofline import roofline
+from .verdict import LEAD, Verdict, interval
+
+# Official grading asks for this share of the bar, so that what passed at home passes at school.
+OFFICIAL = 0.8
+BUDGET = 1.5  # seconds of one contest; a second one follows in a new process before "undecided" is said
+LIMIT = 25.0  # seconds after which a load or a contest is given up
+IMPOSSIBLE = 1.5  # results that arrive this many times faster than memory can move them are refused
+
+
+@dataclass
+class Speedup:
+    """The answer of `speedup`: `ratio` is baseline time over candidate time, `low` to `high` its 95 % interval.
+
+    `seconds` of one call and `compile_seconds` (the first call) are by side, "candidate" and "baseline". `limit` is the
+    share of the machine's limit that the candidate reached, `binds` the limit that holds it. `others` is
+    the share of the time in which other programs had the core.
+    """
+
+    candidate: str
+    baseline: str
+    bar: float | None
+    ratio: float
+    low: float
+    high: float
+    pairs: int
+    device: str
+    results: list[str]
+    how: dict[str, str]
+    seconds: dict[str, float]
+    compile_seconds: dict[str, float]
+    others: float
+    moved: int = 0
+    operations: int = 0
+    limit: float | None = None
+    binds: str = ""
+    verdict: str = "undecided"
+    _ratios: list[float] = field(default_factory=list, repr=False)
+    _parcel: Parcel | None = field(default=None, repr=False)
+    _answers: dict[float, str] = field(default_factory=dict, repr=False)
+
+    def at_least(self, threshold: float) -> str:
+        """The verdict ("pass", "fail", "undecided") at another bar, by the same rule. Times anew where it must."""
+        known = self._answers
+        if threshold not in known:
+            if any(answer == "pass" and bar >= threshold for bar, answer in known.items()):
+                known[threshold] = "pass"
+            elif any(answer == "fail" and bar <= threshold for bar, answer in known.items()):
+                known[threshold] = "fail"
+            else:
+                bar = threshold * _leniency()
+                known[threshold] = _clear(self._ratios, bar) or decide(self._parcel, bar)[0]["answer"] or "undecided"
+        return known[threshold]
+
+    def __str__(self) -> str:
+        word = f"{_number(self.ratio)}x faster than" if self.ratio >= 1 else f"{_number(1 / self.ratio)}x slower than"
+        low, high = (self.low, self.high) if self.ratio >= 1 else (1 / self.high, 1 / self.low)
+        line = f"{self.candidate} is {word} {self.baseline} ({_number(low)} to {_number(high)})"
+        if self.bar is not None:
+            official = f" (official grading: {self.bar * OFFICIAL:.3g}x)" if _leniency() < 1 else ""
+            line += f", bar {self.bar:g}x{official}: {self.verdict}"
+            if self.verdict == "undecided":
+                line += f", because {self._disturbance()}"
+        if self.limit is not None:
+            share = min(100.0, 100 * self.limit)
+            line += f"; {share:.{0 if share >= 10 else 1}f} % of this machine's {_LIMITS[self.binds]}"
+        return line
+
+    def _disturbance(self) -> str:
+        if self.pairs < LEAD:
+            calls = f"{max(self.seconds.values(), default=0):.2g} s for a call of the slower one"
+            return f"there was time for {self.pairs} pairs only ({calls}). Use smaller inputs"
+        if self.others > 0.2:
+            share = f"{100 * self.others:.0f} %"
+            return f"other programs had the core for {share} of the time. Close them and run the cell again"
+        if self.low <= self.bar * _leniency() <= self.high:
+            return "the ratio is too close to the bar to tell. Make it a little faster, or run the cell again"
+        return "the times did not settle. Run the cell again"
+
+    def _repr_mimebundle_(self, include=None, exclude=None) -> dict[str, str]:
+        colour = {"pass": "#1b7837", "fail": "#b2182b"}.get(self.verdict if self.bar else "", "#555")
+        picture = bar_svg(self.ratio, self.low, self.high, self.bar, colour)
+        return {"text/plain": str(self), "text/html": f"<div>{html.escape(str(self))}<br>{picture}</div>"}
+
+
+_LIMITS = {"memory bandwidth": "memory bandwidth", "arithmetic": "arithmetic rate", "dispatch": "dispatch rate"}
+
+
+def speedup(
+    candidate: Callable, baseline: Callable, *args: Any, at_least: float | Mapping[str, float] | None = None
+) -> Speedup:
+    """Compare the values, then the times, of two functions called with `args`.
+
+    With `at_least`, the answer's `verdict` says whether the candidate is at least so many times faster:
+    "pass", "fail" or "undecided". A slow candidate raises nothing. A dictionary gives the bar for each platform,
+    `{"cpu": 5, "gpu": 20}`.
+
+    Raises `CheckFailed` when the values disagree, when the candidate raises or does not end, and when it is
+    faster than this machine can move its results. Raises TypeError for what is not a function, ValueError for a
+    bar that is not a positive number.
+    """
+    for role, fn in (("candidate", candidate), ("baseline", baseline)):
+        if not callable(fn):
+            raise TypeError(f"speedup: the {role} must be a function, got {type(fn).__name__}")
+    at_least = _bar(at_least)
+
+    parcel = Parcel(candidate, baseline, args)
+    outcome, loaded = decide(parcel, at_least and at_least * _leniency())
+    ratios = [slow / fast for slow, fast in zip(outcome["baseline"], outcome["candidate"], strict=True)]
+    low, ratio, high = interval(ratios)
+    answer = Speedup(
+        *parcel.names,
+        at_least,
+        ratio,
+        low,
+        high,
+        len(ratios),
+        loaded["device"],
+        loaded["results"],
+        parcel.how,
+        seconds={side: statistics.median(outcome[side]) / 1e9 for side in ("candidate", "baseline")},
+        compile_seconds=loaded["first"],
+        others=statistics.fmean(outcome["others"]),
+        moved=sum(loaded["bytes"]),
+        operations=parcel.operations(),
+        _ratios=ratios,
+        _parcel=parcel,
+    )
+    if at_least is not None:
+        answer.verdict = answer._answers[at_least] = outcome["answer"] or "undecided"
+    _compare_with_limit(answer, returned=loaded["bytes"][1])
+    return answer
+
+
+def load(parcel: Parcel, process: bench.Bench) -> dict:
+    """Send both functions; returns the reply. Raises `CheckFailed` if the two do not agree."""
+    reply = process.ask(parcel.header, *parcel.blobs, limit=LIMIT)
+    if reply.get("needs_truth"):
+        header, blobs = parcel.with_truth()
+        reply = process.ask(header, *blobs, limit=LIMIT)
+    _judge(parcel, reply)
+    return reply
+
+
+def _judge(parcel: Parcel, reply: dict) -> None:
+    """Raise `CheckFailed` if the reply says that a side raised, or that the results disagree."""
+    candidate, baseline = parcel.names
+    if "raised" in reply:
+        side, kind, text = reply["raised"]
+        fail(
+            f"{candidate if side == 'candidate' else baseline} raised {kind} when it was measured",
+            evidence=text,
+            why="it is called many times, each time with new values of the same shapes",
+            attempt="call it twice in a row with different values",
+        )
+    wrong = reply.get("wrong") or {}
+    structure = reply.get("structure") or wrong.get("structure")
+    if structure:
+        fail(
+            f"{candidate} returns something else than {baseline}: {structure}",
+            why="the fast version must return the same structure, shapes and kinds of numbers",
+            attempt=f"compare the two: assert_allclose({candidate}(...), {baseline}(...))",
+        )
+    if wrong:
+        where = f"result {wrong['result']}, " if wrong["result"] else ""
+        values = f"{wrong['got']}, expected {wrong['want']} ± {wrong['allowed']}"
+        fail(
+            f"{candidate} and {baseline} disagree in {wrong['wrong']} of {wrong['of']} values,"
+            " so their speed was not compared",
+            evidence=f"worst at {where}index {wrong['index']}: {values}",
+            why="the fast version computes something else; rounding was allowed for, ten times the baseline's own",
+            attempt=f"compare the two on small inputs: assert_allclose({candidate}(...), {baseline}(...))",
+        )
+
+
+def decide(parcel: Parcel, bar: float | None) -> tuple[dict, dict]:
+    """(outcome, loaded): load and run the rule; once more in a new process if it gives no answer or dies."""
+    for attempt in range(2):
+        try:
+            process = bench.current()
+            if parcel.loaded_in is not process:
+                parcel.reply, parcel.loaded_in = load(parcel, process), process
+            ask = {"op": "contest", "job": parcel.id, "bar": bar, "budget": BUDGET}
+            outcome = process.ask(ask, limit=LIMIT)
+            if outcome.get("unknown"):
+                parcel.reply = load(parcel, process)
+                outcome = process.ask(ask, limit=LIMIT)
+            _judge(parcel, outcome)
+            too_slow = len(outcome["others"]) < LEAD  # no process would be quicker
+            if outcome["answer"] or bar is None or too_slow or attempt == 1:
+                return outcome, parcel.reply
+            bench.renew()
+        except bench.BenchTimeout:
+            fail(
+                f"{parcel.names[0]} and {parcel.names[1]} did not finish within {LIMIT:.0f} seconds",
+                why="a loop that never ends, a compilation of an unrolled loop, or inputs that are too large",
+                attempt="call each of the two once, on smaller inputs, and look at the time",
+            )
+        except bench.BenchDied:
+            if attempt == 1:
+                fail(
+                    "the measuring process ended twice without an answer",
+                    why="it ran out of memory, or one of the two functions ended it",
+                    attempt="use smaller inputs; restart the kernel if other cells fail too",
+                )
+    raise AssertionError("unreachable")
+
+
+def _compare_with_limit(answer: Speedup, returned: int) -> None:
+    roof = roofline(answer.moved, seconds=0.08)
+    seconds = answer.seconds["candidate"]
+    least, answer.binds = roof.limit(answer.moved, answer.operations)
+    answer.limit = least / seconds
+    moving = returned / roof.bandwidth.high
+    if answer.how["candidate"] != "compiled artefact" and seconds * IMPOSSIBLE < moving:
+        fail(
+            f"{answer.candidate} is faster than this machine can write its results",
+            evidence=f"{seconds * 1e6:.3g} µs for a call that returns {returned} bytes; "
+            f"{moving * 1e6:.3g} µs is the limit at {roof.bandwidth.high / 1e9:.3g} GB/s",
+            why="the results were not computed in the call: they were kept from an earlier one, or come later",
+            attempt="compute the results from the arguments in each call",
+        )
+
+
+def _clear(ratios: list[float], bar: float) -> str | None:
+    """The rule's answer on pairs already timed, if every one of them is far from the bar."""
+    rule = Verdict(bar)
+    for ratio in ratios:
+        if 2 / 3 < ratio / bar < 3 / 2:
+            return None
+        rule.add(ratio)
+    return rule.answer
+
+
+def _bar(at_least: float | Mapping[str, float] | None) -> float | None:
+    if isinstance(at_least, Mapping):
+        platform = jax.default_backend()
+        if platform not in at_least:
+            raise ValueError(f"speedup: at_least has no bar for {platform}, only for {', '.join(at_least)}")
+        at_least = at_least[platform]
+    if at_least is None:
+        return None
+    if isinstance(at_least, bool) or not isinstance(at_least, int | float) or not 0 < at_least < math.inf:
+        raise ValueError(f"speedup: at_least must be a positive number, got {at_least!r}")
+    return at_least
+
+
+def _leniency() -> float:
+    return OFFICIAL if os.environ.get("NBGRADER_EXECUTION") == "autograde" else 1.0
+
+
+def _number(ratio: float) -> str:
+    return f"{ratio:.3g}" if ratio < 1000 else f"{ratio:.0f}"
+
+
+bench.warm_up_after_cell()

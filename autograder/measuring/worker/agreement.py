@@ -1,0 +1,103 @@
+"""Do two results agree? Strictly first, and if not, within what the baseline itself gets wrong.
+
+Strict means 64 units in the last place of the largest value in the array. If that does not hold, the baseline
+is run again in double precision: the candidate may be ten times as far from that as the baseline is.
+Where there is no such run (the baseline is not a function of JAX, or fixes its dtypes), the allowance is the
+square root of the unit roundoff, times the largest value in the array.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from autograder.measuring.wire.arrays import is_key
+
+STRICT, OWN_ERROR = 64, 10
+# A baseline that is itself wrong by more than this share cannot judge anybody: no more is allowed.
+WORST = 0.02
+
+
+def _array(leaf) -> np.ndarray:
+    if is_key(leaf):
+        leaf = jax.random.key_data(leaf)
+    array = np.asarray(leaf)
+    if not jnp.issubdtype(array.dtype, jnp.inexact):
+        return array
+    return array.astype(np.complex128 if jnp.issubdtype(array.dtype, jnp.complexfloating) else np.float64)
+
+
+def _kind(leaf) -> str:
+    dtype = np.asarray(leaf).dtype if not isinstance(leaf, jax.Array) else leaf.dtype
+    for kind in (jnp.bool_, jnp.integer, jnp.floating, jnp.complexfloating):
+        if jnp.issubdtype(dtype, kind):
+            return kind.__name__.replace("bool_", "boolean")
+    return "other"
+
+
+def describe(leaf) -> str:
+    """A leaf in JAX notation, `float32[4]`."""
+    dtype = leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
+    return f"{dtype}[{','.join(map(str, np.shape(leaf)))}]"
+
+
+def structure(got: list, want: list) -> str | None:
+    """What differs in number, shape or kind of the results, or None."""
+    if len(got) != len(want):
+        return f"it returns {len(got)} arrays, the baseline {len(want)}"
+    for index, (a, b) in enumerate(zip(got, want, strict=True)):
+        if np.shape(a) != np.shape(b) or _kind(a) != _kind(b):
+            where = f"result {index} is" if len(want) > 1 else "it returns"
+            return f"{where} {describe(a)}, the baseline's is {describe(b)}"
+    return None
+
+
+def is_double(leaf) -> bool:
+    """Whether a result was computed in double precision (or is not a floating-point number)."""
+    dtype = np.asarray(leaf).dtype if not isinstance(leaf, jax.Array) else leaf.dtype
+    return not jnp.issubdtype(dtype, jnp.inexact) or jnp.finfo(dtype).bits == 64
+
+
+def _roundoff(*leaves) -> float:
+    kinds = [leaf.dtype for leaf in leaves if hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jnp.inexact)]
+    return max((float(jnp.finfo(kind).eps) for kind in kinds), default=0.0)
+
+
+def _scale(array: np.ndarray) -> float:
+    finite = np.abs(array[np.isfinite(array)])
+    return float(finite.max()) if finite.size else 0.0
+
+
+def strict(got: list, want: list) -> list[float]:
+    """The relative allowance of each result: `STRICT` units of roundoff; 0 for integers."""
+    return [STRICT * _roundoff(a, b) for a, b in zip(got, want, strict=True)]
+
+
+def derived(got: list, want: list, truth: list | None) -> list[float]:
+    """The relative allowance of each result from the baseline's own error, or the fallback."""
+    allowances = []
+    for index, (least, a, b) in enumerate(zip(strict(got, want), got, want, strict=True)):
+        if least == 0:
+            allowances.append(0.0)
+        elif truth is None:
+            allowances.append(max(least, _roundoff(a, b) ** 0.5))
+        else:
+            exact = _array(truth[index])
+            own = _scale(_array(b) - exact) / (_scale(exact) or 1.0)
+            allowances.append(min(WORST, least + OWN_ERROR * own))
+    return allowances
+
+
+def difference(got: list, want: list, allowances: list[float]) -> dict | None:
+    """The worst disagreement as a dictionary {result, index, got, want, allowed}, or None."""
+    for number, (a, b, share) in enumerate(zip(map(_array, got), map(_array, want), allowances, strict=True)):
+        with np.errstate(invalid="ignore"):
+            allowed = share * _scale(b) if share else 0.0
+            off = a != b if allowed == 0 else ~(np.abs(a - b) <= allowed)
+            off &= ~((a == b) | ((a != a) & (b != b)))  # equal infinities; NaN in both
+        if off.any():
+            with np.errstate(invalid="ignore"):
+                error = np.where(off, np.nan_to_num(np.abs(a.astype(np.complex128) - b), nan=np.inf), -1.0)
+            index = tuple(int(i) for i in np.unravel_index(np.argmax(error), error.shape))
+            values = {"got": str(a[index]), "want": str(b[index]), "allowed": f"{allowed:.2g}"}
+            return {"result": number, "index": index, "wrong": int(off.sum()), "of": int(off.size), **values}
+    return None

@@ -1,0 +1,120 @@
+"""Timing two sides against each other: blocks of calls, in random order, until the rule has its answer."""
+
+import random
+import time
+from dataclasses import dataclass, field
+
+from autograder.measuring.verdict import CLEAR, Verdict
+from autograder.measuring.wire.arrays import SCALES
+
+from .clock import elapsed, give_way
+
+# A pair takes PAIR nanoseconds or less: it is the best of up to REPEATS rounds of one block each. On T*, with blocks
+# of equal length, the best of several is not biased, and both less scattered and less moved by the load of the
+# machine than a single round.
+REPEATS, PAIR = 7, 16_000_000
+AGAIN = 300_000_000  # a calibration of this many nanoseconds or less is repeated
+# After a quick answer a few more pairs are timed, for the sake of the interval.
+ESTIMATE_PAIRS, ESTIMATE_SECONDS = 7, 0.03
+PATIENCE = 2.5
+
+
+def time_block(side, calls: int, scale: float) -> tuple[int, float]:
+    """(nanoseconds of T* for `calls` calls, share of the wall time in which others had the core)."""
+    side.prepare(calls, scale)
+    give_way()
+    start = side.clock.read()
+    side.run()
+    stop = side.clock.read()
+    taken = elapsed(start, stop)
+    return max(1, taken - side.overhead), 1 - taken / max(1, stop.wall - start.wall)
+
+
+def calibrate(side) -> float:
+    """Nanoseconds of one call, roughly: more calls until a block is long enough to believe."""
+    calls, taken = 1, 0
+    for scale in side.scales():  # the buffers of all inputs exist before the first block that counts
+        side.prepare(0, scale)
+    while True:
+        taken = time_block(side, calls, SCALES[0])[0]
+        # One interruption must not pass for the length of a call: the contest would be planned for it, with too few
+        # calls in a block and one round in a pair. A virtual machine that is stopped for 50 ms leaves no run delay.
+        for _ in range(2):
+            if taken < AGAIN:
+                taken = min(taken, time_block(side, calls, SCALES[0])[0])
+        more = side.most_calls(min(100 * calls, 1 + int(calls * side.clock.block / 2 / taken)))
+        if taken >= side.clock.block / 4 or more <= calls:
+            break
+        calls = more
+    side.watch(calls, SCALES[0])
+    return taken / calls
+
+
+def plan(bar: float, baseline, candidate, per_call: list[float]) -> tuple[int, int]:
+    """How many calls make a block of each side, so that at a true ratio of `bar` both take equally long."""
+    slow, fast = per_call
+    block = max(baseline.clock.block, candidate.clock.block)
+    calls = baseline.most_calls(max(1, round(block / slow)))
+    length = max(block, calls * slow)
+    # Equal length matters near the bar only. Far from it, neither a block of the candidate that takes more
+    # than twice as long nor one too short for the clock is of use.
+    wanted = max(min(bar * calls, 2 * length / fast), block / 4 / fast, 1)
+    return calls, candidate.most_calls(round(wanted))
+
+
+@dataclass
+class Outcome:
+    """What one run of the rule saw. Times are nanoseconds of T* for each call, one entry a pair."""
+
+    answer: str | None = None
+    baseline: list[float] = field(default_factory=list)
+    candidate: list[float] = field(default_factory=list)
+    others: list[float] = field(default_factory=list)  # share of each pair's time in which others had the core
+    seconds: float = 0.0
+    wrong: dict | None = None
+
+
+def contest(baseline, candidate, bar: float | None, per_call: list[float], budget: float, agree) -> Outcome:
+    """Time pairs until the rule at `bar` has its answer or `budget` seconds (of wall clock) are over.
+
+    Without a bar only the ratio is estimated. `agree(got, want)` is asked about the results of every pair; what
+    it returns, if not None, ends the contest.
+    """
+    outcome, began = Outcome(), time.perf_counter()
+    rule = Verdict(bar) if bar else None
+    scales = candidate.scales()
+    slow_calls, fast_calls = plan(bar or per_call[0] / per_call[1], baseline, candidate, per_call)
+    sides = [(baseline, slow_calls, outcome.baseline), (candidate, fast_calls, outcome.candidate)]
+    repeats = int(min(REPEATS, PAIR / (slow_calls * per_call[0] + fast_calls * per_call[1])))
+    if repeats:  # one round that does not count: caches and allocator as in what follows
+        one_round(sides, scales[0])
+    while outcome.wrong is None:
+        outcome.seconds = time.perf_counter() - began
+        pairs = len(outcome.others)
+        # Without a rule the ratio is all there will be, and three pairs are too few for it.
+        enough = pairs >= ESTIMATE_PAIRS or (rule and pairs >= 3 and outcome.seconds > ESTIMATE_SECONDS)
+        if enough and (rule is None or rule.answer):
+            break
+        # Long calls get the time for a clear start, but not for ever.
+        if outcome.seconds > budget and (pairs >= CLEAR or (pairs and outcome.seconds > PATIENCE * budget)):
+            break
+        scale = random.choice(scales)
+        rounds = [one_round(sides, scale) for _ in range(max(1, repeats))]
+        outcome.wrong = agree(candidate.result(), baseline.result())
+        for side, _, times in sides:
+            times.append(min(taken[side] for taken, _ in rounds))
+        outcome.others.append(min(others for _, others in rounds))
+        if rule:
+            rule.add(outcome.baseline[-1] / outcome.candidate[-1])
+    outcome.answer = rule.answer if rule and not outcome.wrong else None
+    return outcome
+
+
+def one_round(sides: list[tuple], scale: float) -> tuple[dict, float]:
+    """One block of each side in random order: ({side: nanoseconds of a call}, the larger share of others)."""
+    taken, shares = {}, []
+    for side, calls, _ in random.sample(sides, len(sides)):
+        nanoseconds, share = time_block(side, calls, scale)
+        taken[side] = nanoseconds / calls
+        shares.append(share)
+    return taken, max(shares)
