@@ -7,7 +7,7 @@ Writes speed_tasks.csv and speed_tasks.md. An answer that has a row for the text
 The check cell runs as it stands, twice, in a kernel that has run the notebook and whose bench has started; then its two
 functions are timed 20 times, by four measuring processes. A bar is fit to grade by when the slowest of a solution's 20
 ratios is 1.6 times the highest tier or more, and the fastest of a wrong answer's is 0.6 of the lowest tier or less:
-`test_speed_tasks.py` holds the table to that, and to today's text of the tasks.
+`test_speed_tasks.py` holds the table to that, and to what the timing depends on as it is today (`_timed_text.py`).
 """
 
 import argparse
@@ -24,6 +24,7 @@ import jax
 import jupytext
 from _loads import Load
 from _table import machine, read, write
+from _timed_text import timed_text
 
 from autograder.doors.graded_notebook import is_graded, nbgrader_metadata, read_notebook, score
 from autograder.doors.kernel_runner import Runner
@@ -74,7 +75,7 @@ class Answer(NamedTuple):
     name: str
     source: str | None  # replaces the solution's cell `task`; None for the solution itself
     task: str | None
-    text: str  # a digest of everything that is timed: cells of the unit's notebook, and this answer
+    text: str  # a digest of what the timing depends on, see `timed_text`
 
 
 def answers() -> Iterator[Answer]:
@@ -97,8 +98,8 @@ def answers() -> Iterator[Answer]:
                     yield Answer(unit, check, cell.metadata["name"], cell.source, cell.metadata["task"], text)
 
 
-def _digest(*sources: str) -> str:
-    return hashlib.sha256("\n".join(sources).encode()).hexdigest()[:12]
+def _digest(check: str, *cells: str) -> str:
+    return hashlib.sha256(timed_text(check, cells).encode()).hexdigest()[:12]
 
 
 def measure(answer: Answer) -> dict:

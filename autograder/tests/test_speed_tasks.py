@@ -3,6 +3,7 @@
 import pytest
 import speed_tasks
 from _table import read
+from _timed_text import timed_text
 
 WIDE, NARROW = 1.6, 0.6
 ROWS = {tuple(row[field] for field in speed_tasks.IDENTITY): row for row in read(speed_tasks.TABLE)}
@@ -48,3 +49,36 @@ def test_every_speed_task_has_a_wrong_answer():
         by_check.setdefault(answer.check, set()).add(answer.name)
     assert by_check
     assert [check for check, names in by_check.items() if len(names) < 2] == []
+
+
+CELLS = [
+    "import jax\nimport jax.numpy as jnp\n\njax.config.update('jax_enable_x64', True)",
+    "N = 100\n\ndef slow(x):\n    return [x + 1 for _ in range(N)]",
+    "@jax.jit\ndef fast(x):\n    return x + 1",
+    "def other_task(x):\n    return 2 * x\n\nprint(other_task(1))",
+]
+CHECK = "speedup(fast, slow, 1.0, at_least=5)"
+PROSE = [
+    [*CELLS[:1], CELLS[1].replace("N = 100", "N = 100  # steps, '#' is no comment here"), *CELLS[2:]],
+    [*CELLS[:2], '@jax.jit\ndef fast(x):\n    """One step.\n\n    x: a number.\n    """\n\n    return x + 1', CELLS[3]],
+    [*CELLS[:3], "def other_task(x):\n    return 3 * x\n\nprint(other_task(2))"],
+    ["import numpy as np\n" + CELLS[0], *CELLS[1:]],
+]
+CODE = [
+    [*CELLS[:1], CELLS[1].replace("100", "200"), *CELLS[2:]],
+    [*CELLS[:2], CELLS[2].replace("@jax.jit\n", ""), CELLS[3]],
+    [CELLS[0].replace("True", "False"), *CELLS[1:]],
+    [CELLS[0].replace("import jax\n", "import other as jax\n"), *CELLS[1:]],
+    [*CELLS, "def fast(x):\n    return x"],
+]
+
+
+@pytest.mark.parametrize("cells", PROSE)
+def test_prose_and_other_tasks_ask_for_no_new_measurement(cells):
+    assert timed_text(CHECK, cells) == timed_text(CHECK, CELLS)
+
+
+@pytest.mark.parametrize("cells", CODE)
+def test_what_is_timed_asks_for_a_new_measurement(cells):
+    assert timed_text(CHECK, cells) != timed_text(CHECK, CELLS)
+    assert timed_text(CHECK.replace("5", "6"), CELLS) != timed_text(CHECK, CELLS)
