@@ -1,5 +1,8 @@
 """What the tests share: where the course is, and how to make a notebook."""
 
+import contextlib
+import os
+import subprocess
 from pathlib import Path
 
 import jupytext
@@ -14,6 +17,28 @@ def wrong_answers(unit: str) -> list[nbformat.NotebookNode]:
     """The wrong answers of a unit: cells whose metadata hold `name`, `task`, `fails` (checks) and `message`."""
     cells = jupytext.read(COURSE / "autograder/tests/wrong_answers" / f"{unit}.py").cells
     return [cell for cell in cells if cell.cell_type == "code" and "task" in cell.metadata]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def coverage_of_the_measuring_process():
+    """Under coverage.py the measuring process is told to measure itself, and ends by itself: a killed one saves nothing."""
+    told = {name for name in os.environ if name.startswith("COVERAGE_PROCESS_")}
+    if not told:
+        yield
+        return
+    from autograder.measuring import bench
+
+    def close(process: bench.Bench, kill=bench.Bench.close) -> None:
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            process.process.stdin.close()
+            process.process.wait(10)
+        kill(process)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bench, "KEPT_ENVIRONMENT", bench.KEPT_ENVIRONMENT | told)
+        patch.setattr(bench.Bench, "close", close)
+        yield
+        bench.stop()
 
 
 @pytest.fixture
