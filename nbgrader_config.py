@@ -19,6 +19,7 @@ from nbgrader.preprocessors import (
 from sqlalchemy.exc import SAWarning
 
 from autograder.doors.nbgrader_steps import HideHiddenTests, RestoreRelease, RunNotebook, SubmissionExporter
+from autograder.not_begun import STUB
 from autograder.versions import unsupported
 
 if line := unsupported():
@@ -37,7 +38,7 @@ c.CourseDirectory.release_directory = "exercises"
 # Whatever lies beside a solution is copied to the students: its text form holds the answers.
 c.CourseDirectory.ignore = [".ipynb_checkpoints", "__pycache__", "*.py", "*.pyc"]
 
-c.ClearSolutions.code_stub = {"python": 'raise NotImplementedError("your code goes here; then run the check below")'}
+c.ClearSolutions.code_stub = {"python": f'raise NotImplementedError("{STUB}")'}
 
 c.Autograde.exporter_class = SubmissionExporter
 c.Autograde.sanitize_preprocessors = [

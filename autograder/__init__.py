@@ -16,4 +16,5 @@ _import, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 def __getattr__(name: str):
     require_supported()
     import_module(f"{__name__}.instruments.fresh_caches")  # before the learner's first function is compiled; see there
+    import_module(f"{__name__}.doors.cell_messages").register()
     return _import(name)

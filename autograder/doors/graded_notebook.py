@@ -116,6 +116,11 @@ def score(cell: NotebookNode) -> Score:
     return Score(float(earned), possible, message)
 
 
+def not_begun(cell: NotebookNode) -> str:
+    """For an executed cell that met a stub nobody has filled in, one short line; empty for any other."""
+    return next((o.evalue for o in cell.outputs if o.output_type == "error" and o.ename == "NotBegun"), "")
+
+
 def failure_text(cell: NotebookNode) -> str:
     """The traceback or check message that a cell ended in, without colours; empty if it ran through."""
     from nbconvert.filters import strip_ansi

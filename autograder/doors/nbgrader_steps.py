@@ -83,7 +83,7 @@ class HideHiddenTests(NbGraderPreprocessor):
                 number = _line_number(output)
                 if number is None or begin < number <= end:
                     output.ename, output.evalue, output.traceback = "HiddenCheck", _HIDDEN, [_HIDDEN]
-                elif output.ename not in ("CheckFailed", "TimeLimit", "KernelDied"):
+                elif output.ename not in ("CheckFailed", "NotBegun", "TimeLimit", "KernelDied"):
                     output.traceback = [f"{output.ename}: {output.evalue} (line {number} of this cell)"]
         cell.source = "\n".join(lines[:begin] + lines[end + 1 :])
         return cell, resources

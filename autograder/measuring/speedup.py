@@ -16,6 +16,7 @@ from typing import Any
 import jax
 
 from autograder.failure import fail
+from autograder.not_begun import NotBegun
 
 from . import bench
 from .picture import bar_svg
@@ -169,6 +170,8 @@ def _judge(parcel: Parcel, reply: dict) -> None:
     candidate, baseline = parcel.names
     if "raised" in reply:
         side, kind, text = reply["raised"]
+        if kind == NotBegun.__name__:
+            raise NotBegun(text)
         fail(
             f"{candidate if side == 'candidate' else baseline} raised {kind} when it was measured",
             evidence=text,

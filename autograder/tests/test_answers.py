@@ -6,7 +6,7 @@ That the solutions earn every point is what `pytest solutions` proves.
 import pytest
 from conftest import COURSE, UNITS, wrong_answers
 
-from autograder.doors.graded_notebook import is_graded, nbgrader_metadata, read_notebook, score
+from autograder.doors.graded_notebook import is_graded, nbgrader_metadata, not_begun, read_notebook, score
 from autograder.doors.kernel_runner import Runner
 
 
@@ -16,10 +16,13 @@ def test_the_untouched_exercise_earns_nothing(unit):
     notebook = read_notebook(COURSE / "exercises" / unit / f"{unit[3:]}.ipynb")
     with Runner(notebook, COURSE / "exercises" / unit) as runner:
         runner.run_all()
-    scores = {c.metadata.nbgrader["grade_id"]: score(c) for c in notebook.cells if is_graded(c)}
+    graded = {cell.metadata.nbgrader["grade_id"]: cell for cell in notebook.cells if is_graded(cell)}
+    scores = {name: score(cell) for name, cell in graded.items()}
     assert {name: result.earned for name, result in scores.items()} == dict.fromkeys(scores, 0.0)
-    unmeant = {name: s.message for name, s in scores.items() if "NotImplementedError" not in s.message}
-    assert not unmeant, "each should fail because the stub is not yet written"
+    begun = {name: scores[name].message for name in scores if not not_begun(graded[name])}
+    assert not begun, "each should fail because its stub is not yet written, and say so"
+    lines = {name: result.message for name, result in scores.items() if "\n" in result.message}
+    assert not lines, "that is one line"
 
 
 @pytest.mark.parametrize("unit", UNITS)

@@ -10,7 +10,7 @@ from autograder.measuring.wire import arrays
 
 from . import agreement, limits
 from .contest import calibrate, contest, time_block
-from .sides import Guest, Local, Raised, Remote, artefact, build
+from .sides import Guest, Local, Raised, Remote, artefact, build, told
 
 KEPT = 6
 LARGE = 1_000_000  # bytes that take longer to compare than to compute
@@ -32,7 +32,12 @@ class Jobs:
         except Raised as error:
             return {"raised": [self._side, error.kind, error.text]}
         except Exception as error:
-            return {"raised": [self._side, type(error).__name__, str(error)[:2000]]}
+            return {"raised": [self._side, *told(error)]}
+
+    def close(self) -> None:
+        """End the guest, whatever it is doing."""
+        if self._guest is not None:
+            self._guest.close()
 
     def rehearse(self) -> list[dict]:
         """Compare, time and drop a function and itself: what happens once in a process happens before anyone waits."""

@@ -18,6 +18,7 @@ import jax.export
 
 from autograder.measuring.wire import arrays, functions
 from autograder.measuring.wire.messages import receive, send
+from autograder.not_begun import NotBegun, unwritten
 
 from .clock import Clock, workers
 
@@ -31,6 +32,13 @@ class Raised(Exception):
     def __init__(self, kind: str, text: str):
         super().__init__(f"{kind}: {text}")
         self.kind, self.text = kind, text
+
+
+def told(error: Exception) -> list[str]:
+    """An exception as a message tells it, its type and its text; for a stub that nobody filled in, its name."""
+    if name := unwritten(error):
+        return [NotBegun.__name__, name]
+    return [type(error).__name__, str(error)[:2000]]
 
 
 def clock(*helpers: tuple[int, int]) -> Clock:
@@ -186,5 +194,5 @@ def serve(sides: dict[str, Local], header: dict, blobs: list[bytes]) -> tuple[di
             case "drop":
                 sides.pop(header["job"], None)
     except Exception as error:
-        return {"raised": [type(error).__name__, str(error)[:2000]]}, []
+        return {"raised": told(error)}, []
     return {}, []

@@ -1,0 +1,154 @@
+"""What a notebook cell says beyond its checks: a task not begun, cells to run first, the points of a check.
+
+A check is called with results, so it never meets a stub, or a name that is missing after a restart of the kernel. The
+notebook's own machinery does, and is told here what to say. Errors stay errors: nbgrader gives them no points.
+"""
+
+import builtins
+import json
+import os
+import re
+import symtable
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from autograder.failure import cell_line
+from autograder.not_begun import NotBegun, unwritten
+
+_POINTS = re.compile(r'"""(\d+) points?\. ')
+_WIDTH = 80
+
+
+class CellsNotRun(NameError):
+    """A cell used `name`, which other cells define that have not been run: `cells`, as the reader finds them."""
+
+    def __init__(self, name: str, cells: list[str]):
+        self.cells = cells
+        super().__init__(f"{name} is not defined yet, because cells above have not been run since the kernel started")
+
+    def _render_traceback_(self) -> list[str]:
+        number = cell_line(self)
+        place = [] if number is None else [f"  (line {number} of this cell)"]
+        return [f"{self}.", "Run first, in this order:", *(f"  {cell}" for cell in self.cells), *place]
+
+
+class Cell(NamedTuple):
+    """A code cell of the notebook's file, and the heading it stands under."""
+
+    source: str
+    heading: str
+    graded: bool
+
+
+def register() -> None:
+    """In a notebook, say these things from now on; anywhere else nothing happens."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    if shell is not None:
+        shell.set_custom_exc((NotImplementedError, NameError), _show)
+        shell.events.register("post_run_cell", _say_points)
+
+
+def register_in_the_course() -> None:
+    """Register if the notebook of this kernel uses the package: a kernel that was restarted has not imported it yet."""
+    path = notebook_file()
+    if path is not None and any("autograder" in cell.source for cell in code_cells(path)):
+        register()
+
+
+def _show(shell, kind: type, error: BaseException, frames, tb_offset=None) -> None:
+    instead = None
+    if name := unwritten(error):
+        instead = NotBegun(name)
+    elif kind is NameError:
+        instead = _cells_not_run(shell, error.name)
+    if instead is not None:
+        kind, error = type(instead), instead.with_traceback(frames)
+    shell.showtraceback((kind, error, frames), tb_offset=tb_offset)
+
+
+def _cells_not_run(shell, name: str) -> CellsNotRun | None:
+    """What to say of a missing name; None if no cell defines it, or if the kernel has run one that does."""
+    inputs = shell.history_manager.input_hist_raw
+    path = notebook_file()
+    if path is None or not inputs or any(name in _names(shell, source)[0] for source in inputs):
+        return None
+    needed = cells_to_run(shell, code_cells(path), inputs[-1], name)
+    if not needed:
+        return None
+    return CellsNotRun(name, [f"{cell.heading}: {_first_line(cell.source)}"[:_WIDTH] for cell in needed])
+
+
+def cells_to_run(shell, cells: list[Cell], source: str, name: str) -> list[Cell]:
+    """The cells above the one with this source that it needs, and they need, for names that the kernel lacks.
+
+    Empty if none of them defines `name`. Graded cells are left out: none needs another's outcome.
+    """
+    place = next((i for i, cell in enumerate(cells) if cell.source == source), len(cells))
+    cells = [cell for cell in cells[:place] if not cell.graded]
+    names = [_names(shell, cell.source) for cell in cells]
+    home = {bound: i for i, (binds, _) in enumerate(names) for bound in binds}  # the last one counts
+    if name not in home:
+        return []
+    needed, missing = set(), {name, *_names(shell, source)[1]}
+    while missing:
+        wanted = missing.pop()
+        if wanted in home and home[wanted] not in needed and wanted not in shell.user_ns:
+            needed.add(home[wanted])
+            missing |= names[home[wanted]][1]
+    return [cells[i] for i in sorted(needed)]
+
+
+def _names(shell, source: str) -> tuple[set[str], set[str]]:
+    """The names that a cell binds for other cells, and those that it takes from elsewhere."""
+    try:
+        top = symtable.symtable(shell.transform_cell(source), "cell", "exec")
+    except SyntaxError:  # a cell that cannot be run
+        return set(), set()
+    symbols = top.get_symbols()
+    bound = {s.get_name() for s in symbols if s.is_assigned() or s.is_imported() or s.is_namespace()}
+    used = {s.get_name() for table in _tables(top) for s in table.get_symbols() if s.is_referenced() and s.is_global()}
+    used |= {s.get_name() for s in symbols if s.is_referenced()}
+    return bound, used - bound - set(dir(builtins))
+
+
+def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
+    yield table
+    for child in table.get_children():
+        yield from _tables(child)
+
+
+def notebook_file() -> Path | None:
+    """The notebook that this kernel belongs to: Jupyter's server names it; else the only one in its folder."""
+    named = os.environ.get("JPY_SESSION_NAME", "")
+    found = [Path(named)] if named.endswith(".ipynb") and os.path.isfile(named) else list(Path.cwd().glob("*.ipynb"))
+    return found[0] if len(found) == 1 else None
+
+
+def code_cells(path: Path) -> list[Cell]:
+    """The code cells of a notebook as it was last saved; none if it cannot be read."""
+    try:
+        notebook = json.loads(path.read_text(encoding="utf-8"))
+        cells, heading = [], "At the top"
+        for cell in notebook["cells"]:
+            source = "".join(cell["source"])
+            if cell["cell_type"] == "code":
+                graded = cell["metadata"].get("nbgrader", {}).get("grade", False)
+                cells.append(Cell(source, heading, graded))
+            elif title := re.search(r"^#+ (.+?)( \(\d+ points?\))?$", source, re.MULTILINE):
+                heading = title[1]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # half saved, or no notebook
+        return []
+    return cells
+
+
+def _first_line(source: str) -> str:
+    return next((line for line in source.split("\n") if line.strip() and not line.startswith("#")), "")
+
+
+def _say_points(result) -> None:
+    """After a graded cell that ran through. One with tiers returns its points, and `partial_credit` has said them."""
+    found = _POINTS.match(result.info.raw_cell)
+    if found and result.success and not isinstance(result.result, float):
+        print(f"{found[1]} of {found[1]} points")
