@@ -26,6 +26,7 @@ KEPT_ENVIRONMENT = {"PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "TEMP", 
 KEPT_ENVIRONMENT |= {"VIRTUAL_ENV", "PYTHONPATH", "LD_LIBRARY_PATH"}
 KEPT_ENVIRONMENT |= {"JAX_PLATFORMS", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "TPU_VISIBLE_DEVICES"}
 START_LIMIT = 120.0
+END_LIMIT = 5.0
 
 
 class BenchDied(Exception):
@@ -126,6 +127,11 @@ class Bench:
         if hasattr(os, "killpg"):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)
+        else:  # when its input ends, the process ends its guest and itself
+            with contextlib.suppress(OSError):
+                self.process.stdin.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(END_LIMIT)
         self.process.kill()
         self.process.wait()
         self._listener.join()

@@ -1,10 +1,12 @@
 """The measuring process: it answers, dies, starts again, is ended in time, and leaves nothing behind."""
 
+import ctypes
 import os
 import signal
 import subprocess
 import sys
 import textwrap
+import time
 import types
 from pathlib import Path
 
@@ -164,12 +166,86 @@ def test_it_does_not_outlive_a_killed_notebook():
     wait_for(lambda: not alive(measuring))
 
 
-def wait_for(condition):
-    """The system needs a moment to deliver a signal: look again, many times, yielding in between."""
-    for _ in range(2_000_000):
+ENDLESS = """
+    import ctypes
+    import pathlib
+    import sys
+
+    import jax
+
+    from autograder import speedup
+
+    def orphan(mark):  # from now on Linux, too, does not tell this process of its parent's death
+        if sys.platform == "linux":
+            ctypes.CDLL(None).prctl(1, 0)
+        pathlib.Path(folder, mark).touch()
+
+    def baseline(x):  # both are called in the measuring process, this one first
+        orphan("compiled")
+        return x
+
+    def python(x):  # is called in the guest
+        orphan("python")
+        while True:
+            x = x + 1
+
+    @jax.jit
+    def compiled(x):
+        return jax.lax.while_loop(lambda x: x >= 0, lambda x: 0.5 * x, x)
+
+    name, folder = sys.argv[1:]
+    speedup(globals()[name], baseline, jax.numpy.float32(1))
+"""
+
+
+def cpu_seconds(pid):
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@linux
+@pytest.mark.parametrize("name", ["python", "compiled"])
+def test_a_function_that_never_ends_does_not_outlive_a_killed_notebook(name, tmp_path):
+    program = [sys.executable, "-c", textwrap.dedent(ENDLESS), name, str(tmp_path)]
+    with subprocess.Popen(program) as notebook:
+        wait_for((tmp_path / name).exists)
+        (measuring,) = children(notebook.pid)
+        family = [measuring, *children(measuring)]
+        before = cpu_seconds(family[-1])
+        wait_for(lambda: cpu_seconds(family[-1]) > before + 1)
+        os.kill(notebook.pid, signal.SIGKILL)
+    assert len(family) == {"python": 2, "compiled": 1}[name]
+    wait_for(lambda: not any(map(alive, family)), or_end=family)
+
+
+def orphan_forever(x):
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, 0)
+    return forever(x)
+
+
+@linux
+def test_the_guest_ends_with_the_bench_where_there_are_no_process_groups(monkeypatch):
+    bench = _bench.bench()
+    _speedup.decide(message(double_slowly)[0], None)
+    (guest,) = children(bench.process.pid)
+    monkeypatch.delattr(os, "killpg")
+    monkeypatch.setattr(_speedup, "LIMIT", 3.0)
+    with pytest.raises(AssertionError, match="did not finish within 3 seconds"):
+        _speedup.decide(message(orphan_forever)[0], 2)
+    assert not bench.alive
+    wait_for(lambda: not alive(guest), or_end=[guest])
+
+
+def wait_for(condition, or_end=()):
+    """Look again and again, yielding in between, for at most a minute; then the processes `or_end` are ended."""
+    last = time.monotonic() + 60
+    while time.monotonic() < last:
         if condition():
             return
         os.sched_yield()
+    for process in filter(alive, or_end):
+        os.kill(process, signal.SIGKILL)
     raise AssertionError("it did not happen")
 
 
