@@ -4,6 +4,10 @@
     pytest solutions -k lambda-loop
 
 A notebook without graded cells (a lesson) is one item: it runs through with nothing on standard error.
+
+The plugin is loaded in every project of an environment, and collects notebooks only in those that ask for it: below the
+folders that `autograder_notebooks` names in the project's own pytest configuration, and where the command line names a
+notebook that has graded cells.
 """
 
 from pathlib import Path
@@ -13,6 +17,7 @@ import pytest
 from autograder.versions import unsupported
 
 POINTS = "autograder_points"
+NOT_BEGUN = "autograder_not_begun"
 
 
 def pytest_addoption(parser):
@@ -22,26 +27,36 @@ def pytest_addoption(parser):
         default=60.0,
         help="time limit of each notebook cell in seconds (default: 60)",
     )
+    parser.addini("autograder_notebooks", "folders whose notebooks are collected, e.g. lessons exercises", type="paths")
 
 
 def pytest_configure(config):
-    if line := unsupported():
+    if config.getini("autograder_notebooks") and (line := unsupported()):
         raise pytest.UsageError(line)
     config.addinivalue_line("markers", "xdist_group(name): run in one process with the others of this name")
 
 
 def pytest_collect_file(file_path: Path, parent):
-    if file_path.suffix == ".ipynb":
-        return NotebookFile.from_parent(parent, path=file_path)
+    if file_path.suffix != ".ipynb":
+        return None
+    asked_for = any(folder in file_path.parents for folder in parent.config.getini("autograder_notebooks"))
+    if asked_for or parent.session.isinitpath(file_path):
+        return NotebookFile.from_parent(parent, path=file_path, lessons=asked_for)
     return None
 
 
 class NotebookFile(pytest.File):
-    """One notebook, one kernel."""
+    """One notebook, one kernel. With `lessons`, one that has no graded cells is run as well."""
+
+    def __init__(self, *, lessons: bool, **kwargs):
+        super().__init__(**kwargs)
+        self.lessons = lessons
 
     def collect(self):
         from .graded_notebook import UnreadableNotebook, is_graded, read_notebook, restore
 
+        if line := unsupported():
+            raise self.CollectError(line)
         try:
             self.notebook = read_notebook(self.path)
             release = self._release()
@@ -52,7 +67,7 @@ class NotebookFile(pytest.File):
         graded = [(i, cell) for i, cell in enumerate(self.notebook.cells) if is_graded(cell)]
         for index, cell in graded:
             yield GradedCell.from_parent(self, name=cell.metadata.nbgrader["grade_id"], index=index)
-        if not graded:
+        if self.lessons and not graded:
             yield WholeNotebook.from_parent(self, name="runs")
 
     def _release(self) -> Path | None:
@@ -107,11 +122,14 @@ class GradedCell(_Item):
         self.index = index
 
     def runtest(self):
-        from .graded_notebook import score
+        from .graded_notebook import not_begun, score
 
         self.parent.prepare(self.index)
-        result = score(self.parent.runner.run(self.index))
+        cell = self.parent.runner.run(self.index)
+        result = score(cell)
         self.user_properties.append((POINTS, (result.earned, result.possible)))
+        if line := not_begun(cell):
+            self.user_properties.append((NOT_BEGUN, line))
         if result.message:
             raise CellFailed(result.message)
 
@@ -133,7 +151,25 @@ class WholeNotebook(_Item):
                 raise CellFailed(f"cell {index} wrote to standard error:\n{''.join(noise)}")
 
 
+def pytest_report_teststatus(report):
+    """A task that is not begun has not passed; but it is told apart, in one line, from one that was tried."""
+    if report.when == "call" and NOT_BEGUN in dict(report.user_properties):
+        return "not begun", "-", "NOT BEGUN"
+    return None
+
+
 def pytest_terminal_summary(terminalreporter):
+    """One line for each check of a task that is not begun, and the table of points."""
+    if waiting := terminalreporter.stats.get("not begun"):
+        terminalreporter.write_sep("=", "not begun")
+        for report in waiting:
+            path, _, name = report.nodeid.partition("::")
+            name = name.partition("@")[0]  # without the group that xdist adds
+            terminalreporter.write_line(f"{path}::{name}: {dict(report.user_properties)[NOT_BEGUN]}")
+    _write_points(terminalreporter)
+
+
+def _write_points(terminalreporter) -> None:
     """The table of points: unit, cells passed, points of points."""
     units: dict[str, list[tuple[float, float]]] = {}
     for reports in terminalreporter.stats.values():
@@ -147,7 +183,7 @@ def pytest_terminal_summary(terminalreporter):
     if len(rows) > 1:
         rows.append(("total", [cell for _, cells in rows for cell in cells]))
     width = max(len("unit"), *(len(name) for name, _ in rows))
-    terminalreporter.section("points")
+    terminalreporter.write_sep("=", "points")
     terminalreporter.write_line(f"{'unit':<{width}}  {'cells passed':>14}  {'points':>14}")
     for name, cells in rows:
         passed = f"{sum(earned >= possible for earned, possible in cells)} of {len(cells)}"

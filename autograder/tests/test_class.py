@@ -259,7 +259,8 @@ def test_the_three_doors_give_the_same_points(classroom, units):
     root, _ = classroom
     pairs = [(student, units[IN_FULL[i % len(IN_FULL)]]) for i, student in enumerate(STUDENTS)]
     folders = [f"submitted/{student.__name__}/{unit.name}" for student, unit in pairs]
-    (root / "pytest.ini").write_text("[pytest]\naddopts = --continue-on-collection-errors\n")
+    settings = ["[pytest]", "autograder_notebooks = submitted", "addopts = --continue-on-collection-errors"]
+    (root / "pytest.ini").write_text("\n".join(settings))
     printed = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *folders],
         cwd=root,

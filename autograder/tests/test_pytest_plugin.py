@@ -6,14 +6,23 @@ import nbformat
 import pytest
 from conftest import graded, solution
 
+from autograder import _not_begun
+from autograder.versions import unsupported
+
 CHECK = """from autograder.failure import fail, passed
 if f(2) != 4:
     fail("f(2) is not 4", why="f must double", attempt="2 * x")
 passed("f doubles")"""
 
 
+STUB = f'def f(x):\n    raise NotImplementedError("{_not_begun.STUB}")'
+
+
 @pytest.fixture
 def write(pytester, make_notebook):
+    """Writes a notebook into a project that asks for its notebooks, as the course's own does."""
+    pytester.makeini("[pytest]\nautograder_notebooks = .")
+
     def write(path, *cells):
         file = pytester.path / path
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -53,6 +62,72 @@ def test_graded_cells_are_items_and_the_table_adds_up(pytester, write):
     )
     assert "1.5 of 2 points" in out
     assert "_pytest_plugin.py" not in out  # no frames of ours
+
+
+def test_a_task_that_is_not_begun_is_one_line(pytester, write):
+    for folder in ("untouched", "tried"):
+        answer = STUB if folder == "untouched" else "def f(x): return x"
+        check = "from autograder import assert_equal\nassert_equal(f(2), 4)"
+        write(f"{folder}/unit.ipynb", (answer, solution("f")), *((check, graded(f"f-{i}", 2)) for i in range(2)))
+    result, out = run(pytester, "untouched")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    *_, first, second, points, _, table, _ = result.stdout.lines
+    assert [first, second] == [f"untouched/unit.ipynb::f-{i}: f is not begun" for i in range(2)]
+    assert "= points =" in points and table.split() == ["untouched", "0", "of", "2", "0", "of", "4"]
+    assert len(result.stdout.lines) < 20 and "FAILURES" not in out
+    result, out = run(pytester, "-v", "-ra", ".")
+    result.stdout.fnmatch_lines(["untouched/unit.ipynb::f-0 NOT BEGUN*", "*2 failed*2 not begun*"])
+    assert out.count("FAILED tried/unit.ipynb::f-") == 2, "what was tried and failed is told as ever"
+    assert "FAILED untouched" not in out
+
+
+def test_not_begun_is_told_across_processes(pytester, write):
+    pytest.importorskip("xdist")
+    write("unit/unit.ipynb", (STUB, solution("f")), ("from autograder import speedup\nf(2)", graded("f-check", 2)))
+    _, out = run(pytester, "-n", "1", "--dist", "loadgroup", ".")
+    assert "\nunit/unit.ipynb::f-check: f is not begun\n" in out
+
+
+@pytest.fixture
+def neighbour(pytester, write):
+    """Another project in the same environment: it has notebooks, and has never heard of this course."""
+    write("docs/tutorial.ipynb", "1 / 0")
+    write("docs/graded.ipynb", ("pass", graded("fine", 1)))
+    pytester.makeini("[pytest]")
+    pytester.makepyfile("def test_of_theirs(): pass")
+
+
+def test_another_projects_notebooks_are_left_alone(pytester, neighbour):
+    result, out = run(pytester)
+    result.assert_outcomes(passed=1)
+    assert "points" not in out
+    assert run(pytester, "docs")[0].ret == pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+def test_a_graded_notebook_may_be_named_anywhere(pytester, neighbour):
+    result, out = run(pytester, "docs/graded.ipynb", "docs/tutorial.ipynb")
+    result.assert_outcomes(passed=1)
+    assert "1 of 1" in out
+
+
+def test_only_the_folders_that_a_project_names_are_collected(pytester, write):
+    write("lessons/one.ipynb", "pass")
+    write("drafts/two.ipynb", "1 / 0")
+    pytester.makeini("[pytest]\nautograder_notebooks = lessons exercises")
+    result, out = run(pytester, "-v")
+    result.assert_outcomes(passed=1)
+    assert "lessons/one.ipynb::runs PASSED" in out
+
+
+def test_an_unsupported_jax_stops_those_alone_who_ask_for_notebooks(pytester, neighbour, monkeypatch):
+    old = pytester.mkdir("old")
+    (old / "jax-0.9.1.dist-info").mkdir()
+    (old / "jax-0.9.1.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: jax\nVersion: 0.9.1\n")
+    monkeypatch.setenv("PYTHONPATH", str(old))
+    run(pytester)[0].assert_outcomes(passed=1)
+    result, out = run(pytester, "docs/graded.ipynb")
+    result.assert_outcomes(errors=1)
+    assert unsupported(jax="0.9.1") in out
 
 
 def test_each_notebook_is_run_by_one_process(pytester, write):
