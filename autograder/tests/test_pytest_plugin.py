@@ -67,7 +67,7 @@ def test_graded_cells_are_items_and_the_table_adds_up(pytester, write):
 def test_a_task_that_is_not_begun_is_one_line(pytester, write):
     for folder in ("untouched", "tried"):
         answer = STUB if folder == "untouched" else "def f(x): return x"
-        check = "from autograder import assert_equal\nassert_equal(f(2), 4)"
+        check = "from autograder import assert_equal\nassert_equal(f(2), 4, name='f')"
         write(f"{folder}/unit.ipynb", (answer, solution("f")), *((check, graded(f"f-{i}", 2)) for i in range(2)))
     result, out = run(pytester, "untouched")
     assert result.ret == pytest.ExitCode.TESTS_FAILED

@@ -1,0 +1,203 @@
+"""What a notebook says beyond its checks: not begun, cells to run first, points."""
+
+import json
+import shutil
+
+import nbformat
+import pytest
+from conftest import COURSE, graded, locked, solution
+from nbformat.v4 import new_markdown_cell
+
+from autograder.doors import cell_messages
+from autograder.doors.graded_notebook import failure_text, is_graded, not_begun, read_notebook, score
+from autograder.doors.kernel_runner import Runner
+from autograder.not_begun import STUB, NotBegun, unwritten
+
+SETUP = "import math\n\nfrom autograder import assert_equal, assert_max_traces, assert_primitives, speedup"
+TWICE = f'def twice(x):\n    """Twice x."""\n    raise NotImplementedError("{STUB}")'
+CHECK = '"""2 points. It doubles."""\nassert_equal(twice(given()), 4, name="twice")'
+
+
+@pytest.fixture
+def run(tmp_path, make_notebook):
+    """Write a notebook of these cells, run those that `only` names (all without it), and return those that ran."""
+
+    def run(*cells, only=None, heading=None):
+        notebook = make_notebook(*cells)
+        if heading:
+            notebook.cells.insert(0, new_markdown_cell(heading, id="heading"))
+        nbformat.write(notebook, tmp_path / "unit.ipynb")
+        code = [i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
+        with Runner(notebook, tmp_path) as runner:
+            return [runner.run(code[place]) for place in (range(len(code)) if only is None else only)]
+
+    return run
+
+
+# --- not begun ------------------------------------------------------------------------------------------------------
+
+
+def test_the_stub_of_the_exercises_is_the_one_that_is_known():
+    for path in COURSE.glob("exercises/*/*.ipynb"):
+        assert f'raise NotImplementedError(\\"{STUB}\\")' in path.read_text()
+
+
+def test_a_stub_is_not_begun_whichever_check_meets_it(run):
+    checks = [
+        "twice(2)",
+        "assert_primitives(twice, 2.0)",
+        "with assert_max_traces(twice, 1):\n    twice(2)",
+        "speedup(twice, lambda x: x + x, 2.0)",
+        "speedup(lambda x: twice(x), lambda x: x + x, 2.0)",
+        "speedup(lambda x: x + x, lambda x: twice(x), 2.0)",
+        "import jax; jax.jit(jax.vmap(twice))(jax.numpy.ones(3))",
+    ]
+    cells = run(SETUP, (TWICE, solution("twice")), *((check, graded(check, 2)) for check in checks))
+    for check, cell in zip(checks, cells[2:], strict=True):
+        line = check.count("\n") + 1
+        expected = f"twice is not begun: fill it in above, then run this cell again (line {line} of this cell)"
+        assert failure_text(cell) == expected, check
+        assert (score(cell).earned, not_begun(cell)) == (0, "twice is not begun")
+
+
+def test_another_function_that_is_not_implemented_keeps_its_traceback(run):
+    *_, cell = run(SETUP, "def later(x):\n    raise NotImplementedError('for two arguments')\n\n\nlater(2)")
+    assert "NotImplementedError: for two arguments" in failure_text(cell)
+    assert "----> 5 later(2)" in failure_text(cell)
+    assert not not_begun(cell)
+
+
+def test_a_stub_is_called_by_its_name():
+    class Solver:
+        def step(self):
+            raise NotImplementedError(STUB)
+
+    with pytest.raises(NotImplementedError) as caught:
+        Solver().step()
+    assert unwritten(caught.value) == "test_a_stub_is_called_by_its_name.Solver.step"
+    assert unwritten(NotBegun("relax")) == "relax"
+    assert unwritten(ValueError(STUB)) is unwritten(NotImplementedError()) is unwritten(None) is None
+
+
+# --- cells to run first ---------------------------------------------------------------------------------------------
+
+GIVEN = "# what the check calls it with\ndef given():\n    return math.sqrt(4)"
+CELLS = [
+    SETUP,
+    "unrelated = 1 / 0",
+    (GIVEN, locked("given")),
+    ("def twice(x):\n    return 2 * x", solution("twice")),
+    ('"""1 point. An earlier check."""\ngiven_too = given()', graded("earlier", 1)),
+    (CHECK, graded("twice-check", 2)),
+]
+
+
+def test_after_a_restart_a_check_names_the_cells_that_it_needs(run):
+    *_, cell = run(*CELLS, only=[0, 5], heading="# Exercise\n\n## Task 1 · Doubling (2 points)")
+    assert failure_text(cell).splitlines() == [
+        "twice is not defined yet, because cells above have not been run since the kernel started.",
+        "Run first, in this order:",
+        "  Exercise: def given():",
+        "  Exercise: def twice(x):",
+        "  (line 2 of this cell)",
+    ]
+    assert score(cell).earned == 0
+
+
+def test_cells_that_need_other_cells_bring_them_along(run, tmp_path):
+    """As when the kernel has run nothing: a check, run first, needs the setup cell too."""
+    startup = "__import__('autograder.doors.cell_messages', fromlist=['_']).register_in_the_course()"
+    *_, cell = run(startup, *CELLS, only=[0, 6], heading="# Exercise")
+    assert [line.strip() for line in failure_text(cell).splitlines()[2:-1]] == [
+        "Exercise: import math",
+        "Exercise: def given():",
+        "Exercise: def twice(x):",
+    ]
+
+
+def test_a_name_that_no_cell_defines_keeps_its_traceback(run):
+    *_, cell = run(SETUP, "def use():\n    return assert_equl(1, 1)", "use()")
+    assert "NameError: name 'assert_equl' is not defined" in failure_text(cell)
+    assert "----> 2     return assert_equl(1, 1)" in failure_text(cell)
+
+
+def test_a_cell_that_was_run_and_failed_is_not_called_unrun(run):
+    *_, cell = run(SETUP, "ratio = 1 / 0", "ratio")
+    assert failure_text(cell).startswith("NameError") and "not been run" not in failure_text(cell)
+
+
+def test_a_notebook_that_cannot_be_read_changes_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert _cell_messages.notebook_file() is None
+    for text in ("{", "[]", json.dumps({"cells": [{}]})):
+        (tmp_path / "one.ipynb").write_text(text)
+        assert _cell_messages.code_cells(_cell_messages.notebook_file()) == []
+    (tmp_path / "two.ipynb").touch()
+    assert _cell_messages.notebook_file() is None
+    monkeypatch.setenv("JPY_SESSION_NAME", str(tmp_path / "two.ipynb"))
+    assert _cell_messages.notebook_file() == tmp_path / "two.ipynb"
+
+
+def test_every_check_of_an_exercise_can_name_what_it_needs():
+    """The setup cell, and whatever else of its notebook; read, not run."""
+
+    class Shell:
+        user_ns = {}
+        transform_cell = staticmethod(str)
+
+    checks = 0
+    for path in COURSE.glob("exercises/*/*.ipynb"):
+        cells = _cell_messages.code_cells(path)
+        for check in filter(is_graded, read_notebook(path).cells):
+            needed = _cell_messages.cells_to_run(Shell, cells, check.source, _first_used(cells, check.source))
+            assert needed[0] == cells[0] and len(needed) >= 2, (path, check.metadata.nbgrader["grade_id"])
+            checks += 1
+    assert checks > 100
+
+
+def _first_used(cells, source):
+    class Shell:
+        transform_cell = staticmethod(str)
+
+    bound = set().union(*(_cell_messages._names(Shell, cell.source)[0] for cell in cells if not cell.graded))
+    return min(_cell_messages._names(Shell, source)[1] & bound)
+
+
+# --- the start of a kernel ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("cell", "said"), [(CHECK, True), ('"""2 points. It doubles."""\ntwice', False)])
+def test_a_fresh_kernel_speaks_in_the_course_alone(tmp_path, monkeypatch, make_notebook, cell, said):
+    profile = tmp_path / "ipython" / "profile_default" / "startup"
+    profile.mkdir(parents=True)
+    (file,) = (COURSE / "etc/ipython/startup").iterdir()
+    shutil.copy(file, profile)
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    notebook = make_notebook(SETUP if said else "import math", "def twice(x): return 2 * x", (cell, graded("check", 2)))
+    nbformat.write(notebook, tmp_path / "unit.ipynb")
+    with Runner(notebook, tmp_path) as runner:
+        last = runner.run(2)
+        names = runner.run_new("sorted(name for name in globals() if not name.startswith('_'))")
+    assert ("Run first, in this order:" in failure_text(last)) == said
+    assert "NameError" in failure_text(last) or said
+    assert eval(names.outputs[0].data["text/plain"]) == ["In", "Out", "exit", "get_ipython", "open", "quit"]
+
+
+# --- points ---------------------------------------------------------------------------------------------------------
+
+
+def printed(cell):
+    return "".join(output.text for output in cell.outputs if output.output_type == "stream")
+
+
+def test_a_check_that_passes_says_its_points_and_earns_them(run):
+    checks = {
+        '"""2 points. Right."""\nassert_equal({"a": 4}, {"a": 4}, name="four")': ("2 of 2 points", 2),
+        '"""2 points. Wrong."""\nassert_equal({"a": 4}, {"a": 5}, name="four")': ("", 0),
+        '"""2 points. Tiers: partial_credit says them."""\n1.5': ("", 1.5),
+        'assert_equal({"a": 4}, {"a": 4}, name="four")': ("", 2),
+    }
+    cells = run(SETUP, *((check, graded(check, 2)) for check in checks))
+    for (check, (said, earned)), cell in zip(checks.items(), cells[1:], strict=True):
+        lines = [line for line in printed(cell).splitlines() if "points" in line]
+        assert (lines, score(cell).earned) == ([said] if said else [], earned), check
