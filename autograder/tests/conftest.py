@@ -21,7 +21,7 @@ def wrong_answers(unit: str) -> list[nbformat.NotebookNode]:
 
 @pytest.fixture(scope="session", autouse=True)
 def coverage_of_the_measuring_process():
-    """Under coverage.py the measuring process is told to measure itself, and ends by itself: a killed one saves nothing."""
+    """Under coverage.py the measuring process is told to measure itself, and not killed: it would save nothing."""
     told = {name for name in os.environ if name.startswith("COVERAGE_PROCESS_")}
     if not told:
         yield

@@ -226,14 +226,14 @@ def orphan_forever(x):
 
 @linux
 def test_the_guest_ends_with_the_bench_where_there_are_no_process_groups(monkeypatch):
-    bench = _bench.bench()
-    _speedup.decide(message(double_slowly)[0], None)
-    (guest,) = children(bench.process.pid)
+    process = bench.current()
+    speedup_module.decide(message(double_slowly)[0], None)
+    (guest,) = children(process.process.pid)
     monkeypatch.delattr(os, "killpg")
-    monkeypatch.setattr(_speedup, "LIMIT", 3.0)
+    monkeypatch.setattr(speedup_module, "LIMIT", 3.0)
     with pytest.raises(AssertionError, match="did not finish within 3 seconds"):
-        _speedup.decide(message(orphan_forever)[0], 2)
-    assert not bench.alive
+        speedup_module.decide(message(orphan_forever)[0], 2)
+    assert not process.alive
     wait_for(lambda: not alive(guest), or_end=[guest])
 
 

@@ -128,14 +128,14 @@ def test_a_cell_that_was_run_and_failed_is_not_called_unrun(run):
 
 def test_a_notebook_that_cannot_be_read_changes_nothing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert _cell_messages.notebook_file() is None
+    assert cell_messages.notebook_file() is None
     for text in ("{", "[]", json.dumps({"cells": [{}]})):
         (tmp_path / "one.ipynb").write_text(text)
-        assert _cell_messages.code_cells(_cell_messages.notebook_file()) == []
+        assert cell_messages.code_cells(cell_messages.notebook_file()) == []
     (tmp_path / "two.ipynb").touch()
-    assert _cell_messages.notebook_file() is None
+    assert cell_messages.notebook_file() is None
     monkeypatch.setenv("JPY_SESSION_NAME", str(tmp_path / "two.ipynb"))
-    assert _cell_messages.notebook_file() == tmp_path / "two.ipynb"
+    assert cell_messages.notebook_file() == tmp_path / "two.ipynb"
 
 
 def test_every_check_of_an_exercise_can_name_what_it_needs():
@@ -147,9 +147,9 @@ def test_every_check_of_an_exercise_can_name_what_it_needs():
 
     checks = 0
     for path in COURSE.glob("exercises/*/*.ipynb"):
-        cells = _cell_messages.code_cells(path)
+        cells = cell_messages.code_cells(path)
         for check in filter(is_graded, read_notebook(path).cells):
-            needed = _cell_messages.cells_to_run(Shell, cells, check.source, _first_used(cells, check.source))
+            needed = cell_messages.cells_to_run(Shell, cells, check.source, _first_used(cells, check.source))
             assert needed[0] == cells[0] and len(needed) >= 2, (path, check.metadata.nbgrader["grade_id"])
             checks += 1
     assert checks > 100
@@ -159,8 +159,8 @@ def _first_used(cells, source):
     class Shell:
         transform_cell = staticmethod(str)
 
-    bound = set().union(*(_cell_messages._names(Shell, cell.source)[0] for cell in cells if not cell.graded))
-    return min(_cell_messages._names(Shell, source)[1] & bound)
+    bound = set().union(*(cell_messages._names(Shell, cell.source)[0] for cell in cells if not cell.graded))
+    return min(cell_messages._names(Shell, source)[1] & bound)
 
 
 # --- the start of a kernel ------------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ def _first_used(cells, source):
 def test_a_fresh_kernel_speaks_in_the_course_alone(tmp_path, monkeypatch, make_notebook, cell, said):
     profile = tmp_path / "ipython" / "profile_default" / "startup"
     profile.mkdir(parents=True)
-    (file,) = (COURSE / "etc/ipython/startup").iterdir()
+    file = COURSE / "autograder/doors/ipython_startup.py"
     shutil.copy(file, profile)
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     notebook = make_notebook(SETUP if said else "import math", "def twice(x): return 2 * x", (cell, graded("check", 2)))

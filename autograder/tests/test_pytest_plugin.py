@@ -6,7 +6,7 @@ import nbformat
 import pytest
 from conftest import graded, solution
 
-from autograder import _not_begun
+from autograder import not_begun
 from autograder.versions import unsupported
 
 CHECK = """from autograder.failure import fail, passed
@@ -15,7 +15,7 @@ if f(2) != 4:
 passed("f doubles")"""
 
 
-STUB = f'def f(x):\n    raise NotImplementedError("{_not_begun.STUB}")'
+STUB = f'def f(x):\n    raise NotImplementedError("{not_begun.STUB}")'
 
 
 @pytest.fixture
