@@ -13,6 +13,7 @@ import jax
 import jax.export
 
 from autograder.failure import fail
+from autograder.instruments.read_jaxpr import is_jitted
 from autograder.measuring.wire import arrays, functions
 
 
@@ -53,7 +54,7 @@ class Parcel:
 
     def _export(self, fn: Callable, data: list[int]) -> tuple[bytes, list[int]] | None:
         """A jitted function as (artefact, the leaves it takes), or None if it must travel as source."""
-        if not functions.is_jitted(fn):
+        if not is_jitted(fn):
             return None
         traced = fn.trace(*jax.tree.unflatten(self.structure, self.leaves))  # its own errors show here
         if any(info.donated for info in jax.tree.leaves(traced.args_info)):
@@ -92,8 +93,8 @@ class Parcel:
             fail(
                 f"the {side} {name_of(fn)} cannot be sent to the measuring process",
                 evidence=str(error),
-                why="a function that is not jitted travels as its code, with the globals it names; classes and open"
-                " files of the notebook do not travel",
+                why="a function that is not jitted travels as its code, with the globals it names; generators, locks,"
+                " compiled programs and classes that are registered as pytrees do not travel",
                 attempt="jit the function, or let it use arrays, plain values and functions only",
             )
 
@@ -115,7 +116,7 @@ class Parcel:
         from autograder.instruments.flops import flops
 
         fn = self.functions["candidate"]
-        if not functions.is_jitted(fn):
+        if not is_jitted(fn):
             return 0
         try:
             return flops(fn.trace(*jax.tree.unflatten(self.structure, self.leaves)).jaxpr)

@@ -1,13 +1,19 @@
 """The measuring process: it answers, dies, starts again, is ended in time, and leaves nothing behind."""
 
+import dataclasses
+import functools
+import importlib
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import textwrap
 import types
 from pathlib import Path
+from typing import NamedTuple
 
+import cloudpickle
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,7 +22,8 @@ import pytest
 from autograder.measuring import bench
 from autograder.measuring import speedup as speedup_module
 from autograder.measuring.request import Parcel
-from autograder.measuring.wire import arrays, functions
+from autograder.measuring.wire import arrays
+from autograder.measuring.wire.functions import dumps, loads
 from autograder.measuring.worker.jobs import Jobs
 from autograder.measuring.worker.sides import Local, Remote
 
@@ -215,7 +222,7 @@ def factorial(n):
 
 def through(value):
     """`value` after its journey: in this process, but from bytes alone."""
-    return functions.loads(functions.dumps(value))
+    return loads(dumps(value))
 
 
 def test_a_function_travels_with_what_it_names():
@@ -245,12 +252,63 @@ def test_options_of_jit_travel():
     x = jnp.ones(3)
     assert through(fixed)(x, 2).tolist() == [2, 2, 2]
     assert x.is_deleted()
+    named = jax.jit(lambda x, n: x * n, static_argnames="n")
+    assert through(named)(jnp.ones(3), n=2).tolist() == [2, 2, 2]
 
 
-def test_library_functions_travel_by_name():
-    assert through(jnp.sin) is jnp.sin
-    assert through(jnp.add) is jnp.add
-    assert through(np.linalg.norm) is np.linalg.norm
+def test_a_jitted_function_arrives_whole():
+    arrived = through(double)
+    assert arrived is not double and arrived.__name__ == "double"
+    assert arrived.__wrapped__(3) == 6
+    assert arrived.lower(1.0).as_text() == double.lower(1.0).as_text()
+    assert str(arrived.trace(1.0).jaxpr) == str(double.trace(1.0).jaxpr)
+
+
+@pytest.mark.parametrize("name", ["jnp.sin", "jnp.add", "jax.nn.relu", "jax.lax.scan", "np.sin", "np.linalg.norm"])
+def test_library_functions_travel_by_name(name):
+    fn = eval(name)
+    assert through(fn) is fn
+
+
+def test_what_remembers_its_answers_travels():
+    @functools.cache
+    def fibonacci(n):
+        return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
+
+    arrived = through(fibonacci)
+    assert arrived(50) == 12586269025
+    assert arrived.cache_parameters() == {"maxsize": None, "typed": False}
+
+
+def test_keys_travel():
+    key = jax.random.key(7, impl="rbg")
+    drawn = through(lambda: jax.random.normal(key))()
+    assert drawn == jax.random.normal(key)
+
+
+IN_A_FRESH_PROCESS = """
+import pickle, sys
+fn = pickle.load(open(sys.argv[1], "rb"))
+print(fn(2.0), fn.__module__ in sys.modules)
+"""
+
+
+def test_a_module_that_is_not_installed_travels_with_its_functions(tmp_path, monkeypatch):
+    """The measuring process cannot import what lies beside a notebook."""
+    tmp_path.joinpath("beside.py").write_text("FACTOR = 5\ndef times(x):\n    return FACTOR * x\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    beside = importlib.import_module("beside")
+
+    def by_module(x):
+        return beside.times(x) + beside.FACTOR
+
+    for number, (fn, value) in enumerate([(beside.times, 10.0), (by_module, 15.0)]):
+        file = tmp_path / f"{number}.pickle"
+        file.write_bytes(dumps(fn))
+        command = [sys.executable, "-P", "-c", IN_A_FRESH_PROCESS, str(file)]
+        output = subprocess.run(command, stdout=subprocess.PIPE, text=True, cwd=os.sep, check=True).stdout
+        assert output == f"{value} False\n"
+    assert not cloudpickle.list_registry_pickle_by_value(), "nobody else's pickles are changed"
 
 
 @pytest.mark.parametrize(("platform", "scheduled"), [("cpu", True), ("gpu", False)])
@@ -271,15 +329,39 @@ def test_beside_an_accelerator_the_wall_clock_counts(monkeypatch, platform, sche
         side.clock.close()
 
 
-def test_a_class_of_the_notebook_is_refused_by_name():
-    class State:
-        pass
+class Pair(NamedTuple):
+    a: float
+    b: float
 
-    def f():
-        return State()
 
-    with pytest.raises(functions.pickle.PicklingError, match="State"):
-        functions.dumps(f)
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    factor: float = 3.0
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class State:
+    x: jax.Array
+
+
+def test_a_class_of_the_notebook_travels():
+    def f(x):
+        return Pair(x, Settings().factor)
+
+    got = through(f)(2.0)
+    assert tuple(got) == (2.0, 3.0)
+    assert jax.tree.leaves(got) == [2.0, 3.0]
+
+
+def test_a_class_that_is_registered_as_a_pytree_is_refused_by_name():
+    """It would arrive, but not as a pytree."""
+
+    def f(x):
+        return State(x)
+
+    with pytest.raises(pickle.PicklingError, match="the class State is registered as a pytree"):
+        dumps(f)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """`speedup`: the answer on margins that no noise can turn, and what it says when the values are wrong."""
 
+import dataclasses
 import functools
 
 import jax
@@ -279,16 +280,28 @@ def test_an_exception_of_the_candidate_is_told():
 
 
 def test_what_cannot_travel_is_told():
+    @jax.tree_util.register_dataclass
+    @dataclasses.dataclass
     class State:
-        pass
+        x: jax.Array
+
+    def with_a_pytree(x):
+        return State(x).x + 1
+
+    with pytest.raises(CheckFailed, match="with_a_pytree cannot be sent") as caught:
+        speedup(with_a_pytree, slow, X, at_least=2)
+    assert "the class" in str(caught.value) and "State is registered as a pytree" in str(caught.value)
+
+
+def test_a_class_travels_with_the_function_that_uses_it():
+    class State:
+        def __init__(self, x):
+            self.x = x
 
     def with_a_class(x):
-        State()
-        return x + 1
+        return State(x).x + 1
 
-    with pytest.raises(CheckFailed, match="with_a_class cannot be sent") as caught:
-        speedup(with_a_class, slow, X, at_least=2)
-    assert "the class" in str(caught.value)
+    assert speedup(with_a_class, slow, X, at_least=2).verdict == "pass"
 
 
 @pytest.mark.parametrize("bar", [0, -1, float("nan"), float("inf"), "2", True])
