@@ -21,9 +21,10 @@ import pytest
 
 from autograder.measuring import bench
 from autograder.measuring import speedup as speedup_module
-from autograder.measuring.request import Parcel
+from autograder.measuring.request import Comparison
 from autograder.measuring.wire import arrays
 from autograder.measuring.wire.functions import dumps, loads
+from autograder.measuring.wire.messages import Contest, Done, Forgotten, Inputs, Loaded, Outcome, Source
 from autograder.measuring.worker.jobs import Jobs
 from autograder.measuring.worker.sides import Local, Remote
 
@@ -50,9 +51,12 @@ def no_process_is_left():
     bench.stop()
 
 
-def message(candidate=double, baseline=double_slowly, *args):
-    job = Parcel(candidate, baseline, args or (jnp.arange(4.0),))
-    return job, {**job.header}, job.blobs
+def comparison(candidate=double, baseline=double_slowly, *args):
+    return Comparison(candidate, baseline, args or (jnp.arange(4.0),))
+
+
+def ask(request):
+    return bench.current().ask(request, limit=60)
 
 
 def alive(pid):
@@ -70,22 +74,21 @@ def children(pid):
 
 
 def test_it_says_what_it_measured():
-    job, header, blobs = message()
-    reply = bench.current().ask(header, *blobs, limit=60)
-    assert reply["results"] == ["float32[4]"]
-    assert reply["platform"] == jax.default_backend()
-    assert reply["bytes"] == [16, 16]
-    outcome = bench.current().ask({"op": "contest", "job": job.id, "bar": None, "budget": 1}, limit=60)
-    assert outcome["wrong"] is None
-    assert len(outcome["baseline"]) == len(outcome["candidate"]) >= 3
-    assert all(time > 0 for time in outcome["baseline"] + outcome["candidate"])
+    compared = comparison()
+    reply = ask(compared.load)
+    assert reply.results == ["float32[4]"]
+    assert reply.platform == jax.default_backend()
+    assert (reply.taken, reply.returned) == (16, 16)
+    outcome = ask(Contest(compared.load.job, bar=None, budget=1))
+    assert isinstance(outcome, Outcome)
+    assert len(outcome.baseline) == len(outcome.candidate) >= 3
+    assert all(time > 0 for time in outcome.baseline + outcome.candidate)
 
 
 def test_one_process_serves_many_questions():
     first = bench.current()
     for _ in range(2):
-        _, header, blobs = message()
-        assert "results" in bench.current().ask(header, *blobs, limit=60)
+        assert isinstance(ask(comparison().load), Loaded)
     assert bench.current() is first
 
 
@@ -97,25 +100,25 @@ def test_warm_up_starts_it_without_an_answer():
 
 def test_the_rehearsal_is_a_whole_comparison():
     jobs = Jobs("", [])
-    load, contest, limits = jobs.rehearse()
-    assert load["results"] == ["float32[8]"]
-    assert len(contest["baseline"]) == len(contest["candidate"]) == 1 and contest["wrong"] is None
-    assert all(0 < low <= median <= high for median, low, high in (limits["bandwidth"], limits["arithmetic"]))
+    loaded, outcome, limits = jobs.rehearse()
+    assert loaded.results == ["float32[8]"]
+    assert len(outcome.baseline) == len(outcome.candidate) == 1
+    assert all(0 < rate.low <= rate.median <= rate.high for rate in (limits.bandwidth, limits.arithmetic))
     assert not jobs._jobs, "it leaves no job behind"
 
 
 def test_a_job_it_does_not_know_is_not_an_error():
-    assert bench.current().ask({"op": "contest", "job": "?", "bar": 2, "budget": 1}, limit=60) == {"unknown": True}
+    assert ask(Contest("?", bar=2, budget=1)) == Forgotten("?")
 
 
 def test_only_the_latest_jobs_are_kept():
     jobs = []
     for _ in range(8):
-        job, header, blobs = message()
-        bench.current().ask(header, *blobs, limit=60)
-        jobs.append(job.id)
-    asked = [bench.current().ask({"op": "contest", "job": job, "bar": None, "budget": 0}, limit=60) for job in jobs]
-    assert ["unknown" in reply for reply in asked] == [True] * 2 + [False] * 6
+        load = comparison().load
+        ask(load)
+        jobs.append(load.job)
+    asked = [ask(Contest(job, bar=None, budget=0)) for job in jobs]
+    assert [isinstance(reply, Forgotten) for reply in asked] == [True] * 2 + [False] * 6
 
 
 def test_death_is_noticed():
@@ -123,31 +126,31 @@ def test_death_is_noticed():
     process.process.kill()
     process.process.wait()
     with pytest.raises(bench.BenchDied):
-        process.ask({"op": "contest", "job": "?", "bar": 2, "budget": 1}, limit=60)
+        process.ask(Contest("?", bar=2, budget=1), limit=60)
     assert bench.current() is not process
 
 
 def test_a_verdict_survives_one_death():
-    job, *_ = message()
-    _, reply = speedup_module.decide(job, None)
+    compared = comparison()
+    speedup_module.decide(compared, None)
     bench.current().process.kill()
-    outcome, _ = speedup_module.decide(job, None)
-    assert len(outcome["baseline"]) >= 3
+    outcome, _ = speedup_module.decide(compared, None)
+    assert len(outcome.baseline) >= 3
 
 
 def test_a_function_that_never_ends_is_ended(monkeypatch):
     monkeypatch.setattr(speedup_module, "LIMIT", 3.0)
     process = bench.current()
-    process.ask({"op": "contest", "job": "?", "bar": 2, "budget": 1}, limit=60)
+    process.wait_until_ready()
     with pytest.raises(AssertionError, match="did not finish within 3 seconds"):
-        speedup_module.decide(message(forever)[0], 2)
+        speedup_module.decide(comparison(forever), 2)
     assert not process.alive
 
 
 @linux
 def test_the_guest_ends_with_the_bench():
     process = bench.current()
-    speedup_module.decide(message(double_slowly)[0], None)
+    speedup_module.decide(comparison(double_slowly), None)
     (guest,) = children(process.process.pid)
     process.close()
     wait_for(lambda: not alive(guest))
@@ -159,7 +162,7 @@ def test_it_does_not_outlive_a_killed_notebook():
         import sys
         from autograder.measuring import bench
         process = bench.current()
-        process.ask({"op": "contest", "job": "?", "bar": 2, "budget": 1}, limit=60)
+        process.wait_until_ready()
         print(process.process.pid, flush=True)
         sys.stdin.read()
     """)
@@ -186,7 +189,7 @@ def test_it_has_one_core_and_a_clean_environment(monkeypatch):
     monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
     monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
     process = bench.current()
-    process.ask({"op": "contest", "job": "?", "bar": 2, "budget": 1}, limit=60)
+    process.wait_until_ready()
     assert os.sched_getaffinity(process.process.pid) == {process.core}
     found = dict(
         item.split("=", 1) for item in Path(f"/proc/{process.process.pid}/environ").read_text().split("\0") if item
@@ -207,7 +210,7 @@ def test_it_writes_nothing(capfd):
         print("heard")
         return 2 * x
 
-    speedup_module.decide(message(noisy)[0], None)
+    speedup_module.decide(comparison(noisy), None)
     assert capfd.readouterr() == ("", "")
 
 
@@ -319,11 +322,12 @@ def test_beside_an_accelerator_the_wall_clock_counts(monkeypatch, platform, sche
     class Here:
         process = types.SimpleNamespace(pid=os.getpid())
 
-        def ask(self, header, *blobs):
-            return {}, []
+        def ask(self, request):
+            return Done()
 
     monkeypatch.setattr(jax, "default_backend", lambda: platform)
-    sides = [Local(double, []), Remote(Here(), {"job": "one"}, [], [])]
+    candidate = Source(b"", own_process=True)
+    sides = [Local("baseline", double, []), Remote(Here(), "one", candidate, Inputs([], x64=False, precision=None))]
     assert [side.clock.scheduled for side in sides] == [scheduled] * 2
     for side in sides:
         side.clock.close()
@@ -381,7 +385,7 @@ def test_a_class_that_is_registered_as_a_pytree_is_refused_by_name():
     ids=str,
 )
 def test_leaves_arrive_as_they_were(leaf):
-    arrived = arrays.decode(*arrays.encode(leaf))
+    arrived = arrays.decode(arrays.encode(leaf))
     assert type(arrived) is type(leaf) or isinstance(leaf, np.generic)
     if hasattr(leaf, "dtype"):
         assert (arrived.dtype, arrived.shape) == (leaf.dtype, leaf.shape)

@@ -13,6 +13,7 @@ from autograder.failure import CheckFailed
 from autograder.measuring import bench
 from autograder.measuring import speedup as speedup_module
 from autograder.measuring.speedup import Speedup
+from autograder.measuring.wire.messages import Contest
 
 REPEATS = 1000
 
@@ -191,11 +192,11 @@ def test_undecided_says_that_the_calls_are_too_slow():
 def test_a_new_process_is_asked_before_undecided_is_said(monkeypatch):
     ask, processes = bench.Bench.ask, []
 
-    def never_sure(self, header, *blobs, limit):
-        reply = ask(self, header, *blobs, limit=limit)
-        if header["op"] == "contest":
+    def never_sure(self, request, *, limit):
+        reply = ask(self, request, limit=limit)
+        if isinstance(request, Contest):
             processes.append(self.process.pid)
-            reply |= {"answer": None, "others": [0.0] * 7}
+            reply = dataclasses.replace(reply, answer=None, others=[0.0] * 7)
         return reply
 
     monkeypatch.setattr(bench.Bench, "ask", never_sure)
