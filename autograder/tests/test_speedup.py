@@ -294,6 +294,17 @@ def test_what_cannot_travel_is_told():
     assert "the class" in str(caught.value) and "State is registered as a pytree" in str(caught.value)
 
 
+def test_the_side_that_raised_is_named():
+    def moody(x):
+        if x[-1] != 7:
+            raise ValueError("not today")
+        return fast(x)
+
+    with pytest.raises(CheckFailed, match="moody raised ValueError") as caught:
+        speedup(fast, moody, X, at_least=2)
+    assert "not today" in str(caught.value)
+
+
 def test_a_class_travels_with_the_function_that_uses_it():
     class State:
         def __init__(self, x):
