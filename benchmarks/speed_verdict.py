@@ -11,6 +11,7 @@ The curve has the same at thirteen ratios from 0.8 to 1.25. Each condition runs 
 """
 
 import argparse
+import dataclasses
 import functools
 import os
 import statistics
@@ -27,7 +28,8 @@ from _work import KNOWN, REAL
 
 from autograder.measuring import bench
 from autograder.measuring import speedup as speedup_module
-from autograder.measuring.request import Parcel
+from autograder.measuring.request import Comparison
+from autograder.measuring.wire.messages import Contest, Source
 
 HERE = Path(__file__).parent
 TABLE = HERE / "speed_verdict.csv"
@@ -38,11 +40,11 @@ BARS = (1.5, 2.0, 5.0, 20.0)
 BATCH = 150  # verdicts of a condition before the next condition has its turn
 CURVE = (0.8, 0.85, 0.9, 0.93, 0.96, 0.98, 1.0, 1.02, 1.05, 1.1, 1.15, 1.2, 1.25)
 
-# --- the work as jobs of the measuring process ---------------------------------------------------------------------
+# --- the work as comparisons -----------------------------------------------------------------------------------------
 
 
-class TwoArguments(Parcel):
-    """A job whose two sides get arguments of their own; their results are not compared (they differ)."""
+class TwoArguments(Comparison):
+    """A comparison whose two sides get arguments of their own; their results are not compared (they differ)."""
 
     def __init__(self, work: str, candidate, baseline, fast_args, slow_args):
         def at(fn, number):
@@ -51,8 +53,9 @@ class TwoArguments(Parcel):
             return jax.jit(functools.partial(_pick_same, fn, number))
 
         super().__init__(at(candidate, 1), at(baseline, 2), (fast_args[0], fast_args[1], slow_args[1]))
-        if self.header["candidate"]["how"] == "source":
-            self.header["candidate"]["guest"] = work.endswith("own process")
+        if isinstance(self.load.candidate, Source):
+            sent = dataclasses.replace(self.load.candidate, own_process=work.endswith("own process"))
+            self.load = dataclasses.replace(self.load, candidate=sent)
 
 
 def _pick_same(fn, number, x, n_fast, n_slow):
@@ -67,35 +70,34 @@ def _pick_plain(fn, number, x, n_fast, n_slow):
 class Verdict:
     """The rule of this package: each verdict calibrates afresh; every 50th gets a new process."""
 
-    def __init__(self, job: Parcel):
-        self.job, self.count = job, 0
+    def __init__(self, comparison: Comparison):
+        self.comparison, self.count = comparison, 0
 
     def __call__(self, bar: float) -> tuple[str, float]:
         if self.count % 50 == 0:
-            bench.renew()
-            speedup_module.load(self.job, bench.current())
+            speedup_module.deliver(self.comparison, bench.renew())
         self.count += 1
         began = time.perf_counter()
         answer = None
         for attempt in range(2):
-            ask = {"op": "contest", "job": self.job.id, "bar": bar, "budget": speedup_module.BUDGET, "calibrate": True}
-            answer = bench.current().ask(ask, limit=30)["answer"]
+            request = Contest(self.comparison.load.job, bar, speedup_module.BUDGET, calibrate=True)
+            answer = bench.current().ask(request, limit=30).answer
             if answer or attempt:
                 break
-            speedup_module.load(self.job, bench.renew())
+            speedup_module.deliver(self.comparison, bench.renew())
         return answer or "undecided", time.perf_counter() - began
 
 
 # --- conditions ------------------------------------------------------------------------------------------------
 
 
-def true_ratio(job: Parcel) -> float:
+def true_ratio(comparison: Comparison) -> float:
     """The ratio of a real pair under the load that runs: the median of 9 processes' medians."""
     ratios = []
     for _ in range(9):
-        speedup_module.load(job, bench.renew())
-        reply = bench.current().ask({"op": "contest", "job": job.id, "bar": None, "budget": 1.0}, limit=30)
-        ratios.append(statistics.median(np.divide(reply["baseline"], reply["candidate"])))
+        speedup_module.deliver(comparison, bench.renew())
+        outcome = bench.current().ask(Contest(comparison.load.job, bar=None, budget=1.0), limit=30)
+        ratios.append(statistics.median(np.divide(outcome.baseline, outcome.candidate)))
     return statistics.median(ratios)
 
 
@@ -108,11 +110,11 @@ def conditions(args):
         def make():
             if work in KNOWN:
                 return Verdict(TwoArguments(work, *KNOWN[work](bar * factor))), bar, bar * factor
-            job = Parcel(*REAL[work][:2], REAL[work][2])
+            comparison = Comparison(*REAL[work])
             if (work, load) not in ratios:
-                ratios[work, load] = true_ratio(job)
+                ratios[work, load] = true_ratio(comparison)
             truth = ratios[work, load]
-            return Verdict(job), truth / factor, truth
+            return Verdict(comparison), truth / factor, truth
 
         return make
 

@@ -18,31 +18,30 @@ from _work import REAL
 
 from autograder.measuring import bench
 from autograder.measuring import speedup as speedup_module
-from autograder.measuring.request import Parcel
+from autograder.measuring.request import Comparison
+from autograder.measuring.wire.messages import Contest
 
 TABLE = Path(__file__).with_suffix(".csv")
 FIELDS = ["work", "load", "ratios", "baseline_us", "candidate_us", "load_average", "jax", "date"]
 PROCESSES, TURNS = 20, 5
 
 
-def in_new_process(job: Parcel) -> tuple[float, float, float]:
+def in_new_process(comparison: Comparison) -> tuple[float, float, float]:
     """(ratio, microseconds of the baseline, of the candidate): medians of one measuring process."""
-    speedup_module.load(job, bench.renew())
+    speedup_module.deliver(comparison, bench.renew())
     ratios, slow, fast = [], [], []
     for _ in range(TURNS):
-        ask = {"op": "contest", "job": job.id, "bar": None, "budget": 1.0, "calibrate": True}
-        reply = bench.current().ask(ask, limit=30)
-        slow.append(statistics.median(reply["baseline"]) / 1e3)
-        fast.append(statistics.median(reply["candidate"]) / 1e3)
+        outcome = bench.current().ask(Contest(comparison.load.job, None, 1.0, calibrate=True), limit=30)
+        slow.append(statistics.median(outcome.baseline) / 1e3)
+        fast.append(statistics.median(outcome.candidate) / 1e3)
         ratios.append(slow[-1] / fast[-1])
     return statistics.median(ratios), statistics.median(slow), statistics.median(fast)
 
 
 def measure(work: str, load: str) -> dict:
-    candidate, baseline, args = REAL[work]
-    job = Parcel(candidate, baseline, args)
+    comparison = Comparison(*REAL[work])
     with Load(load):
-        columns = zip(*(in_new_process(job) for _ in range(PROCESSES)), strict=True)
+        columns = zip(*(in_new_process(comparison) for _ in range(PROCESSES)), strict=True)
         load_average = os.getloadavg()[0]
     ratios, slow, fast = (" ".join(f"{value:.3g}" for value in column) for column in columns)
     machine_now = {"load_average": f"{load_average:.1f}", "jax": jax.__version__, "date": time.strftime("%Y-%m-%d")}

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import jax
 
-from autograder.measuring.wire.messages import receive, send
+from autograder.measuring.wire.messages import Failed, ProtocolError, Reply, Request, receive, send
 
 SCRIPT = str(Path(__file__).with_name("worker") / "main.py")
 # What a process needs to find its libraries and its device. Everything else stays behind: a variable such as
@@ -85,10 +85,13 @@ class Bench:
     def _listen(self) -> None:
         with contextlib.suppress(EOFError, OSError, ValueError):
             while True:
-                self._answers.put(receive(self.process.stdout)[0])
+                try:
+                    self._answers.put(receive(self.process.stdout, Reply))
+                except ProtocolError as error:
+                    self._answers.put(Failed(str(error)))
         self._answers.put(None)
 
-    def _answer(self, limit: float) -> dict:
+    def _answer(self, limit: float) -> Reply:
         try:
             answer = self._answers.get(timeout=limit)
         except queue.Empty:
@@ -100,15 +103,24 @@ class Bench:
         if answer is None:
             self.close()
             raise BenchDied
+        if isinstance(answer, Failed):
+            raise RuntimeError(f"the measuring process failed: {answer.text}")
         return answer
 
-    def ask(self, header: dict, *blobs: bytes, limit: float) -> dict:
-        """Send one message and wait at most `limit` seconds for the reply."""
+    def wait_until_ready(self) -> None:
+        """Return when the process has started. Its first message says so."""
         if not self._ready:
             self._answer(START_LIMIT)
             self._ready = True
+
+    def ask(self, request: Request, *, limit: float) -> Reply:
+        """Send one request and wait at most `limit` seconds for the reply.
+
+        Raises BenchTimeout and BenchDied, and RuntimeError where the process itself, or the protocol, has a fault.
+        """
+        self.wait_until_ready()
         try:
-            send(self.process.stdin, header, *blobs)
+            send(self.process.stdin, request)
         except BaseException as error:  # an interrupt, too, would leave half a message behind
             self.close()
             if isinstance(error, OSError):

@@ -1,9 +1,10 @@
-"""What travels to the measuring process: two functions and their arguments, each in the form in which it can.
+"""A comparison as it is sent to the measuring process: two functions and their arguments, each in a form that travels.
 
 A jitted function travels as a compiled artefact (`jax.export`), without a line of its Python. Any other, and one
 that donates its arguments, travels as code (`functions`). Arrays and numbers travel as raw bytes.
 """
 
+import dataclasses
 import itertools
 import pickle
 import uuid
@@ -13,60 +14,65 @@ import jax
 import jax.export
 
 from autograder.failure import fail
+from autograder.instruments.read_jaxpr import is_jitted
 from autograder.measuring.wire import arrays, functions
+from autograder.measuring.wire.messages import Artefact, Inputs, Load, Loaded, Reference, Side, Source
+
+from .bench import Bench
 
 
-class Parcel:
-    """A comparison as messages. `names` and `how` are for the reader; `header` and `blobs` for `jobs.Jobs.load`."""
+class Comparison:
+    """A candidate, a baseline and their arguments. `load` is the message; `names` and `how` are for the reader."""
 
     def __init__(self, candidate: Callable, baseline: Callable, args: tuple):
-        self.functions = {"baseline": baseline, "candidate": candidate}
-        self.names = [name_of(candidate), name_of(baseline)]
-        self.leaves, self.structure = jax.tree.flatten(args)
-        self.id = uuid.uuid4().hex
-        self.header: dict = {}
-        self.blobs: list[bytes] = []
-        self.how: dict[str, str] = {}
-        self.loaded_in: object = None  # the measuring process that has it, and that process's reply
-        self.reply: dict = {}
-        self._pack()
+        self.functions: dict[Side, Callable] = {"baseline": baseline, "candidate": candidate}
+        self.names: dict[Side, str] = {side: name_of(fn) for side, fn in self.functions.items()}
+        self._leaves, self._structure = jax.tree.flatten(args)
+        self._data = [i for i, leaf in enumerate(self._leaves) if arrays.is_data(leaf)]  # slot to leaf
+        self.load = Load(
+            job=uuid.uuid4().hex,
+            inputs=Inputs(
+                leaves=[arrays.encode(self._leaves[i]) for i in self._data],
+                x64=jax.config.jax_enable_x64,
+                precision=jax.config.jax_default_matmul_precision,
+            ),
+            baseline=self._function("baseline"),
+            candidate=self._function("candidate"),
+            reference=None,
+        )
+        self.loaded_in: Bench | None = None  # the measuring process that has it, and what that process answered
+        self.loaded: Loaded | None = None
 
-    def _pack(self) -> None:
-        data = [i for i, leaf in enumerate(self.leaves) if arrays.is_data(leaf)]
-        place = {leaf: slot for slot, leaf in enumerate(data)}
-        encoded = [arrays.encode(self.leaves[i]) for i in data]
-        config = {"x64": jax.config.jax_enable_x64, "precision": jax.config.jax_default_matmul_precision}
-        self.header = {"op": "load", "job": self.id, "leaves": [meta for meta, _ in encoded], **config}
-        self.blobs = [blob for _, blob in encoded]
-        for side, fn in self.functions.items():
-            exported = self._export(fn, data)
-            if exported:
-                blob, dynamic = exported
-                self.header[side] = {"how": "artefact", "slots": [place[i] for i in dynamic]}
-                self.how[side] = "compiled artefact"
-            else:
-                template = [arrays.Slot(place[i]) if i in place else leaf for i, leaf in enumerate(self.leaves)]
-                blob = self._source(side, fn, template)
-                self.header[side] = {"how": "source", "guest": side == "candidate"}
-                self.how[side] = "source, in a process of its own" if side == "candidate" else "source"
-            self.blobs.append(blob)
+    @property
+    def how(self) -> dict[str, str]:
+        """How each side travels and runs."""
 
-    def _export(self, fn: Callable, data: list[int]) -> tuple[bytes, list[int]] | None:
-        """A jitted function as (artefact, the leaves it takes), or None if it must travel as source."""
-        if not functions.is_jitted(fn):
+        def said(function: Artefact | Source) -> str:
+            if isinstance(function, Artefact):
+                return "compiled artefact"
+            return "source, in a process of its own" if function.own_process else "source"
+
+        return {"baseline": said(self.load.baseline), "candidate": said(self.load.candidate)}
+
+    def _function(self, side: Side) -> Artefact | Source:
+        return self._artefact(self.functions[side]) or self._source(side)
+
+    def _artefact(self, fn: Callable) -> Artefact | None:
+        """A jitted function as it is compiled, or None if it must travel as source."""
+        if not is_jitted(fn):
             return None
-        traced = fn.trace(*jax.tree.unflatten(self.structure, self.leaves))  # its own errors show here
+        traced = fn.trace(*jax.tree.unflatten(self._structure, self._leaves))  # its own errors show here
         if any(info.donated for info in jax.tree.leaves(traced.args_info)):
             return None
         # A Python number may be a static argument, which cannot be an input of the artefact.
-        numbers = [i for i in data if not arrays.is_array(self.leaves[i])]
+        slots = range(len(self._data))
+        numbers = [slot for slot in slots if not arrays.is_array(self._leaves[self._data[slot]])]
         for count in range(len(numbers) + 1):
             for static in itertools.combinations(numbers, count):
-                dynamic = [i for i in data if i not in static]
+                dynamic = [slot for slot in slots if slot not in static]
                 try:
-                    flat = jax.jit(self._flat(fn, dynamic))
-                    exported = jax.export.export(flat)(*[self.leaves[i] for i in dynamic])
-                    return bytes(exported.serialize()), dynamic
+                    exported = self._exported(fn, dynamic, [self._leaves[self._data[slot]] for slot in dynamic])
+                    return Artefact(exported, dynamic)
                 except ValueError as error:
                     if "hashable static" not in str(error):
                         return None
@@ -74,51 +80,53 @@ class Parcel:
                     return None
         return None
 
-    def _flat(self, fn: Callable, dynamic: list[int]) -> Callable:
-        """`fn` as a function of some leaves, with the other leaves fixed, that returns a flat tuple."""
+    def _exported(self, fn: Callable, slots: list[int], values: list) -> bytes:
+        """`fn` as an artefact of the leaves in some slots, which returns a flat tuple; the others are as given."""
 
         def flat(*values):
-            leaves = list(self.leaves)
-            for i, value in zip(dynamic, values, strict=True):
-                leaves[i] = value
-            return tuple(jax.tree.leaves(fn(*jax.tree.unflatten(self.structure, leaves))))
+            leaves = list(self._leaves)
+            for slot, value in zip(slots, values, strict=True):
+                leaves[self._data[slot]] = value
+            return tuple(jax.tree.leaves(fn(*jax.tree.unflatten(self._structure, leaves))))
 
-        return flat
+        return bytes(jax.export.export(jax.jit(flat))(*values).serialize())
 
-    def _source(self, side: str, fn: Callable, template: list) -> bytes:
+    def _source(self, side: Side) -> Source:
+        fn, template = self.functions[side], list(self._leaves)
+        for slot, i in enumerate(self._data):
+            template[i] = arrays.Slot(slot)
         try:
-            return functions.dumps((fn, jax.tree.unflatten(self.structure, template)))
+            code = functions.dumps((fn, jax.tree.unflatten(self._structure, template)))
         except (pickle.PicklingError, TypeError, AttributeError, ValueError) as error:
             fail(
                 f"the {side} {name_of(fn)} cannot be sent to the measuring process",
                 evidence=str(error),
-                why="a function that is not jitted travels as its code, with the globals it names; classes and open"
-                " files of the notebook do not travel",
+                why="a function that is not jitted travels as its code, with the globals it names; generators, locks,"
+                " compiled programs and classes that are registered as pytrees do not travel",
                 attempt="jit the function, or let it use arrays, plain values and functions only",
             )
+        return Source(code, own_process=side == "candidate")
 
-    def with_truth(self) -> tuple[dict, list[bytes]]:
-        """The message with the baseline in double precision added, as far as that can be exported."""
-        exported = None
-        dynamic = [i for i, leaf in enumerate(self.leaves) if arrays.is_data(leaf)]
-        dynamic = [dynamic[slot] for slot in self.header["baseline"]["slots"]]
+    def load_with_reference(self) -> Load:
+        """`load` with the baseline in double precision, as far as that can be exported."""
+        slots, code = self.load.baseline.slots, None
         with jax.enable_x64(True):
-            values = arrays.wide([self.leaves[i] for i in dynamic])
+            values = arrays.wide([self._leaves[self._data[slot]] for slot in slots])
             try:
-                exported = jax.export.export(jax.jit(self._flat(self.functions["baseline"], dynamic)))(*values)
+                code = self._exported(self.functions["baseline"], slots, values)
             except Exception:  # a baseline that fixes its dtypes need not trace in double precision
-                exported = None
-        return {**self.header, "last": True}, [*self.blobs, *([bytes(exported.serialize())] if exported else [])]
+                code = None
+        return dataclasses.replace(self.load, reference=Reference(code))
 
     def operations(self) -> int:
         """Floating-point operations of the candidate's jaxpr; 0 where they cannot be counted."""
         from autograder.instruments.flops import flops
 
         fn = self.functions["candidate"]
-        if not functions.is_jitted(fn):
+        if not is_jitted(fn):
             return 0
         try:
-            return flops(fn.trace(*jax.tree.unflatten(self.structure, self.leaves)).jaxpr)
+            return flops(fn.trace(*jax.tree.unflatten(self._structure, self._leaves)).jaxpr)
         except Exception:  # the share of the limit is then said without its operations
             return 0
 

@@ -13,18 +13,11 @@ The shortest possible time of a call is max(bytes / bandwidth, operations / arit
 import math
 from dataclasses import dataclass
 
+from autograder.measuring.wire.messages import MeasureLimits, Rate
+
 from . import bench
 
 _SMALLEST, _LARGEST = 2**12, 2**27
-
-
-@dataclass(frozen=True)
-class Rate:
-    """A measured rate: the median, and the range of the middle half of its blocks."""
-
-    median: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True, repr=False)
@@ -74,7 +67,6 @@ def roofline(size: int = _LARGEST, *, seconds: float = 1.0) -> Roofline:
     size = 2 ** round(math.log2(min(max(size, _SMALLEST), _LARGEST)))
     key = (size, bench.current().number)
     if key not in _cache:
-        reply = bench.current().ask({"op": "roofline", "bytes": size, "seconds": seconds}, limit=60 + 10 * seconds)
-        rates = {name: Rate(*reply[name]) for name in ("bandwidth", "arithmetic", "dispatch")}
-        _cache[key] = Roofline(device=reply["device"], bytes=size, **rates)
+        limits = bench.current().ask(MeasureLimits(size, seconds), limit=60 + 10 * seconds)
+        _cache[key] = Roofline(limits.device, size, limits.bandwidth, limits.arithmetic, limits.dispatch)
     return _cache[key]

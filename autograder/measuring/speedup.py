@@ -1,8 +1,7 @@
 """`speedup`: how many times faster is the candidate than the baseline, and is that enough?
 
-The two functions are sent to the measuring process (`bench`). A jitted function travels as a compiled artefact
-(`jax.export`), without a line of its Python; any other as its code, and if it is the candidate it then runs in yet
-another process, with the clock outside.
+The two functions are sent to the measuring process (`bench`) in a form in which they can travel (`request`); there
+they are compared and timed, and what that process answers becomes a line, a picture and a verdict here.
 """
 
 import html
@@ -11,16 +10,27 @@ import os
 import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 
 from autograder.failure import fail
+from autograder.measuring.wire.messages import (
+    Contest,
+    Forgotten,
+    Loaded,
+    NeedsReference,
+    OtherStructure,
+    OtherValues,
+    Outcome,
+    Reply,
+    SideRaised,
+)
 from autograder.not_begun import NotBegun
 
 from . import bench
 from .picture import bar_svg
-from .request import Parcel
+from .request import Comparison
 from .roofline import roofline
 from .verdict import LEAD, Verdict, interval
 
@@ -28,6 +38,7 @@ from .verdict import LEAD, Verdict, interval
 OFFICIAL = 0.8
 BUDGET = 1.5  # seconds of one contest; a second one follows in a new process before "undecided" is said
 LIMIT = 25.0  # seconds after which a load or a contest is given up
+T = TypeVar("T")
 IMPOSSIBLE = 1.5  # results that arrive this many times faster than memory can move them are refused
 
 
@@ -59,7 +70,7 @@ class Speedup:
     binds: str = ""
     verdict: str = "undecided"
     _ratios: list[float] = field(default_factory=list, repr=False)
-    _parcel: Parcel | None = field(default=None, repr=False)
+    _comparison: Comparison | None = field(default=None, repr=False)
     _answers: dict[float, str] = field(default_factory=dict, repr=False)
 
     def at_least(self, threshold: float) -> str:
@@ -72,7 +83,7 @@ class Speedup:
                 known[threshold] = "fail"
             else:
                 bar = threshold * _leniency()
-                known[threshold] = _clear(self._ratios, bar) or decide(self._parcel, bar)[0]["answer"] or "undecided"
+                known[threshold] = _clear(self._ratios, bar) or decide(self._comparison, bar)[0].answer or "undecided"
         return known[threshold]
 
     def __str__(self) -> str:
@@ -127,97 +138,49 @@ def speedup(
             raise TypeError(f"speedup: the {role} must be a function, got {type(fn).__name__}")
     at_least = _bar(at_least)
 
-    parcel = Parcel(candidate, baseline, args)
-    outcome, loaded = decide(parcel, at_least and at_least * _leniency())
-    ratios = [slow / fast for slow, fast in zip(outcome["baseline"], outcome["candidate"], strict=True)]
+    comparison = Comparison(candidate, baseline, args)
+    outcome, loaded = decide(comparison, at_least and at_least * _leniency())
+    ratios = [slow / fast for slow, fast in zip(outcome.baseline, outcome.candidate, strict=True)]
     low, ratio, high = interval(ratios)
+    times = {"candidate": outcome.candidate, "baseline": outcome.baseline}
     answer = Speedup(
-        *parcel.names,
+        comparison.names["candidate"],
+        comparison.names["baseline"],
         at_least,
         ratio,
         low,
         high,
         len(ratios),
-        loaded["device"],
-        loaded["results"],
-        parcel.how,
-        seconds={side: statistics.median(outcome[side]) / 1e9 for side in ("candidate", "baseline")},
-        compile_seconds=loaded["first"],
-        others=statistics.fmean(outcome["others"]),
-        moved=sum(loaded["bytes"]),
-        operations=parcel.operations(),
+        loaded.device,
+        loaded.results,
+        comparison.how,
+        seconds={side: statistics.median(taken) / 1e9 for side, taken in times.items()},
+        compile_seconds=loaded.first_call,
+        others=statistics.fmean(outcome.others),
+        moved=loaded.taken + loaded.returned,
+        operations=comparison.operations(),
         _ratios=ratios,
-        _parcel=parcel,
+        _comparison=comparison,
     )
     if at_least is not None:
-        answer.verdict = answer._answers[at_least] = outcome["answer"] or "undecided"
-    _compare_with_limit(answer, returned=loaded["bytes"][1])
+        answer.verdict = answer._answers[at_least] = outcome.answer or "undecided"
+    _compare_with_limit(answer, loaded.returned)
     return answer
 
 
-def load(parcel: Parcel, process: bench.Bench) -> dict:
-    """Send both functions; returns the reply. Raises `CheckFailed` if the two do not agree."""
-    reply = process.ask(parcel.header, *parcel.blobs, limit=LIMIT)
-    if reply.get("needs_truth"):
-        header, blobs = parcel.with_truth()
-        reply = process.ask(header, *blobs, limit=LIMIT)
-    _judge(parcel, reply)
-    return reply
-
-
-def _judge(parcel: Parcel, reply: dict) -> None:
-    """Raise `CheckFailed` if the reply says that a side raised, or that the results disagree."""
-    candidate, baseline = parcel.names
-    if "raised" in reply:
-        side, kind, text = reply["raised"]
-        if kind == NotBegun.__name__:
-            raise NotBegun(text)
-        fail(
-            f"{candidate if side == 'candidate' else baseline} raised {kind} when it was measured",
-            evidence=text,
-            why="it is called many times, each time with new values of the same shapes",
-            attempt="call it twice in a row with different values",
-        )
-    wrong = reply.get("wrong") or {}
-    structure = reply.get("structure") or wrong.get("structure")
-    if structure:
-        fail(
-            f"{candidate} returns something else than {baseline}: {structure}",
-            why="the fast version must return the same structure, shapes and kinds of numbers",
-            attempt=f"compare the two: assert_allclose({candidate}(...), {baseline}(...))",
-        )
-    if wrong:
-        where = f"result {wrong['result']}, " if wrong["result"] else ""
-        values = f"{wrong['got']}, expected {wrong['want']} ± {wrong['allowed']}"
-        fail(
-            f"{candidate} and {baseline} disagree in {wrong['wrong']} of {wrong['of']} values,"
-            " so their speed was not compared",
-            evidence=f"worst at {where}index {wrong['index']}: {values}",
-            why="the fast version computes something else; rounding was allowed for, ten times the baseline's own",
-            attempt=f"compare the two on small inputs: assert_allclose({candidate}(...), {baseline}(...))",
-        )
-
-
-def decide(parcel: Parcel, bar: float | None) -> tuple[dict, dict]:
-    """(outcome, loaded): load and run the rule; once more in a new process if it gives no answer or dies."""
+def decide(comparison: Comparison, bar: float | None) -> tuple[Outcome, Loaded]:
+    """Run the rule at `bar`; once more in a new process if it gives no answer, or the process dies."""
+    candidate, baseline = comparison.names["candidate"], comparison.names["baseline"]
     for attempt in range(2):
         try:
-            process = bench.current()
-            if parcel.loaded_in is not process:
-                parcel.reply, parcel.loaded_in = load(parcel, process), process
-            ask = {"op": "contest", "job": parcel.id, "bar": bar, "budget": BUDGET}
-            outcome = process.ask(ask, limit=LIMIT)
-            if outcome.get("unknown"):
-                parcel.reply = load(parcel, process)
-                outcome = process.ask(ask, limit=LIMIT)
-            _judge(parcel, outcome)
-            too_slow = len(outcome["others"]) < LEAD  # no process would be quicker
-            if outcome["answer"] or bar is None or too_slow or attempt == 1:
-                return outcome, parcel.reply
+            outcome, loaded = _contest(comparison, bar, bench.current())
+            too_slow = len(outcome.others) < LEAD  # no process would be quicker
+            if outcome.answer or bar is None or too_slow or attempt == 1:
+                return outcome, loaded
             bench.renew()
         except bench.BenchTimeout:
             fail(
-                f"{parcel.names[0]} and {parcel.names[1]} did not finish within {LIMIT:.0f} seconds",
+                f"{candidate} and {baseline} did not finish within {LIMIT:.0f} seconds",
                 why="a loop that never ends, a compilation of an unrolled loop, or inputs that are too large",
                 attempt="call each of the two once, on smaller inputs, and look at the time",
             )
@@ -229,6 +192,60 @@ def decide(parcel: Parcel, bar: float | None) -> tuple[dict, dict]:
                     attempt="use smaller inputs; restart the kernel if other cells fail too",
                 )
     raise AssertionError("unreachable")
+
+
+def _contest(comparison: Comparison, bar: float | None, process: bench.Bench) -> tuple[Outcome, Loaded]:
+    if comparison.loaded_in is not process:
+        deliver(comparison, process)
+    request = Contest(comparison.load.job, bar, BUDGET)
+    reply = process.ask(request, limit=LIMIT)
+    if isinstance(reply, Forgotten):
+        deliver(comparison, process)
+        reply = process.ask(request, limit=LIMIT)
+    return _accept(comparison, reply, Outcome), comparison.loaded
+
+
+def deliver(comparison: Comparison, process: bench.Bench) -> Loaded:
+    """Have both functions loaded and their results compared. Raises `CheckFailed` if the two do not agree."""
+    reply = process.ask(comparison.load, limit=LIMIT)
+    if isinstance(reply, NeedsReference):
+        reply = process.ask(comparison.load_with_reference(), limit=LIMIT)
+    comparison.loaded, comparison.loaded_in = _accept(comparison, reply, Loaded), process
+    return comparison.loaded
+
+
+def _accept(comparison: Comparison, reply: Reply, kind: type[T]) -> T:
+    """The reply, of the kind that was hoped for. Raises `CheckFailed` if a side raised, or if the results disagree."""
+    candidate, baseline = comparison.names["candidate"], comparison.names["baseline"]
+    match reply:
+        case SideRaised(kind=NotBegun.__name__):
+            raise NotBegun(reply.text)
+        case SideRaised():
+            fail(
+                f"{comparison.names[reply.side]} raised {reply.kind} when it was measured",
+                evidence=reply.text,
+                why="it is called many times, each time with new values of the same shapes",
+                attempt="call it twice in a row with different values",
+            )
+        case OtherStructure():
+            fail(
+                f"{candidate} returns something else than {baseline}: {reply.what}",
+                why="the fast version must return the same structure, shapes and kinds of numbers",
+                attempt=f"compare the two: assert_allclose({candidate}(...), {baseline}(...))",
+            )
+        case OtherValues():
+            where = f"result {reply.result}, " if reply.result else ""
+            values = f"{reply.got}, expected {reply.want} ± {reply.allowed}"
+            fail(
+                f"{candidate} and {baseline} disagree in {reply.wrong} of {reply.of} values,"
+                " so their speed was not compared",
+                evidence=f"worst at {where}index {reply.index}: {values}",
+                why="the fast version computes something else; rounding was allowed for, ten times the baseline's own",
+                attempt=f"compare the two on small inputs: assert_allclose({candidate}(...), {baseline}(...))",
+            )
+    if not isinstance(reply, kind):
+        raise RuntimeError(f"the measuring process answered {reply}")
+    return reply
 
 
 def _compare_with_limit(answer: Speedup, returned: int) -> None:

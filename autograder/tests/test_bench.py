@@ -1,7 +1,11 @@
 """The measuring process: it answers, dies, starts again, is ended in time, and leaves nothing behind."""
 
 import ctypes
+import dataclasses
+import functools
+import importlib
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -9,7 +13,9 @@ import textwrap
 import time
 import types
 from pathlib import Path
+from typing import NamedTuple
 
+import cloudpickle
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,8 +23,10 @@ import pytest
 
 from autograder.measuring import bench
 from autograder.measuring import speedup as speedup_module
-from autograder.measuring.request import Parcel
-from autograder.measuring.wire import arrays, functions
+from autograder.measuring.request import Comparison
+from autograder.measuring.wire import arrays
+from autograder.measuring.wire.functions import dumps, loads
+from autograder.measuring.wire.messages import Contest, Done, Forgotten, Inputs, Loaded, Outcome, Source
 from autograder.measuring.worker.jobs import Jobs
 from autograder.measuring.worker.sides import Local, Remote
 
@@ -45,9 +53,12 @@ def no_process_is_left():
     bench.stop()
 
 
-def message(candidate=double, baseline=double_slowly, *args):
-    job = Parcel(candidate, baseline, args or (jnp.arange(4.0),))
-    return job, {**job.header}, job.blobs
+def comparison(candidate=double, baseline=double_slowly, *args):
+    return Comparison(candidate, baseline, args or (jnp.arange(4.0),))
+
+
+def ask(request):
+    return bench.current().ask(request, limit=60)
 
 
 def alive(pid):
@@ -65,22 +76,21 @@ def children(pid):
 
 
 def test_it_says_what_it_measured():
-    job, header, blobs = message()
-    reply = bench.current().ask(header, *blobs, limit=60)
-    assert reply["results"] == ["float32[4]"]
-    assert reply["platform"] == jax.default_backend()
-    assert reply["bytes"] == [16, 16]
-    outcome = bench.current().ask({"op": "contest", "job": job.id, "bar": None, "budget": 1}, limit=60)
-    assert outcome["wrong"] is None
-    assert len(outcome["baseline"]) == len(outcome["candidate"]) >= 3
-    assert all(time > 0 for time in outcome["baseline"] + outcome["candidate"])
+    compared = comparison()
+    reply = ask(compared.load)
+    assert reply.results == ["float32[4]"]
+    assert reply.platform == jax.default_backend()
+    assert (reply.taken, reply.returned) == (16, 16)
+    outcome = ask(Contest(compared.load.job, bar=None, budget=1))
+    assert isinstance(outcome, Outcome)
+    assert len(outcome.baseline) == len(outcome.candidate) >= 3
+    assert all(time > 0 for time in outcome.baseline + outcome.candidate)
 
 
 def test_one_process_serves_many_questions():
     first = bench.current()
     for _ in range(2):
-        _, header, blobs = message()
-        assert "results" in bench.current().ask(header, *blobs, limit=60)
+        assert isinstance(ask(comparison().load), Loaded)
     assert bench.current() is first
 
 
@@ -92,25 +102,25 @@ def test_warm_up_starts_it_without_an_answer():
 
 def test_the_rehearsal_is_a_whole_comparison():
     jobs = Jobs("", [])
-    load, contest, limits = jobs.rehearse()
-    assert load["results"] == ["float32[8]"]
-    assert len(contest["baseline"]) == len(contest["candidate"]) == 1 and contest["wrong"] is None
-    assert all(0 < low <= median <= high for median, low, high in (limits["bandwidth"], limits["arithmetic"]))
+    loaded, outcome, limits = jobs.rehearse()
+    assert loaded.results == ["float32[8]"]
+    assert len(outcome.baseline) == len(outcome.candidate) == 1
+    assert all(0 < rate.low <= rate.median <= rate.high for rate in (limits.bandwidth, limits.arithmetic))
     assert not jobs._jobs, "it leaves no job behind"
 
 
 def test_a_job_it_does_not_know_is_not_an_error():
-    assert bench.current().ask({"op": "contest", "job": "?", "bar": 2, "budget": 1}, limit=60) == {"unknown": True}
+    assert ask(Contest("?", bar=2, budget=1)) == Forgotten("?")
 
 
 def test_only_the_latest_jobs_are_kept():
     jobs = []
     for _ in range(8):
-        job, header, blobs = message()
-        bench.current().ask(header, *blobs, limit=60)
-        jobs.append(job.id)
-    asked = [bench.current().ask({"op": "contest", "job": job, "bar": None, "budget": 0}, limit=60) for job in jobs]
-    assert ["unknown" in reply for reply in asked] == [True] * 2 + [False] * 6
+        load = comparison().load
+        ask(load)
+        jobs.append(load.job)
+    asked = [ask(Contest(job, bar=None, budget=0)) for job in jobs]
+    assert [isinstance(reply, Forgotten) for reply in asked] == [True] * 2 + [False] * 6
 
 
 def test_death_is_noticed():
@@ -118,31 +128,31 @@ def test_death_is_noticed():
     process.process.kill()
     process.process.wait()
     with pytest.raises(bench.BenchDied):
-        process.ask({"op": "contest", "job": "?", "bar": 2, "budget": 1}, limit=60)
+        process.ask(Contest("?", bar=2, budget=1), limit=60)
     assert bench.current() is not process
 
 
 def test_a_verdict_survives_one_death():
-    job, *_ = message()
-    _, reply = speedup_module.decide(job, None)
+    compared = comparison()
+    speedup_module.decide(compared, None)
     bench.current().process.kill()
-    outcome, _ = speedup_module.decide(job, None)
-    assert len(outcome["baseline"]) >= 3
+    outcome, _ = speedup_module.decide(compared, None)
+    assert len(outcome.baseline) >= 3
 
 
 def test_a_function_that_never_ends_is_ended(monkeypatch):
     monkeypatch.setattr(speedup_module, "LIMIT", 3.0)
     process = bench.current()
-    process.ask({"op": "contest", "job": "?", "bar": 2, "budget": 1}, limit=60)
+    process.wait_until_ready()
     with pytest.raises(AssertionError, match="did not finish within 3 seconds"):
-        speedup_module.decide(message(forever)[0], 2)
+        speedup_module.decide(comparison(forever), 2)
     assert not process.alive
 
 
 @linux
 def test_the_guest_ends_with_the_bench():
     process = bench.current()
-    speedup_module.decide(message(double_slowly)[0], None)
+    speedup_module.decide(comparison(double_slowly), None)
     (guest,) = children(process.process.pid)
     process.close()
     wait_for(lambda: not alive(guest))
@@ -154,7 +164,7 @@ def test_it_does_not_outlive_a_killed_notebook():
         import sys
         from autograder.measuring import bench
         process = bench.current()
-        process.ask({"op": "contest", "job": "?", "bar": 2, "budget": 1}, limit=60)
+        process.wait_until_ready()
         print(process.process.pid, flush=True)
         sys.stdin.read()
     """)
@@ -227,23 +237,23 @@ def orphan_forever(x):
 @linux
 def test_the_guest_ends_with_the_bench_where_there_are_no_process_groups(monkeypatch):
     process = bench.current()
-    speedup_module.decide(message(double_slowly)[0], None)
+    speedup_module.decide(comparison(double_slowly), None)
     (guest,) = children(process.process.pid)
     monkeypatch.delattr(os, "killpg")
     monkeypatch.setattr(speedup_module, "LIMIT", 3.0)
     with pytest.raises(AssertionError, match="did not finish within 3 seconds"):
-        speedup_module.decide(message(orphan_forever)[0], 2)
+        speedup_module.decide(comparison(orphan_forever), 2)
     assert not process.alive
     wait_for(lambda: not alive(guest), or_end=[guest])
 
 
 def wait_for(condition, or_end=()):
-    """Look again and again, yielding in between, for at most a minute; then the processes `or_end` are ended."""
+    """Look a hundred times a second, for at most a minute; then the processes `or_end` are ended."""
     last = time.monotonic() + 60
     while time.monotonic() < last:
         if condition():
             return
-        os.sched_yield()
+        time.sleep(0.01)
     for process in filter(alive, or_end):
         os.kill(process, signal.SIGKILL)
     raise AssertionError("it did not happen")
@@ -255,7 +265,7 @@ def test_it_has_one_core_and_a_clean_environment(monkeypatch):
     monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
     monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
     process = bench.current()
-    process.ask({"op": "contest", "job": "?", "bar": 2, "budget": 1}, limit=60)
+    process.wait_until_ready()
     assert os.sched_getaffinity(process.process.pid) == {process.core}
     found = dict(
         item.split("=", 1) for item in Path(f"/proc/{process.process.pid}/environ").read_text().split("\0") if item
@@ -276,7 +286,7 @@ def test_it_writes_nothing(capfd):
         print("heard")
         return 2 * x
 
-    speedup_module.decide(message(noisy)[0], None)
+    speedup_module.decide(comparison(noisy), None)
     assert capfd.readouterr() == ("", "")
 
 
@@ -291,7 +301,7 @@ def factorial(n):
 
 def through(value):
     """`value` after its journey: in this process, but from bytes alone."""
-    return functions.loads(functions.dumps(value))
+    return loads(dumps(value))
 
 
 def test_a_function_travels_with_what_it_names():
@@ -321,12 +331,63 @@ def test_options_of_jit_travel():
     x = jnp.ones(3)
     assert through(fixed)(x, 2).tolist() == [2, 2, 2]
     assert x.is_deleted()
+    named = jax.jit(lambda x, n: x * n, static_argnames="n")
+    assert through(named)(jnp.ones(3), n=2).tolist() == [2, 2, 2]
 
 
-def test_library_functions_travel_by_name():
-    assert through(jnp.sin) is jnp.sin
-    assert through(jnp.add) is jnp.add
-    assert through(np.linalg.norm) is np.linalg.norm
+def test_a_jitted_function_arrives_whole():
+    arrived = through(double)
+    assert arrived is not double and arrived.__name__ == "double"
+    assert arrived.__wrapped__(3) == 6
+    assert arrived.lower(1.0).as_text() == double.lower(1.0).as_text()
+    assert str(arrived.trace(1.0).jaxpr) == str(double.trace(1.0).jaxpr)
+
+
+@pytest.mark.parametrize("name", ["jnp.sin", "jnp.add", "jax.nn.relu", "jax.lax.scan", "np.sin", "np.linalg.norm"])
+def test_library_functions_travel_by_name(name):
+    fn = eval(name)
+    assert through(fn) is fn
+
+
+def test_what_remembers_its_answers_travels():
+    @functools.cache
+    def fibonacci(n):
+        return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
+
+    arrived = through(fibonacci)
+    assert arrived(50) == 12586269025
+    assert arrived.cache_parameters() == {"maxsize": None, "typed": False}
+
+
+def test_keys_travel():
+    key = jax.random.key(7, impl="rbg")
+    drawn = through(lambda: jax.random.normal(key))()
+    assert drawn == jax.random.normal(key)
+
+
+IN_A_FRESH_PROCESS = """
+import pickle, sys
+fn = pickle.load(open(sys.argv[1], "rb"))
+print(fn(2.0), fn.__module__ in sys.modules)
+"""
+
+
+def test_a_module_that_is_not_installed_travels_with_its_functions(tmp_path, monkeypatch):
+    """The measuring process cannot import what lies beside a notebook."""
+    tmp_path.joinpath("beside.py").write_text("FACTOR = 5\ndef times(x):\n    return FACTOR * x\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    beside = importlib.import_module("beside")
+
+    def by_module(x):
+        return beside.times(x) + beside.FACTOR
+
+    for number, (fn, value) in enumerate([(beside.times, 10.0), (by_module, 15.0)]):
+        file = tmp_path / f"{number}.pickle"
+        file.write_bytes(dumps(fn))
+        command = [sys.executable, "-P", "-c", IN_A_FRESH_PROCESS, str(file)]
+        output = subprocess.run(command, stdout=subprocess.PIPE, text=True, cwd=os.sep, check=True).stdout
+        assert output == f"{value} False\n"
+    assert not cloudpickle.list_registry_pickle_by_value(), "nobody else's pickles are changed"
 
 
 @pytest.mark.parametrize(("platform", "scheduled"), [("cpu", True), ("gpu", False)])
@@ -337,25 +398,50 @@ def test_beside_an_accelerator_the_wall_clock_counts(monkeypatch, platform, sche
     class Here:
         process = types.SimpleNamespace(pid=os.getpid())
 
-        def ask(self, header, *blobs):
-            return {}, []
+        def ask(self, request):
+            return Done()
 
     monkeypatch.setattr(jax, "default_backend", lambda: platform)
-    sides = [Local(double, []), Remote(Here(), {"job": "one"}, [], [])]
+    candidate = Source(b"", own_process=True)
+    sides = [Local("baseline", double, []), Remote(Here(), "one", candidate, Inputs([], x64=False, precision=None))]
     assert [side.clock.scheduled for side in sides] == [scheduled] * 2
     for side in sides:
         side.clock.close()
 
 
-def test_a_class_of_the_notebook_is_refused_by_name():
-    class State:
-        pass
+class Pair(NamedTuple):
+    a: float
+    b: float
 
-    def f():
-        return State()
 
-    with pytest.raises(functions.pickle.PicklingError, match="State"):
-        functions.dumps(f)
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    factor: float = 3.0
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class State:
+    x: jax.Array
+
+
+def test_a_class_of_the_notebook_travels():
+    def f(x):
+        return Pair(x, Settings().factor)
+
+    got = through(f)(2.0)
+    assert tuple(got) == (2.0, 3.0)
+    assert jax.tree.leaves(got) == [2.0, 3.0]
+
+
+def test_a_class_that_is_registered_as_a_pytree_is_refused_by_name():
+    """It would arrive, but not as a pytree."""
+
+    def f(x):
+        return State(x)
+
+    with pytest.raises(pickle.PicklingError, match="the class State is registered as a pytree"):
+        dumps(f)
 
 
 @pytest.mark.parametrize(
@@ -375,7 +461,7 @@ def test_a_class_of_the_notebook_is_refused_by_name():
     ids=str,
 )
 def test_leaves_arrive_as_they_were(leaf):
-    arrived = arrays.decode(*arrays.encode(leaf))
+    arrived = arrays.decode(arrays.encode(leaf))
     assert type(arrived) is type(leaf) or isinstance(leaf, np.generic)
     if hasattr(leaf, "dtype"):
         assert (arrived.dtype, arrived.shape) == (leaf.dtype, leaf.shape)

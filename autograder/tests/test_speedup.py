@@ -1,5 +1,6 @@
 """`speedup`: the answer on margins that no noise can turn, and what it says when the values are wrong."""
 
+import dataclasses
 import functools
 
 import jax
@@ -12,6 +13,7 @@ from autograder.failure import CheckFailed
 from autograder.measuring import bench
 from autograder.measuring import speedup as speedup_module
 from autograder.measuring.speedup import Speedup
+from autograder.measuring.wire.messages import Contest
 
 REPEATS = 1000
 
@@ -190,11 +192,11 @@ def test_undecided_says_that_the_calls_are_too_slow():
 def test_a_new_process_is_asked_before_undecided_is_said(monkeypatch):
     ask, processes = bench.Bench.ask, []
 
-    def never_sure(self, header, *blobs, limit):
-        reply = ask(self, header, *blobs, limit=limit)
-        if header["op"] == "contest":
+    def never_sure(self, request, *, limit):
+        reply = ask(self, request, limit=limit)
+        if isinstance(request, Contest):
             processes.append(self.process.pid)
-            reply |= {"answer": None, "others": [0.0] * 7}
+            reply = dataclasses.replace(reply, answer=None, others=[0.0] * 7)
         return reply
 
     monkeypatch.setattr(bench.Bench, "ask", never_sure)
@@ -279,16 +281,39 @@ def test_an_exception_of_the_candidate_is_told():
 
 
 def test_what_cannot_travel_is_told():
+    @jax.tree_util.register_dataclass
+    @dataclasses.dataclass
     class State:
-        pass
+        x: jax.Array
+
+    def with_a_pytree(x):
+        return State(x).x + 1
+
+    with pytest.raises(CheckFailed, match="with_a_pytree cannot be sent") as caught:
+        speedup(with_a_pytree, slow, X, at_least=2)
+    assert "the class" in str(caught.value) and "State is registered as a pytree" in str(caught.value)
+
+
+def test_the_side_that_raised_is_named():
+    def moody(x):
+        if x[-1] != 7:
+            raise ValueError("not today")
+        return fast(x)
+
+    with pytest.raises(CheckFailed, match="moody raised ValueError") as caught:
+        speedup(fast, moody, X, at_least=2)
+    assert "not today" in str(caught.value)
+
+
+def test_a_class_travels_with_the_function_that_uses_it():
+    class State:
+        def __init__(self, x):
+            self.x = x
 
     def with_a_class(x):
-        State()
-        return x + 1
+        return State(x).x + 1
 
-    with pytest.raises(CheckFailed, match="with_a_class cannot be sent") as caught:
-        speedup(with_a_class, slow, X, at_least=2)
-    assert "the class" in str(caught.value)
+    assert speedup(with_a_class, slow, X, at_least=2).verdict == "pass"
 
 
 @pytest.mark.parametrize("bar", [0, -1, float("nan"), float("inf"), "2", True])

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from autograder.measuring.wire.arrays import is_key
+from autograder.measuring.wire.messages import OtherStructure, OtherValues
 
 STRICT, OWN_ERROR = 64, 10
 # A baseline that is itself wrong by more than this share cannot judge anybody: no more is allowed.
@@ -34,20 +35,25 @@ def _kind(leaf) -> str:
     return "other"
 
 
-def describe(leaf) -> str:
-    """A leaf in JAX notation, `float32[4]`."""
+def array_type(leaf) -> str:
+    """The type of a leaf in JAX notation, `float32[4]`."""
     dtype = leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
     return f"{dtype}[{','.join(map(str, np.shape(leaf)))}]"
 
 
-def structure(got: list, want: list) -> str | None:
+def disagreement(got: list, want: list, allowances: list[float]) -> OtherStructure | OtherValues | None:
+    """In what the candidate's results are not the baseline's, or None."""
+    return other_structure(got, want) or other_values(got, want, allowances)
+
+
+def other_structure(got: list, want: list) -> OtherStructure | None:
     """What differs in number, shape or kind of the results, or None."""
     if len(got) != len(want):
-        return f"it returns {len(got)} arrays, the baseline {len(want)}"
+        return OtherStructure(f"it returns {len(got)} arrays, the baseline {len(want)}")
     for index, (a, b) in enumerate(zip(got, want, strict=True)):
         if np.shape(a) != np.shape(b) or _kind(a) != _kind(b):
             where = f"result {index} is" if len(want) > 1 else "it returns"
-            return f"{where} {describe(a)}, the baseline's is {describe(b)}"
+            return OtherStructure(f"{where} {array_type(a)}, the baseline's is {array_type(b)}")
     return None
 
 
@@ -72,23 +78,23 @@ def strict(got: list, want: list) -> list[float]:
     return [STRICT * _roundoff(a, b) for a, b in zip(got, want, strict=True)]
 
 
-def derived(got: list, want: list, truth: list | None) -> list[float]:
-    """The relative allowance of each result from the baseline's own error, or the fallback."""
+def derived(got: list, want: list, reference: list | None) -> list[float]:
+    """The relative allowance of each result from the baseline's own error against `reference`, or the fallback."""
     allowances = []
     for index, (least, a, b) in enumerate(zip(strict(got, want), got, want, strict=True)):
         if least == 0:
             allowances.append(0.0)
-        elif truth is None:
+        elif reference is None:
             allowances.append(max(least, _roundoff(a, b) ** 0.5))
         else:
-            exact = _array(truth[index])
+            exact = _array(reference[index])
             own = _scale(_array(b) - exact) / (_scale(exact) or 1.0)
             allowances.append(min(WORST, least + OWN_ERROR * own))
     return allowances
 
 
-def difference(got: list, want: list, allowances: list[float]) -> dict | None:
-    """The worst disagreement as a dictionary {result, index, got, want, allowed}, or None."""
+def other_values(got: list, want: list, allowances: list[float]) -> OtherValues | None:
+    """The worst disagreement in the first result that has any, or None."""
     for number, (a, b, share) in enumerate(zip(map(_array, got), map(_array, want), allowances, strict=True)):
         with np.errstate(invalid="ignore"):
             allowed = share * _scale(b) if share else 0.0
@@ -97,7 +103,7 @@ def difference(got: list, want: list, allowances: list[float]) -> dict | None:
         if off.any():
             with np.errstate(invalid="ignore"):
                 error = np.where(off, np.nan_to_num(np.abs(a.astype(np.complex128) - b), nan=np.inf), -1.0)
-            index = tuple(int(i) for i in np.unravel_index(np.argmax(error), error.shape))
-            values = {"got": str(a[index]), "want": str(b[index]), "allowed": f"{allowed:.2g}"}
-            return {"result": number, "index": index, "wrong": int(off.sum()), "of": int(off.size), **values}
+            worst = tuple(int(i) for i in np.unravel_index(np.argmax(error), error.shape))
+            counts = int(off.sum()), int(off.size)
+            return OtherValues(number, list(worst), *counts, str(a[worst]), str(b[worst]), f"{allowed:.2g}")
     return None

@@ -2,12 +2,14 @@
 
 import random
 import time
-from dataclasses import dataclass, field
+from collections.abc import Callable
 
 from autograder.measuring.verdict import CLEAR, Verdict
-from autograder.measuring.wire.arrays import SCALES
+from autograder.measuring.wire.messages import Outcome
 
 from .clock import elapsed, give_way
+from .inputs import SCALES
+from .refusal import on_behalf_of
 
 # A pair takes PAIR nanoseconds or less: it is the best of up to REPEATS rounds of one block each. On T*, with blocks
 # of equal length, the best of several is not biased, and both less scattered and less moved by the load of the
@@ -62,59 +64,50 @@ def plan(bar: float, baseline, candidate, per_call: list[float]) -> tuple[int, i
     return calls, candidate.most_calls(round(wanted))
 
 
-@dataclass
-class Outcome:
-    """What one run of the rule saw. Times are nanoseconds of T* for each call, one entry a pair."""
-
-    answer: str | None = None
-    baseline: list[float] = field(default_factory=list)
-    candidate: list[float] = field(default_factory=list)
-    others: list[float] = field(default_factory=list)  # share of each pair's time in which others had the core
-    seconds: float = 0.0
-    wrong: dict | None = None
-
-
-def contest(baseline, candidate, bar: float | None, per_call: list[float], budget: float, agree) -> Outcome:
+def contest(
+    baseline, candidate, bar: float | None, per_call: list[float], budget: float, check: Callable[[list, list], None]
+) -> Outcome:
     """Time pairs until the rule at `bar` has its answer or `budget` seconds (of wall clock) are over.
 
-    Without a bar only the ratio is estimated. `agree(got, want)` is asked about the results of every pair; what
-    it returns, if not None, ends the contest.
+    Without a bar only the ratio is estimated. `check(got, want)` sees the results of every pair; what it raises ends
+    the contest.
     """
-    outcome, began = Outcome(), time.perf_counter()
+    began, seconds = time.perf_counter(), 0.0
     rule = Verdict(bar) if bar else None
     scales = candidate.scales()
     slow_calls, fast_calls = plan(bar or per_call[0] / per_call[1], baseline, candidate, per_call)
-    sides = [(baseline, slow_calls, outcome.baseline), (candidate, fast_calls, outcome.candidate)]
+    slow, fast, others = [], [], []
+    sides = [(baseline, slow_calls, slow), (candidate, fast_calls, fast)]
     repeats = int(min(REPEATS, PAIR / (slow_calls * per_call[0] + fast_calls * per_call[1])))
     if repeats:  # one round that does not count: caches and allocator as in what follows
         one_round(sides, scales[0])
-    while outcome.wrong is None:
-        outcome.seconds = time.perf_counter() - began
-        pairs = len(outcome.others)
+    while True:
+        seconds = time.perf_counter() - began
+        pairs = len(others)
         # Without a rule the ratio is all there will be, and three pairs are too few for it.
-        enough = pairs >= ESTIMATE_PAIRS or (rule and pairs >= 3 and outcome.seconds > ESTIMATE_SECONDS)
+        enough = pairs >= ESTIMATE_PAIRS or (rule and pairs >= 3 and seconds > ESTIMATE_SECONDS)
         if enough and (rule is None or rule.answer):
             break
         # Long calls get the time for a clear start, but not for ever.
-        if outcome.seconds > budget and (pairs >= CLEAR or (pairs and outcome.seconds > PATIENCE * budget)):
+        if seconds > budget and (pairs >= CLEAR or (pairs and seconds > PATIENCE * budget)):
             break
         scale = random.choice(scales)
         rounds = [one_round(sides, scale) for _ in range(max(1, repeats))]
-        outcome.wrong = agree(candidate.result(), baseline.result())
+        check(candidate.result(), baseline.result())
         for side, _, times in sides:
             times.append(min(taken[side] for taken, _ in rounds))
-        outcome.others.append(min(others for _, others in rounds))
+        others.append(min(share for _, share in rounds))
         if rule:
-            rule.add(outcome.baseline[-1] / outcome.candidate[-1])
-    outcome.answer = rule.answer if rule and not outcome.wrong else None
-    return outcome
+            rule.add(slow[-1] / fast[-1])
+    return Outcome(rule.answer if rule else None, slow, fast, others, seconds)
 
 
 def one_round(sides: list[tuple], scale: float) -> tuple[dict, float]:
     """One block of each side in random order: ({side: nanoseconds of a call}, the larger share of others)."""
     taken, shares = {}, []
     for side, calls, _ in random.sample(sides, len(sides)):
-        nanoseconds, share = time_block(side, calls, scale)
+        with on_behalf_of(side.role):
+            nanoseconds, share = time_block(side, calls, scale)
         taken[side] = nanoseconds / calls
         shares.append(share)
     return taken, max(shares)

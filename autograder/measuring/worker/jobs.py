@@ -1,153 +1,190 @@
 """The jobs of one measuring process: comparisons whose two sides are loaded, agree, and can be timed."""
 
-import dataclasses
 import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import jax
 import jax.export
 
 from autograder.measuring.wire import arrays
+from autograder.measuring.wire.messages import (
+    Artefact,
+    Contest,
+    Drop,
+    Failed,
+    Forgotten,
+    Inputs,
+    Limits,
+    Load,
+    Loaded,
+    MeasureLimits,
+    NeedsReference,
+    Outcome,
+    Reply,
+    Request,
+    Side,
+    Source,
+)
 
-from . import agreement, limits
+from . import agreement
 from .contest import calibrate, contest, time_block
-from .sides import Guest, Local, Raised, Remote, artefact, build, told
+from .inputs import bytes_in
+from .limits import measure_limits
+from .refusal import Refused, on_behalf_of
+from .sides import Guest, Local, Remote, artefact, build
 
 KEPT = 6
 LARGE = 1_000_000  # bytes that take longer to compare than to compute
 
 
+@dataclass
+class Job:
+    """A comparison whose sides agree. `allowed` is by result, `returned` the bytes of the results."""
+
+    baseline: Local
+    candidate: Local | Remote
+    allowed: list[float]
+    returned: int
+    per_call: list[float] = field(default_factory=list)  # nanoseconds, baseline and candidate
+
+    def calibrate(self) -> None:
+        """Find out how long a call of each side takes."""
+        self.per_call = [_per_call(self.baseline), _per_call(self.candidate)]
+
+    def check(self) -> Callable[[list, list], None]:
+        """What a contest asks about the results of each pair."""
+        pairs = itertools.count(1)
+        large = bytes_in(self.baseline.leaves) + self.returned > LARGE
+
+        def check(got: list, want: list) -> None:
+            # An artefact computes the same from the same inputs; code that may remember is checked every time.
+            if large and next(pairs) > 2 and isinstance(self.candidate, Local):
+                return
+            with on_behalf_of("candidate"):
+                if refusal := agreement.disagreement(got, want, self.allowed):
+                    raise Refused(refusal)
+
+        return check
+
+
+def _per_call(side: Local | Remote) -> float:
+    with on_behalf_of(side.role):
+        if isinstance(side, Remote):
+            side.overhead = 0
+            side.overhead = min(time_block(side, 0, 1.0)[0] for _ in range(7))
+        return calibrate(side)
+
+
 class Jobs:
-    """Answers the messages of the notebook. `script` and `arguments` start a guest like this process."""
+    """Answers the requests of the notebook. `script` and `arguments` start a guest like this process."""
 
     def __init__(self, script: str, arguments: list[str]):
         self._start_guest = lambda: Guest(script, arguments)
         self._guest: Guest | None = None
-        self._jobs: dict[str, dict] = {}
+        self._jobs: dict[str, Job] = {}
 
-    def answer(self, header: dict, blobs: list[bytes]) -> dict:
-        """The reply to one message; an exception of the side being worked on becomes {"raised": ...}."""
-        self._side = "baseline"
+    def answer(self, request: Request) -> Reply:
+        """The reply to one request."""
         try:
-            return {"load": self.load, "contest": self.contest, "roofline": self.roofline}[header["op"]](header, blobs)
-        except Raised as error:
-            return {"raised": [self._side, error.kind, error.text]}
+            match request:
+                case Load():
+                    return self._load(request)
+                case Contest():
+                    return self._contest(request)
+                case MeasureLimits():
+                    return measure_limits(request.size, request.seconds)
+        except Refused as refused:
+            return refused.reply
         except Exception as error:
-            return {"raised": [self._side, *told(error)]}
+            return Failed(f"{type(error).__name__}: {error}"[:2000])
 
     def close(self) -> None:
         """End the guest, whatever it is doing."""
         if self._guest is not None:
             self._guest.close()
 
-    def rehearse(self) -> list[dict]:
+    def rehearse(self) -> tuple[Loaded, Outcome, Limits]:
         """Compare, time and drop a function and itself: what happens once in a process happens before anyone waits."""
         twice, ones = jax.jit(lambda x: x + x), jax.numpy.ones(8)
-        meta, blob = arrays.encode(ones)
-        code = bytes(jax.export.export(twice)(ones).serialize())
-        side = {"how": "artefact", "slots": [0]}
-        load = {"op": "load", "job": "rehearsal", "leaves": [meta], "x64": False, "precision": None}
-        replies = [
-            self.answer({**load, "baseline": side, "candidate": side}, [blob, code, code]),
-            self.answer({"op": "contest", "job": "rehearsal", "bar": None, "budget": 0}, []),
-            self.answer({"op": "roofline", "bytes": 4096, "seconds": 0.08}, []),
-        ]
+        inputs = Inputs([arrays.encode(ones)], x64=False, precision=None)
+        side = Artefact(bytes(jax.export.export(twice)(ones).serialize()), slots=[0])
+        loaded = self.answer(Load("rehearsal", inputs, side, side, reference=None))
+        outcome = self.answer(Contest("rehearsal", bar=None, budget=0))
+        limits = self.answer(MeasureLimits(4096, seconds=0.08))
         self._jobs.pop("rehearsal", None)
-        return replies
+        return loaded, outcome, limits
 
-    def load(self, header: dict, blobs: list[bytes]) -> dict:
+    def _load(self, load: Load) -> Loaded | NeedsReference:
         """Make both sides ready, call each once on the arguments as given, and compare the results."""
         while len(self._jobs) >= KEPT:
             self._drop(next(iter(self._jobs)))
-        sides, first, results = {}, {}, {}
-        for self._side in ("baseline", "candidate"):
-            sides[self._side] = side = self._make(header, self._side, blobs)
-            first[self._side] = time_block(side, 1, 1.0)[0] / 1e9
-            results[self._side] = side.result()
-        got, want = results["candidate"], results["baseline"]
-        reply = {
-            "first": first,
-            "device": jax.devices()[0].device_kind,
-            "platform": jax.default_backend(),
-            "results": [agreement.describe(leaf) for leaf in want],
-            "bytes": [arrays.size(sides["baseline"].leaves), arrays.size(want)],
-        }
-        if problem := agreement.structure(got, want):
-            return {**reply, "structure": problem}
-        allowed = agreement.strict(got, want)
-        if agreement.difference(got, want, allowed):
-            truth = self._truth(header, sides["baseline"], blobs[len(header["leaves"]) + 2 :])
-            if truth is None and header["baseline"]["how"] == "artefact" and not header.get("last"):
-                return {**reply, "needs_truth": True}
-            allowed = agreement.derived(got, want, truth)
-            if wrong := agreement.difference(got, want, allowed):
-                return {**reply, "wrong": wrong}
-        job = self._jobs[header["job"]] = {**sides, "allowed": allowed, "returned": arrays.size(want)}
-        self._calibrate(job)
-        return {**reply, "allowed": allowed, "per_call": job["per_call"]}
+        baseline, slow, want = self._make(load, "baseline")
+        candidate, fast, got = self._make(load, "candidate")
+        with on_behalf_of("candidate"):
+            if refusal := agreement.other_structure(got, want):
+                raise Refused(refusal)
+            allowed = agreement.strict(got, want)
+            if agreement.other_values(got, want, allowed):
+                if isinstance(load.baseline, Artefact) and load.reference is None:
+                    return NeedsReference()
+                allowed = agreement.derived(got, want, _reference(load, baseline))
+                if refusal := agreement.other_values(got, want, allowed):
+                    raise Refused(refusal)
+        returned = bytes_in(want)
+        self._jobs[load.job] = job = Job(baseline, candidate, allowed, returned)
+        job.calibrate()
+        return Loaded(
+            first_call={"baseline": slow, "candidate": fast},
+            device=jax.devices()[0].device_kind,
+            platform=jax.default_backend(),
+            results=[agreement.array_type(leaf) for leaf in want],
+            taken=bytes_in(baseline.leaves),
+            returned=returned,
+        )
 
-    def _calibrate(self, job: dict) -> None:
-        job["per_call"] = []
-        for self._side in ("baseline", "candidate"):
-            side = job[self._side]
-            if isinstance(side, Remote):
-                side.overhead = 0
-                side.overhead = min(time_block(side, 0, 1.0)[0] for _ in range(7))
-            job["per_call"].append(calibrate(side))
+    def _make(self, load: Load, role: Side) -> tuple[Local | Remote, float, list]:
+        """(the side, seconds of its first call, the results of that call)."""
+        function: Artefact | Source = getattr(load, role)
+        with on_behalf_of(role):
+            if isinstance(function, Source) and function.own_process:
+                if self._guest is None or self._guest.process.poll() is not None:
+                    self._guest = self._start_guest()
+                side = Remote(self._guest, load.job, function, load.inputs)
+            else:
+                side = build(role, function, load.inputs)
+            nanoseconds, _ = time_block(side, 1, 1.0)
+            return side, nanoseconds / 1e9, side.result()
 
-    def contest(self, header: dict, blobs: list[bytes]) -> dict:
+    def _contest(self, request: Contest) -> Outcome | Forgotten:
         """Run the rule at one bar; the results are compared for every pair."""
-        job = self._jobs.get(header["job"])
+        job = self._jobs.get(request.job)
         if job is None:
-            return {"unknown": True}
-        if header.get("calibrate"):
-            self._calibrate(job)
-        self._side = "candidate"
-        baseline, candidate, allowed = job["baseline"], job["candidate"], job["allowed"]
-
-        pairs = itertools.count(1)
-        large = arrays.size(baseline.leaves) + job["returned"] > LARGE
-
-        def agree(got, want):
-            # An artefact computes the same from the same inputs; code that may remember is checked every time.
-            if large and next(pairs) > 2 and isinstance(candidate, Local):
-                return None
-            problem = agreement.structure(got, want)
-            return {"structure": problem} if problem else agreement.difference(got, want, allowed)
-
-        outcome = contest(baseline, candidate, header["bar"], job["per_call"], header["budget"], agree)
-        return {**dataclasses.asdict(outcome), "scheduled": candidate.clock.scheduled}
-
-    def roofline(self, header: dict, blobs: list[bytes]) -> dict:
-        """This machine's limits at one size of data, measured the way the sides are."""
-        return limits.measure(header["bytes"], header["seconds"])
-
-    def _make(self, header: dict, side: str, blobs: list[bytes]):
-        if not header[side].get("guest"):
-            return build(header, side, blobs)
-        if self._guest is None or self._guest.process.poll() is not None:
-            self._guest = self._start_guest()
-        leaves = [arrays.decode(meta, blob) for meta, blob in zip(header["leaves"], blobs, strict=False)]
-        return Remote(self._guest, header, blobs, leaves)
+            return Forgotten(request.job)
+        if request.calibrate:
+            job.calibrate()
+        return contest(job.baseline, job.candidate, request.bar, job.per_call, request.budget, job.check())
 
     def _drop(self, job: str) -> None:
-        side = self._jobs.pop(job)["candidate"]
+        side = self._jobs.pop(job).candidate
         if isinstance(side, Remote):
             side.clock.close()
             if side.guest.process.poll() is None:
-                side.guest.ask({"op": "drop", "job": job})
+                side.guest.ask(Drop(job))
 
-    def _truth(self, header: dict, side, exported: list[bytes]) -> list | None:
-        """The baseline's results in double precision, or None where that cannot be had."""
-        try:
-            with jax.enable_x64(True):
-                values = arrays.wide(side.leaves)
-                if exported:
-                    out = artefact(exported[0])(*values)
-                elif header["baseline"]["how"] == "source":
-                    out = side.call(*side.arrange(values))
-                else:
-                    return None
-                out = jax.tree.leaves(jax.block_until_ready(out))
-                return out if all(agreement.is_double(leaf) for leaf in out) else None
-        except Exception:  # a baseline that fixes its dtypes need not run in double precision
-            return None
+
+def _reference(load: Load, baseline: Local) -> list | None:
+    """The baseline's results in double precision, or None where they cannot be had."""
+    try:
+        with jax.enable_x64(True):
+            values = arrays.wide(baseline.leaves)
+            if isinstance(load.baseline, Source):
+                out = baseline.call(*baseline.arrange(values))
+            elif load.reference and load.reference.code:
+                out = artefact(load.reference.code)(*values)
+            else:
+                return None
+            out = jax.tree.leaves(jax.block_until_ready(out))
+            return out if all(agreement.is_double(leaf) for leaf in out) else None
+    except Exception:  # a baseline that fixes its dtypes need not run in double precision
+        return None

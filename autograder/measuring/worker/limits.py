@@ -7,16 +7,18 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
+from autograder.measuring.wire.messages import Limits, Rate
+
 from .clock import Clock, elapsed, give_way
 
 _SIDE = 768  # of the square matrices
 
 
-_measured: dict[str, list[float]] = {}
+_measured: dict[str, Rate] = {}
 
 
-def measure(size: int, seconds: float) -> dict:
-    """The three limits as [median, low, high]."""
+def measure_limits(size: int, seconds: float) -> Limits:
+    """The three limits, on data of `size` bytes, measured for about `seconds`."""
 
     def scale():
         step = jax.jit(lambda x: x + 1, donate_argnums=0)
@@ -48,11 +50,11 @@ def measure(size: int, seconds: float) -> dict:
     # The last two do not depend on the size and are measured once.
     for name, probe, work in (("arithmetic", matmul, 2 * _SIDE**3), ("dispatch", dispatch, 1)):
         if name not in _measured or seconds >= 1:
-            _measured[name] = _rates(probe(), work, seconds / 4)
-    return {"device": jax.devices()[0].device_kind, "bandwidth": _rates(scale(), size, seconds / 2), **_measured}
+            _measured[name] = _rate(probe(), work, seconds / 4)
+    return Limits(jax.devices()[0].device_kind, bandwidth=_rate(scale(), size, seconds / 2), **_measured)
 
 
-def _rates(block: Callable[[int], object], work: float, seconds: float) -> list[float]:
+def _rate(block: Callable[[int], object], work: float, seconds: float) -> Rate:
     """Median and quartiles of work per second, over blocks of at least a millisecond."""
     clock = Clock(wall_only=jax.default_backend() != "cpu")
 
@@ -69,4 +71,4 @@ def _rates(block: Callable[[int], object], work: float, seconds: float) -> list[
         rates.append(rate(calls))
     clock.close()
     low, median, high = statistics.quantiles(rates, n=4)
-    return [median, low, high]
+    return Rate(median, low, high)

@@ -2,11 +2,13 @@
 
     python -P autograder/measuring/worker/main.py [--guest] CORE
 
-It reads requests on standard input and answers on standard output (see `messages`), and ends when its input does, even
-in the middle of a request: whoever asked is gone. Synchronous dispatch, one core, one XLA thread, no garbage collector.
+It reads requests on standard input and answers on standard output (see `wire.messages`), and ends when its input does,
+even in the middle of a request: whoever asked is gone. Synchronous dispatch, one core, one XLA thread, no garbage
+collector.
 """
 
 import ctypes
+import functools
 import gc
 import os
 import signal
@@ -25,7 +27,7 @@ def settle(core: int) -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: Linux sees to what `Doorbell` does anywhere
     if core >= 0 and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {core})
-    # The package without its __init__, which imports everything.
+    # The package from the folder in which this file lies, installed or not, without the names it has for notebooks.
     package = types.ModuleType("autograder")
     package.__path__ = [str(Path(__file__).resolve().parents[2])]
     sys.modules["autograder"] = package
@@ -82,13 +84,16 @@ def main(arguments: list[str]) -> None:
     from autograder.measuring.worker.jobs import Jobs
 
     jax.block_until_ready(jax.numpy.zeros(8) + 1)  # the backend, and the first operation
-    served, jobs = {}, Jobs(__file__, [core])
-    if not guest:
+    jobs = Jobs(__file__, [core])
+    if guest:
+        declared, answer = messages.GuestRequest, functools.partial(sides.serve, {})
+    else:
+        declared, answer = messages.Request, jobs.answer
         jobs.rehearse()
     gc.collect()
     gc.freeze()
     gc.disable()
-    messages.send(stream_out, {"ready": jax.__version__})
+    messages.send(stream_out, messages.Ready(jax.__version__))
 
     def leave():
         jobs.close()
@@ -99,15 +104,19 @@ def main(arguments: list[str]) -> None:
     while True:
         if bell:
             bell.wait()
+        request = None
         try:
-            header, blobs = messages.receive(stream_in)
+            request = messages.receive(stream_in, declared)
         except EOFError:
             return
-        if bell:
-            bell.served()
-        reply, back = sides.serve(served, header, blobs) if guest else (jobs.answer(header, blobs), [])
-        del blobs
-        messages.send(stream_out, reply, *back)
+        except messages.ProtocolError as error:
+            reply = messages.Failed(str(error))
+        finally:
+            if bell:
+                bell.served()
+        if request is not None:
+            reply = answer(request)
+        messages.send(stream_out, reply)
         gc.collect(0)
 
 

@@ -1,11 +1,11 @@
 """A side: one of the two functions of a comparison, ready to be called in blocks.
 
 `Local` runs in this process. `Remote` stands for a function in a process of its own, the guest, with the clock
-outside it: the guest is told "prepare" and "run", answers when it has done so, and the bench takes the time
-between the two messages. Both processes share one core, so T* takes out the run delay of both.
+outside it: the guest is told Prepare and Run, answers when it has done so, and the bench takes the time between Run
+and the answer. Both processes share one core, so T* takes out the run delay of both.
 
-Both kinds have `prepare(calls, scale)` (not timed), `run()` (timed), `result()`, `watch(calls, scale)`, `scales()`,
-`most_calls(calls)`, `clock` and `overhead` (nanoseconds of a block without a call).
+Both kinds have a `role`, `prepare(calls, scale)` (not timed), `run()` (timed), `result()`, `watch(calls, scale)`,
+`scales()`, `most_calls(calls)`, `clock` and `overhead` (nanoseconds of a block without a call).
 """
 
 import os
@@ -16,29 +16,33 @@ import threading
 import jax
 import jax.export
 
-from autograder.measuring.wire import arrays, functions
-from autograder.measuring.wire.messages import receive, send
-from autograder.not_begun import NotBegun, unwritten
+from autograder.measuring.wire import arrays, functions, messages
+from autograder.measuring.wire.messages import (
+    Artefact,
+    Done,
+    Drop,
+    Failed,
+    GetResult,
+    GuestReply,
+    GuestRequest,
+    Inputs,
+    LoadCandidate,
+    Prepare,
+    ProtocolError,
+    Ready,
+    Result,
+    Run,
+    Side,
+    SideRaised,
+    Source,
+)
 
 from .clock import Clock, workers
+from .inputs import SCALES, bytes_in, copied, scaled
+from .refusal import Refused, told
 
 _KEPT_BYTES = 32_000_000
 _COPIED_BYTES = 256_000_000
-
-
-class Raised(Exception):
-    """A side raised an exception of type `kind` with the message `text`."""
-
-    def __init__(self, kind: str, text: str):
-        super().__init__(f"{kind}: {text}")
-        self.kind, self.text = kind, text
-
-
-def told(error: Exception) -> list[str]:
-    """An exception as a message tells it, its type and its text; for a stub that nobody filled in, its name."""
-    if name := unwritten(error):
-        return [NotBegun.__name__, name]
-    return [type(error).__name__, str(error)[:2000]]
 
 
 def clock(*helpers: tuple[int, int]) -> Clock:
@@ -51,8 +55,9 @@ class Local:
 
     overhead = 0
 
-    def __init__(self, call, leaves: list, arrange=tuple, fresh_each_call: bool = False):
-        self.call, self.leaves, self.arrange, self.fresh_each_call = call, leaves, arrange, fresh_each_call
+    def __init__(self, role: Side, call, leaves: list, arrange=tuple, fresh_each_call: bool = False):
+        self.role, self.call, self.leaves, self.arrange = role, call, leaves, arrange
+        self.fresh_each_call = fresh_each_call
         self.clock = clock()
         self.process = os.getpid()
         self._variants: dict[float, list] = {}
@@ -61,7 +66,7 @@ class Local:
 
     def _inputs(self, scale: float) -> list:
         if scale not in self._variants:
-            self._variants[scale] = jax.block_until_ready(arrays.scaled(self.leaves, scale))
+            self._variants[scale] = jax.block_until_ready(scaled(self.leaves, scale))
         return self._variants[scale]
 
     def watch(self, calls: int, scale: float) -> None:
@@ -76,13 +81,13 @@ class Local:
 
     def scales(self) -> list[float]:
         """The factors that give each pair of blocks its inputs: fewer where the inputs are large."""
-        room = _KEPT_BYTES // max(1, arrays.size(self.leaves))
-        return arrays.SCALES[1 : 1 + max(2, room)]
+        room = _KEPT_BYTES // max(1, bytes_in(self.leaves))
+        return SCALES[1 : 1 + max(2, room)]
 
     def prepare(self, calls: int, scale: float) -> None:
         inputs = self._inputs(scale)
         if self.fresh_each_call:
-            self._batch = [self.arrange(jax.block_until_ready(arrays.copied(inputs))) for _ in range(calls)]
+            self._batch = [self.arrange(jax.block_until_ready(copied(inputs))) for _ in range(calls)]
         else:
             self._batch = [self.arrange(inputs)] * calls
 
@@ -101,25 +106,23 @@ class Local:
         """As many calls as there is room for copies of their inputs."""
         if not self.fresh_each_call:
             return calls
-        return max(1, min(calls, _COPIED_BYTES // max(1, arrays.size(self.leaves))))
+        return max(1, min(calls, _COPIED_BYTES // max(1, bytes_in(self.leaves))))
 
 
-def build(header: dict, side: str, blobs: list[bytes]) -> Local:
-    """The side that a "load" message describes. Its blobs are the leaves, the baseline and the candidate."""
-    jax.config.update("jax_enable_x64", header["x64"])
-    jax.config.update("jax_default_matmul_precision", header["precision"])
-    count = len(header["leaves"])
-    leaves = [arrays.decode(meta, blob) for meta, blob in zip(header["leaves"], blobs, strict=False)]
-    spec, code = header[side], blobs[count + (side == "candidate")]
-    if spec["how"] == "artefact":
-        leaves = [jax.device_put(leaves[i]) if arrays.is_array(leaves[i]) else leaves[i] for i in spec["slots"]]
-        return Local(artefact(code), leaves)
-    fn, template = functions.loads(code)
+def build(role: Side, function: Artefact | Source, inputs: Inputs) -> Local:
+    """A side from what arrived. Sets the configuration of JAX under which it is called."""
+    jax.config.update("jax_enable_x64", inputs.x64)
+    jax.config.update("jax_default_matmul_precision", inputs.precision)
+    leaves = [arrays.decode(leaf) for leaf in inputs.leaves]
+    if isinstance(function, Artefact):
+        leaves = [jax.device_put(leaves[i]) if arrays.is_array(leaves[i]) else leaves[i] for i in function.slots]
+        return Local(role, artefact(function.code), leaves)
+    fn, template = functions.loads(function.code)
 
     def arrange(values):
         return jax.tree.map(lambda x: values[x.index] if isinstance(x, arrays.Slot) else x, template)
 
-    return Local(fn, leaves, arrange, fresh_each_call=spec["guest"])
+    return Local(role, fn, leaves, arrange, fresh_each_call=function.own_process)
 
 
 def artefact(code: bytes):
@@ -134,18 +137,21 @@ class Guest:
         command = [sys.executable, "-P", script, "--guest", *arguments]
         pipe, null = subprocess.PIPE, subprocess.DEVNULL
         self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=null)
-        receive(self.process.stdout)
+        messages.receive(self.process.stdout, Ready)
 
-    def ask(self, header: dict, *blobs: bytes) -> tuple[dict, list[bytes]]:
+    def ask(self, request: GuestRequest) -> GuestReply:
+        """The reply to one request. Raises `Refused` if the candidate raised, or ended its process."""
         try:
-            send(self.process.stdin, header, *blobs)
-            answer, back = receive(self.process.stdout)
+            messages.send(self.process.stdin, request)
+            reply = messages.receive(self.process.stdout, GuestReply)
         except (OSError, EOFError):
             self.close()
-            raise Raised("SystemExit", "its process ended without an answer") from None
-        if "raised" in answer:
-            raise Raised(*answer["raised"])
-        return answer, back
+            raise Refused(SideRaised("candidate", "SystemExit", "its process ended without an answer")) from None
+        if isinstance(reply, SideRaised):
+            raise Refused(reply)
+        if isinstance(reply, Failed):
+            raise ProtocolError(reply.text)
+        return reply
 
     def close(self) -> None:
         self.process.kill()
@@ -155,44 +161,41 @@ class Guest:
 class Remote:
     """A `Local` in the guest."""
 
+    role = "candidate"
     fresh_each_call = True
     most_calls, scales, watch = Local.most_calls, Local.scales, Local.watch
 
-    def __init__(self, guest: Guest, header: dict, blobs: list[bytes], leaves: list):
-        self.guest, self.job, self.leaves, self.overhead = guest, header["job"], leaves, 0
+    def __init__(self, guest: Guest, job: str, candidate: Source, inputs: Inputs):
+        self.guest, self.job, self.overhead = guest, job, 0
+        self.leaves = [arrays.decode(leaf) for leaf in inputs.leaves]
         self.process = guest.process.pid
         self.clock = clock((self.process, self.process))
-        guest.ask({**header, "op": "load"}, *blobs)
-
-    def _ask(self, op: str, **values) -> tuple[dict, list[bytes]]:
-        return self.guest.ask({"op": op, "job": self.job, **values})
+        guest.ask(LoadCandidate(job, inputs, candidate))
 
     def prepare(self, calls: int, scale: float) -> None:
-        self._ask("prepare", calls=calls, scale=scale)
+        self.guest.ask(Prepare(self.job, calls, scale))
 
     def run(self) -> None:
-        self._ask("run")
+        self.guest.ask(Run(self.job))
 
     def result(self) -> list:
-        answer, blobs = self._ask("result")
-        return [arrays.decode(meta, blob) for meta, blob in zip(answer["leaves"], blobs, strict=True)]
+        return [arrays.decode(leaf) for leaf in self.guest.ask(GetResult(self.job)).leaves]
 
 
-def serve(sides: dict[str, Local], header: dict, blobs: list[bytes]) -> tuple[dict, list[bytes]]:
-    """What the guest does with one message."""
+def serve(sides: dict[str, Local], request: GuestRequest) -> GuestReply:
+    """What the guest does with one request. `sides` are the candidates it has, by job."""
     try:
-        match header["op"]:
-            case "load":
-                sides[header["job"]] = build(header, "candidate", blobs)
-            case "prepare":
-                sides[header["job"]].prepare(header["calls"], header["scale"])
-            case "run":
-                sides[header["job"]].run()
-            case "result":
-                encoded = [arrays.encode(leaf) for leaf in sides[header["job"]].result()]
-                return {"leaves": [meta for meta, _ in encoded]}, [blob for _, blob in encoded]
-            case "drop":
-                sides.pop(header["job"], None)
+        match request:
+            case LoadCandidate():
+                sides[request.job] = build("candidate", request.candidate, request.inputs)
+            case Prepare():
+                sides[request.job].prepare(request.calls, request.scale)
+            case Run():
+                sides[request.job].run()
+            case GetResult():
+                return Result([arrays.encode(leaf) for leaf in sides[request.job].result()])
+            case Drop():
+                sides.pop(request.job, None)
     except Exception as error:
-        return {"raised": told(error)}, []
-    return {}, []
+        return told("candidate", error)
+    return Done()

@@ -1,0 +1,196 @@
+"""What the notebook and the measuring process say to each other: it arrives as it was, or is refused by name."""
+
+import dataclasses
+import io
+import json
+import subprocess
+import sys
+import typing
+from pathlib import Path
+
+import pytest
+
+import autograder.measuring
+from autograder.measuring import bench
+from autograder.measuring.wire import messages
+from autograder.measuring.wire.codec import ProtocolError, decode, encode
+from autograder.measuring.wire.messages import (
+    Array,
+    Artefact,
+    Complex,
+    Contest,
+    Inputs,
+    Limits,
+    Load,
+    Loaded,
+    Number,
+    OtherValues,
+    Outcome,
+    Rate,
+    Reference,
+    Result,
+    Run,
+    SideRaised,
+    Source,
+    receive,
+    send,
+)
+
+ARRAY = Array("jax", None, "float32", [2], False, b"\0\1\2\3\4\5\6\7")
+LEAVES = [
+    ARRAY,
+    Number(3),
+    Number(True),
+    Number(-0.5),
+    Complex(1.0, 2.0),
+    Array("key", "fry", "uint32", [0], False, b""),
+]
+EXAMPLES = [
+    Load("j", Inputs(LEAVES, True, None), Artefact(b"code", [0, 2]), Source(b"other", True), Reference(None)),
+    Load("j", Inputs([], False, "highest"), Source(b"", False), Artefact(b"", []), None),
+    Contest("j", None, 1.5),
+    Contest("j", 2, 0, calibrate=True),
+    Loaded({"baseline": 1.0, "candidate": 0.5}, "cpu", "cpu", ["float32[2]"], 8, 8),
+    Outcome("pass", [1.0], [2.0], [0.0], 0.1),
+    Outcome(None, [], [], [], 0.0),
+    OtherValues(0, [1, 2], 3, 4, "1", "2", "0"),
+    Limits("cpu", Rate(1.0, 0.5, 2.0), Rate(1.0, 0.5, 2.0), Rate(1.0, 0.5, 2.0)),
+    Result(LEAVES),
+]
+EVERY = messages.Request | messages.Reply | messages.GuestRequest | messages.GuestReply
+
+
+@pytest.mark.parametrize("message", EXAMPLES, ids=lambda message: type(message).__name__)
+def test_a_message_arrives_as_it_was(message):
+    stream = io.BytesIO()
+    send(stream, message)
+    send(stream, Run("next"))
+    stream.seek(0)
+    arrived = receive(stream, EVERY)
+    assert arrived == message and type(arrived) is type(message)
+    assert receive(stream, EVERY) == Run("next")
+    with pytest.raises(EOFError):
+        receive(stream, EVERY)
+
+
+def test_half_a_message_is_the_end():
+    stream = io.BytesIO()
+    send(stream, EXAMPLES[0])
+    with pytest.raises(EOFError):
+        receive(io.BytesIO(stream.getvalue()[:-1]), EVERY)
+
+
+def text_of(example, /, **changes):
+    fields = json.loads(encode(example)[0]) | changes
+    return [json.dumps({name: value for name, value in fields.items() if value is not ...}).encode(), b"bytes"]
+
+
+@pytest.mark.parametrize(
+    ("parts", "says"),
+    [
+        (text_of(Contest("j", 2.0, 1.5), message="Dance"), "message: expected .*Contest.*, got Dance"),
+        (text_of(Contest("j", 2.0, 1.5), message=["Contest"]), "message: expected .*Contest.*, got "),
+        (text_of(Contest("j", 2.0, 1.5), bar=...), "Contest misses bar"),
+        (text_of(Contest("j", 2.0, 1.5), tempo=3), "Contest has no field tempo"),
+        (text_of(Contest("j", 2.0, 1.5), bar="2"), "Contest.bar: expected float or NoneType, got '2'"),
+        (text_of(Contest("j", 2.0, 1.5), budget=True), "Contest.budget: expected float, got True"),
+        (text_of(Contest("j", 2.0, 1.5), job=None), "Contest.job: expected str, got None"),
+        (text_of(SideRaised("candidate", "E", ""), side="judge"), r"SideRaised.side: expected typing.Literal.*'judge'"),
+        (text_of(Outcome(None, [], [1.0], [], 0.0), candidate=[1.0, "2"]), r"Outcome.candidate\[1\]: expected float"),
+        (text_of(Outcome(None, [], [], [], 0.0), others={}), r"Outcome.others: expected list\[float\], got {}"),
+        (text_of(Loaded({}, "", "", [], 0, 0), first_call={"baseline": None}), r"Loaded.first_call\['baseline'\]"),
+        (
+            text_of(Limits("", *[Rate(1.0, 1.0, 1.0)] * 3), dispatch={"message": "Run"}),
+            "Limits.dispatch: .*Rate, got Run",
+        ),
+        (text_of(Reference(b"x"), code=2), "Reference.code: expected bytes or NoneType, got 2"),
+        (text_of(Reference(b"x"), code=0), "Reference.code: expected bytes or NoneType, got 0"),
+        ([b"[]"], r"message: expected .*, got \[\]"),
+    ],
+)
+def test_what_is_not_declared_is_refused_by_message_and_field(parts, says):
+    with pytest.raises(ProtocolError, match=says):
+        decode(parts, EVERY | Reference)
+
+
+def test_a_reply_is_no_request():
+    with pytest.raises(ProtocolError, match="expected Load or Contest or MeasureLimits, got Ready"):
+        decode(encode(messages.Ready("1")), messages.Request)
+
+
+def test_all_that_is_declared_can_be_checked():
+    """The codec knows these kinds of fields; another one would be refused whatever it holds."""
+    known = {bool, int, float, str, bytes, type(None)}
+
+    def kinds(declared):
+        if typing.get_origin(declared) is typing.Literal:
+            return set()
+        if inner := typing.get_args(declared):
+            return set().union(*map(kinds, inner))
+        if dataclasses.is_dataclass(declared):
+            return set().union(*map(kinds, typing.get_type_hints(declared).values()))
+        return {declared}
+
+    assert kinds(EVERY) <= known
+
+
+def test_a_process_that_is_asked_nonsense_says_so_and_goes_on():
+    try:
+        process = bench.current()
+        process.wait_until_ready()
+        with pytest.raises(RuntimeError, match=r"the measuring process failed: Contest.bar: expected float .* '2'"):
+            process.ask(Contest("j", "2", 1.0), limit=60)
+        assert process.ask(Contest("j", 2.0, 1.0), limit=60) == messages.Forgotten("j")
+    finally:
+        bench.stop()
+
+
+# --- which process reads which module ------------------------------------------------------------------------------
+
+SHARED = {"", ".verdict", ".wire", ".wire.arrays", ".wire.codec", ".wire.frames", ".wire.functions", ".wire.messages"}
+WORKER = {"", ".agreement", ".clock", ".contest", ".inputs", ".jobs", ".limits", ".refusal", ".sides"}
+NOTEBOOK = {".bench", ".picture", ".request", ".roofline", ".speedup"}
+MEASURING = "autograder.measuring"
+
+SERVE_NOBODY = """
+import importlib.util, sys
+spec = importlib.util.spec_from_file_location("main", sys.argv[1])
+main = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(main)
+main.main(sys.argv[3:] + ["-1"])
+open(sys.argv[2], "w").write("\\n".join(sys.modules))
+"""
+ASK = """
+import sys
+from autograder import roofline, speedup
+open(sys.argv[2], "w").write("\\n".join(sys.modules))
+"""
+
+
+def modules_of(program, tmp_path, *arguments) -> set[str]:
+    """What is imported when the program has ended; its input is at its end from the start."""
+    script = Path(autograder.measuring.__file__).parent / "worker" / "main.py"
+    found = tmp_path / "modules"
+    command = [sys.executable, "-c", program, str(script), str(found), *arguments]
+    subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=True)
+    return set(found.read_text().splitlines())
+
+
+@pytest.mark.parametrize("arguments", [[], ["--guest"]], ids=["measuring process", "guest"])
+def test_the_measuring_process_reads_its_own_modules_and_the_shared_ones(tmp_path, arguments):
+    modules = modules_of(SERVE_NOBODY, tmp_path, *arguments)
+    own = {MEASURING + name for name in SHARED} | {f"{MEASURING}.worker{name}" for name in WORKER}
+    assert {name for name in modules if name.startswith("autograder.")} == own
+    assert not modules & {"matplotlib", "nbgrader", "IPython", "pytest", "lazy_loader"}
+
+
+def test_the_notebook_reads_its_own_modules_and_the_shared_ones(tmp_path):
+    modules = modules_of(ASK, tmp_path)
+    assert {n for n in modules if n.startswith(MEASURING)} == {MEASURING + name for name in SHARED | NOTEBOOK}
+
+
+def test_every_module_has_its_side():
+    folder = Path(autograder.measuring.__file__).parent
+    found = {"." + ".".join(path.relative_to(folder).with_suffix("").parts) for path in folder.rglob("*.py")}
+    found = {name.removesuffix("__init__").rstrip(".") for name in found}
+    assert found == SHARED | NOTEBOOK | {f".worker{name}" for name in WORKER | {".main"}}
