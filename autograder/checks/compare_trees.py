@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from autograder.instruments.call_signature import aval_text
+from autograder.jax_internals import is_tracer, tree_notation
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def compare(actual: Any, desired: Any, *, rtol: float | None = None, atol: float
     got, got_tree = jax.tree_util.tree_flatten_with_path(actual)
     want, want_tree = jax.tree_util.tree_flatten_with_path(desired)
     for path, leaf in got + want:
-        if isinstance(leaf, jax.core.Tracer):
+        if is_tracer(leaf):
             return Mismatch("tracer", jax.tree_util.keystr(path), aval_text(jax.typeof(leaf)))
         if isinstance(leaf, jax.Array) and leaf.is_deleted():
             return Mismatch("deleted", jax.tree_util.keystr(path), aval_text(jax.typeof(leaf)))
@@ -169,7 +170,7 @@ def type_text(leaf: Any) -> str:
 
 def tree_text(tree: Any) -> str:
     """The containers of a pytree, each leaf a star: "{'b': *, 'w': [*, *]}"."""
-    text = str(jax.tree.structure(tree)).removeprefix("PyTreeDef(").removesuffix(")")
+    text = tree_notation(jax.tree.structure(tree))
     if text == "*":
         return f"one {type_text(tree)}"
     return text if len(text) <= 80 else f"{text[:77]}..."

@@ -7,6 +7,7 @@ from typing import Any
 from autograder.failure import fail, passed
 from autograder.instruments import flops, read_hlo, read_jaxpr
 from autograder.instruments.trace_log import function_name
+from autograder.jax_internals import is_jitted
 from autograder.wording import count, tally
 
 
@@ -76,7 +77,7 @@ def _check_modules(name: str, fn: Callable, args: tuple, most: int) -> str:
             why="outside `jit` every operation is compiled and run on its own, and each result goes through memory. "
             "XLA can only fuse what is in one module.",
             attempt=f"find the call in `{name}` that has a `jit` of its own, and call it under this one."
-            if read_jaxpr.is_jitted(fn)
+            if is_jitted(fn)
             else f"put `@jax.jit` on `{name}` itself, not only on the functions that it calls.",
         )
     return f"{count(len(built), 'XLA module')} built ({', '.join(built[:4])}{', ...' * (len(built) > 4)})"

@@ -1,6 +1,5 @@
 """How often may JAX trace a function?"""
 
-import types
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -9,6 +8,7 @@ import jax
 from autograder.failure import fail, passed
 from autograder.instruments.trace_log import TraceLog, function_name
 from autograder.instruments.watch_functions import layers, python_function, used_functions
+from autograder.jax_internals import clear_cache, is_jitted
 
 
 class assert_max_traces:
@@ -40,7 +40,8 @@ class assert_max_traces:
             )
         self._reached = [layer for fn in _reached(self._fn) for layer in layers(fn)]
         if self._n:
-            _clear_caches(self._reached)
+            for fn in self._reached:
+                clear_cache(fn)
         self._log = TraceLog(self._fn)
         return self._log.__enter__()
 
@@ -51,7 +52,7 @@ class assert_max_traces:
         log = self._log
         if log.traces > self._n:
             self._too_many()
-        if not log.traces and log.eager and not (self._n == 0 and any(map(_is_jitted, self._reached))):
+        if not log.traces and log.eager and not (self._n == 0 and any(map(is_jitted, self._reached))):
             self._not_jitted()
         if not log.traces and not log.eager and self._n:
             fail(
@@ -99,19 +100,6 @@ class assert_max_traces:
 def _reached(fn: Callable) -> list[Any]:
     """`fn` itself and, if it is plain, the functions it names."""
     return [fn, *used_functions(fn)] if python_function(fn) is fn else [fn]
-
-
-def _clear_caches(fns: list[Any]) -> None:
-    for fn in fns:
-        # A plain function has a cache as well: it belongs to all that was ever jitted from it.
-        if _is_jitted(fn):
-            fn.clear_cache()
-        elif isinstance(fn, types.FunctionType):
-            jax.jit(fn).clear_cache()
-
-
-def _is_jitted(fn: Any) -> bool:
-    return hasattr(fn, "clear_cache")
 
 
 def _allowed(n: int) -> str:

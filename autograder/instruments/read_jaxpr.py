@@ -5,16 +5,15 @@ contents count, it does not, because wrapping a function in `jit` is no work. Th
 a `scatter-add` is part of that equation, not a program of its own, and is not walked.
 """
 
-import inspect
 import math
 import os
-import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
-from jax.extend import source_info_util
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
+
+from autograder.jax_internals import is_jitted, open_jaxpr, source_of, trace_jitted
 
 from .fresh_caches import fresh_caches
 
@@ -49,12 +48,7 @@ def trace(fn: Callable, *args: Any) -> ClosedJaxpr:
     Errors of the function under a tracer (`TracerBoolConversionError`, `NotImplementedError`, ...) pass through.
     """
     with fresh_caches():
-        return fn.trace(*args).jaxpr if is_jitted(fn) else jax.make_jaxpr(fn)(*args)
-
-
-def is_jitted(fn: Callable) -> bool:
-    """Whether `fn` can trace, lower and compile itself. A bound method cannot: it would forget its object."""
-    return isinstance(fn, jax.stages.Wrapped) and not inspect.ismethod(fn)
+        return trace_jitted(fn, *args).jaxpr if is_jitted(fn) else jax.make_jaxpr(fn)(*args)
 
 
 def equations(jaxpr: Jaxpr | ClosedJaxpr) -> Iterator[JaxprEqn]:
@@ -100,12 +94,11 @@ def describe(eqn: JaxprEqn) -> str:
 
 def source_line(eqn: JaxprEqn) -> str:
     """Where the user wrote it; empty for a function of a library. A notebook's cell has no file name to show."""
-    found = re.fullmatch(r"(.*?):(\d+)(?::\d+)? \((.*)\)", source_info_util.summarize(eqn.source_info))
-    if not found:
+    source = source_of(eqn)
+    if source is None:
         return ""
-    path, line, function = found.groups()
-    file = "" if "ipykernel_" in path or path.startswith("<") else os.path.basename(path) + " "
-    return f"   {file}line {line}, in {function}"
+    cell = "ipykernel_" in source.file or source.file.startswith("<")
+    return f"   {'' if cell else os.path.basename(source.file) + ' '}line {source.line}, in {source.function}"
 
 
 def trip_count(eqn: JaxprEqn) -> int | None:
@@ -150,8 +143,3 @@ def _integer(atom: Any) -> int | None:
     if isinstance(atom, Literal) and not atom.aval.shape and atom.aval.dtype.kind in "iu":
         return int(atom.val)
     return None
-
-
-def open_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> Jaxpr:
-    """The jaxpr without its constants. One class is both from JAX 0.11 on."""
-    return getattr(jaxpr, "jaxpr", jaxpr)

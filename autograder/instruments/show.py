@@ -9,6 +9,7 @@ from jax.extend.core import ClosedJaxpr
 from autograder.instruments.graphs.graph import draw
 from autograder.instruments.graphs.of_hlo import HloGraph
 from autograder.instruments.graphs.of_jaxpr import JaxprGraph
+from autograder.jax_internals import jaxpr_text
 from autograder.wording import count
 
 from . import read_hlo, read_jaxpr
@@ -60,7 +61,7 @@ class JaxprView(_View):
         self.flops_lower_bound: bool = counts.flops_lower_bound
         self.largest: str = counts.largest
         self.largest_size: int = counts.largest_size
-        self.text = jaxpr.pretty_print(use_color=False)  # in a notebook, str() adds colours, which break comparisons
+        self.text = jaxpr_text(jaxpr)
 
     @property
     def mermaid(self) -> str:

@@ -11,10 +11,10 @@ import inspect
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from typing import Any
 
-import jax
+from autograder.jax_internals import in_jax
 
 OnEntry = Callable[[types.FrameType], None]
 
@@ -84,33 +84,6 @@ def used_functions(fn: types.FunctionType) -> list[Any]:
 
 
 _NO_FUNCTIONS = {"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"}
-
-
-def in_jax(value: Any) -> bool:
-    """Whether a value is of one of JAX's own types."""
-    return type(value).__module__.partition(".")[0] in {"jax", "jaxlib"}
-
-
-@contextlib.contextmanager
-def frame_locals(frame: types.FrameType) -> Iterator[Mapping[str, Any]]:
-    """The local variables of a function that called the present one.
-
-    Before Python 3.13 they are a copy that lives as long as the frame. It would keep tracers alive, which
-    `jax.checking_leaks` rightly minds, so it is emptied.
-    """
-    values = frame.f_locals
-    try:
-        yield values
-    finally:
-        if type(values) is dict and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
-            values.clear()
-
-
-def frame_in_jax(frame: types.FrameType) -> bool:
-    return frame.f_code.co_filename.startswith(_JAX_FOLDER)
-
-
-_JAX_FOLDER = jax.__file__.removesuffix("__init__.py")
 
 
 class Watch:
