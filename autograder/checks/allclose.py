@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from autograder.failure import fail, passed
+from autograder.wording import count
 
 from .compare_trees import Match, Mismatch, compare, default_tolerance, ulps_between
 
@@ -47,7 +48,7 @@ def _closeness(found: Match) -> str:
         return "equal to the last bit"
     if found.ulps > 1000:  # next to zero, where the absolute tolerance decides and ulps say nothing
         return f"within rtol {found.tolerance.rtol:.2g} and atol {found.tolerance.atol:.2g}"
-    return f"at most {_ulps(found.ulps)} apart (rtol {found.tolerance.rtol:.2g})"
+    return f"at most {count(found.ulps, 'ulp')} apart (rtol {found.tolerance.rtol:.2g})"
 
 
 def _none(name: str, found: Mismatch) -> None:
@@ -182,7 +183,7 @@ def _distance(got: Any, want: Any, found: Mismatch) -> str:
     if ulps is None:
         return ""
     if ulps <= _MOST_ULPS:
-        return f", {_ulps(ulps)} apart"
+        return f", {count(ulps, 'ulp')} apart"
     return f", {100 * abs(float(got) / float(want) - 1):.3g} % off" if want else ""
 
 
@@ -242,10 +243,6 @@ def _at(name: str, found: Mismatch) -> str:
 
 def _shown(value: Any, found: Mismatch) -> str:
     return repr(value) if found.dtype is None else str(value)
-
-
-def _ulps(number: int) -> str:
-    return f"{number} ulp{'' if number == 1 else 's'}"
 
 
 _EXPLAIN = {

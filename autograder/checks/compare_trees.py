@@ -9,6 +9,7 @@ import numpy as np
 
 from autograder.instruments.call_signature import aval_text
 from autograder.jax_internals import is_tracer, tree_notation
+from autograder.wording import array_type
 
 
 @dataclass(frozen=True)
@@ -160,12 +161,12 @@ def largest_ulps(a: np.ndarray, b: np.ndarray, dtype: Any) -> int:
 
 
 def type_text(leaf: Any) -> str:
-    """float32[4], bool, str."""
+    """What a message calls the type of a leaf: "float32[4]", "a Python int", "str"."""
     if _is_python_number(leaf):
         return f"a Python {type(leaf).__name__}"
     if not hasattr(leaf, "dtype"):
         return type(leaf).__name__
-    return f"{leaf.dtype}[{','.join(map(str, leaf.shape))}]"
+    return array_type(leaf.dtype, leaf.shape)
 
 
 def tree_text(tree: Any) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 from autograder.failure import fail, passed
 
-from .plain_values import KINDS, a, agree, kind, listed
+from .plain_values import KINDS, a, kind, listed, means_the_same
 
 
 def assert_equal(
@@ -29,7 +29,7 @@ def assert_equal(
     for case, value in expected.items():
         if case not in returned:
             evidence[case] = f"{case}: missing, expected {value!r}"
-        elif not agree(returned[case], value):
+        elif not means_the_same(returned[case], value):
             evidence[case] = f"{case}: returned {returned[case]!r}, expected {value!r}"
             if kind(returned[case]) != kind(value) and value is not None:
                 evidence[case] += f" ({KINDS[kind(value)]})"

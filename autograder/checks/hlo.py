@@ -6,9 +6,9 @@ from typing import Any
 
 from autograder.failure import fail, passed
 from autograder.instruments import flops, read_hlo, read_jaxpr
-from autograder.instruments.trace_log import function_name
+from autograder.instruments.watch_functions import function_name
 from autograder.jax_internals import is_jitted
-from autograder.wording import count, tally
+from autograder.wording import count, repeated, tally
 
 
 def assert_hlo(
@@ -112,9 +112,7 @@ def _check_ops(name: str, module: read_hlo.Module, includes: list[str], excludes
 def _instructions(module: read_hlo.Module, operation: str) -> str:
     """What the operations are and which call in the source they come from."""
     found = [i for i in module.walk() if operation in (i.opcode, read_hlo.operation(i))]
-    alike = Counter(f"{i.opcode}: {read_hlo.type_name(i.type)}   {i.origin}".rstrip() for i in found)
-    lines = [text + (f" ({number} times)" if number > 1 else "") for text, number in alike.items()]
-    return "\n".join(lines[:4] + ["..."] * (len(lines) > 4))
+    return repeated(f"{i.opcode}: {read_hlo.type_name(i.type)}   {i.origin}".rstrip() for i in found)
 
 
 def _check_collectives(name: str, module: read_hlo.Module, expected: int | Mapping[str, int]) -> str:

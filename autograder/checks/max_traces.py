@@ -6,9 +6,10 @@ from typing import Any, NoReturn
 import jax
 
 from autograder.failure import fail, passed
-from autograder.instruments.trace_log import TraceLog, function_name
-from autograder.instruments.watch_functions import layers, python_function, used_functions
+from autograder.instruments.trace_log import TraceLog
+from autograder.instruments.watch_functions import function_name, layers, python_function, used_functions
 from autograder.jax_internals import clear_cache, is_jitted
+from autograder.wording import count
 
 
 class assert_max_traces:
@@ -60,7 +61,7 @@ class assert_max_traces:
                 why="another function was called in its place, or the loop around the call ran zero times.",
                 attempt=f"call {self._name} itself in the block.",
             )
-        traces = {0: "no trace", 1: "1 trace"}.get(log.traces, f"{log.traces} traces")
+        traces = count(log.traces, "trace") if log.traces else "no trace"
         passed(f"{self._name}: {traces} in this block, {_allowed(self._n)}")
 
     def _too_many(self) -> NoReturn:

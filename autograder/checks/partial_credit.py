@@ -1,12 +1,11 @@
 """Points for a measured value: the last expression of a graded cell with several tiers."""
 
-import math
-import numbers
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from autograder.failure import fail, passed
+from autograder.wording import is_number
 
 
 def partial_credit(value: Any, tiers: Mapping[float, float]) -> float:
@@ -58,7 +57,7 @@ def _checked_tiers(tiers: Any) -> list[tuple[float, float]]:
         raise ValueError("partial_credit: tiers must be a dict of threshold and points, e.g. {2: 1, 5: 2}")
     pairs = list(tiers.items())
     for number in (n for pair in pairs for n in pair):
-        if not _is_number(number) or number <= 0:
+        if not is_number(number) or number <= 0:
             raise ValueError(f"partial_credit: {number!r} is no positive number, as thresholds and points are")
     for (low, few), (high, many) in zip(pairs, pairs[1:], strict=False):
         if high <= low or many <= few:
@@ -69,7 +68,7 @@ def _checked_tiers(tiers: Any) -> list[tuple[float, float]]:
 def _read(value: Any) -> tuple[str, str, Callable[[float], str]]:
     """The value as text, its unit, and a function from a threshold to "pass", "fail" or "undecided"."""
     ratio = getattr(value, "ratio", value)
-    if not _is_number(ratio) or ratio < 0:
+    if not is_number(ratio) or ratio < 0:
         fail(
             f"No points for {_described(ratio)}: expected a speedup or a plain finite number from 0 up.",
             why="the value is an array, a string or no number at all, or the measurement divided by zero.",
@@ -105,10 +104,6 @@ def _no_tier(value: str, unit: str, tiers: list[tuple[float, float]], undecided:
         why=why,
         attempt=attempt,
     )
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _described(value: Any) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 from autograder.failure import fail, passed
 
-from .plain_values import KINDS, a, agree, kind, listed
+from .plain_values import KINDS, a, kind, listed, means_the_same
 
 
 def assert_prediction(
@@ -34,7 +34,7 @@ def assert_prediction(
     unknown = [name for name in predicted if name not in measured]
     open_ = [n for n in measured if n in predicted and predicted[n] is None and measured[n] is not None]
     answered = [name for name in measured if name in predicted and name not in open_]
-    wrong = [name for name in answered if not agree(predicted[name], measured[name])]
+    wrong = [name for name in answered if not means_the_same(predicted[name], measured[name])]
     if not (missing or unknown or open_ or wrong):
         which = "the prediction is" if len(measured) == 1 else f"all {len(measured)} predictions are"
         passed(f"{which} right: {listed(measured)}")

@@ -8,8 +8,8 @@ from jax.extend.core import JaxprEqn
 
 from autograder.failure import fail, passed
 from autograder.instruments import flops, jaxpr_statistics, read_jaxpr
-from autograder.instruments.trace_log import function_name
-from autograder.wording import count, tally
+from autograder.instruments.watch_functions import function_name
+from autograder.wording import count, repeated, tally
 
 LOOPS = frozenset({"scan", "while"})
 CALLBACKS = frozenset({"debug_callback", "io_callback", "pure_callback"})
@@ -95,9 +95,7 @@ def _names(names: Collection[str]) -> list[str]:
 
 def _lines(equations: list[JaxprEqn]) -> str:
     """The equations, equal ones on one line."""
-    alike = Counter(map(read_jaxpr.describe, equations))
-    lines = [text + (f" ({number} times)" if number > 1 else "") for text, number in alike.items()]
-    return "\n".join(lines[:MAX_LINES] + ["..."] * (len(lines) > MAX_LINES))
+    return repeated(map(read_jaxpr.equation_line, equations), MAX_LINES)
 
 
 def _check_included(found: _Found, wanted: str) -> None:
@@ -210,14 +208,14 @@ def _check_flops(found: _Found, most: int) -> None:
 def _dearest(found: _Found) -> str:
     totals: Counter[str] = Counter()
     for eqn, cost in found.costs:
-        totals[read_jaxpr.describe(eqn)] += cost
+        totals[read_jaxpr.equation_line(eqn)] += cost
     return "\n".join(f"{cost:>13,}  {text}" for text, cost in totals.most_common(MAX_LINES))
 
 
 def _check_intermediate(found: _Found, most: int) -> None:
     if found.counts.largest_size <= most:
         return
-    guilty = [eqn for eqn in found.equations if any(read_jaxpr.size(v.aval) > most for v in eqn.outvars)]
+    guilty = [eqn for eqn in found.equations if any(read_jaxpr.elements(v.aval) > most for v in eqn.outvars)]
     fail(
         f"`{found.name}` makes an intermediate {found.counts.largest}, {found.counts.largest_size:,} elements: "
         f"expected at most {most:,}",

@@ -10,6 +10,8 @@ from typing import Any
 
 import jax
 
+from autograder.wording import count
+
 from .trace_log import trace_log
 
 _SHORTEST_ROUND = 1e-3  # seconds: some thousand times what the clock and the loop cost
@@ -45,8 +47,7 @@ class Timing:
         first = seconds(self.first) + ("" if self.compiles else " (nothing was compiled)")
         scale, unit = _scale(self.median)
         low, median, high = (f"{t * scale:.3g}" for t in (self.low, self.median, self.high))
-        count = f"{len(self.rounds)} round{'s' * (len(self.rounds) != 1)}"
-        return f"first {first}, then {median} {unit} a call ({low} to {high}, {count})"
+        return f"first {first}, then {median} {unit} a call ({low} to {high}, {count(len(self.rounds), 'round')})"
 
     __repr__ = __str__
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 
-from .read_jaxpr import WRAPPERS, size, subjaxprs, trip_count
+from .read_jaxpr import WRAPPERS, elements, subjaxprs, trip_count
 
 Cost = tuple[int, bool]  # FLOPs, and whether that is exact
 
@@ -64,11 +64,11 @@ def _equation_cost(eqn: JaxprEqn) -> Cost:
 
 
 def _in(eqn: JaxprEqn) -> int:
-    return size(eqn.invars[0].aval)
+    return elements(eqn.invars[0].aval)
 
 
 def _out(eqn: JaxprEqn) -> int:
-    return size(eqn.outvars[0].aval)
+    return elements(eqn.outvars[0].aval)
 
 
 def _dot_general(eqn: JaxprEqn) -> int:
@@ -130,7 +130,7 @@ def _reduce_window(eqn: JaxprEqn) -> int:
 
 
 def _scatter(eqn: JaxprEqn) -> int:
-    return size(eqn.invars[2].aval)
+    return elements(eqn.invars[2].aval)
 
 
 FORMULAS: dict[str, Callable[[JaxprEqn], int]] = {

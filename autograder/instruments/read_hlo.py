@@ -25,6 +25,7 @@ from typing import Any, Literal
 import jax
 
 from autograder.jax_internals import estimates, is_jitted, trace_jitted
+from autograder.wording import array_type
 
 from .fresh_caches import fresh_caches
 from .trace_log import trace_log
@@ -264,7 +265,8 @@ _LETTERS = {"f": "float", "s": "int", "u": "uint"}
 
 def type_name(hlo_type: str) -> str:
     """`f32[8,4]{1,0}` in JAX's words: `float32[8,4]`. A tuple stays a tuple."""
-    return re.sub(r"(?<![\w.])([a-z]\w*)(\[[^\]]*\])(\{[^}]*\})?", lambda m: _dtype(m[1]) + m[2], hlo_type)
+    arrays = r"(?<![\w.])([a-z]\w*)\[([^\]]*)\](\{[^}]*\})?"
+    return re.sub(arrays, lambda found: array_type(_dtype(found[1]), found[2].split(",")), hlo_type)
 
 
 def _dtype(name: str) -> str:

@@ -14,6 +14,7 @@ import jax
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
 from autograder.jax_internals import is_jitted, open_jaxpr, source_of, trace_jitted
+from autograder.wording import array_type
 
 from .fresh_caches import fresh_caches
 
@@ -74,19 +75,17 @@ def is_jaxpr(value: Any) -> bool:
     return isinstance(value, Jaxpr | ClosedJaxpr)
 
 
-def size(aval: Any) -> int:
-    """Elements of an abstract value; 0 for a token or a reference to memory."""
+def elements(aval: Any) -> int:
+    """How many elements an abstract value has; 0 for one without a shape, such as a token."""
     return math.prod(getattr(aval, "shape", (0,)))
 
 
 def type_name(aval: Any) -> str:
-    """`float32[3,4]`, as JAX prints a type in full. Works for arrays, scalars and abstract values."""
-    if not hasattr(aval, "dtype"):
-        return str(aval)
-    return f"{aval.dtype.name}[{','.join(map(str, aval.shape))}]"
+    """`float32[3,4]` of an array or an abstract value; what has no dtype, such as a token, as JAX prints it."""
+    return array_type(aval.dtype, aval.shape) if hasattr(aval, "dtype") else str(aval)
 
 
-def describe(eqn: JaxprEqn) -> str:
+def equation_line(eqn: JaxprEqn) -> str:
     """One line for one equation: `mul: float32[8], float32[] -> float32[8]   lesson.py line 12, in f`."""
     ins, outs = (", ".join(type_name(v.aval) for v in side) for side in (eqn.invars, eqn.outvars))
     return f"{eqn.primitive.name}: {ins} -> {outs}{source_line(eqn)}"

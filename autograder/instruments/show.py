@@ -14,7 +14,7 @@ from autograder.wording import count
 
 from . import read_hlo, read_jaxpr
 from .jaxpr_statistics import statistics
-from .trace_log import function_name
+from .watch_functions import function_name
 
 MAX_LINES = 60
 

@@ -25,7 +25,7 @@ from autograder.jax_internals import (
 from autograder.wording import count
 
 from .call_signature import Signature, call_text
-from .watch_functions import Watch, python_function, used_functions
+from .watch_functions import Watch, function_name, python_function, used_functions
 
 
 class Row(NamedTuple):
@@ -323,11 +323,3 @@ def _covered(spans: list[tuple[str, float, float]]) -> float:
         total += max(0.0, start + duration - max(start, end))
         end = max(end, start + duration)
     return total
-
-
-def function_name(fn: Any) -> str:
-    """The name a learner knows a function by."""
-    for candidate in (fn, python_function(fn)):
-        if name := getattr(candidate, "__name__", None):
-            return name
-    return type(fn).__name__

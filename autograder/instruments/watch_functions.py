@@ -25,6 +25,14 @@ def python_function(fn: Any) -> types.FunctionType | None:
     return end if isinstance(end, types.FunctionType) else None
 
 
+def function_name(fn: Any) -> str:
+    """The name a learner knows a function by."""
+    for candidate in (fn, python_function(fn)):
+        if name := getattr(candidate, "__name__", None):
+            return name
+    return type(fn).__name__
+
+
 def layers(fn: Any) -> list[Any]:
     """`fn` and what it wraps, from the outside to the inside.
 
