@@ -204,7 +204,7 @@ class Source(NamedTuple):
 
 
 def source_of(eqn: JaxprEqn) -> Source | None:
-    """Where the user wrote what became this equation; None if no line of the user's led to it.
+    """Where the user wrote what became this equation; None in a function that is JAX's own throughout.
 
     Relies on the text of JAX's summary. Without it no line of a message says where an equation comes from.
     """

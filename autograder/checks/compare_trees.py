@@ -110,8 +110,8 @@ def default_tolerance(dtype: Any, desired: np.ndarray) -> Tolerance:
     error goes with their size and not with that of the result, hence also an absolute tolerance: 8 eps of the
     largest desired element, as JAX's own tests allow 8 eps (1e-6) in float32.
 
-    For 16 bits and fewer it is 2 eps and 1 eps: XLA accumulates such values in float32, so that only the last
-    rounding shows (JAX's tests allow 1 eps). Integers, booleans and strings are compared exactly.
+    For 16 bits and fewer it is 2 eps and 1 eps: sums of such values are accumulated in float32, so that only the last
+    rounding shows (JAX's tests allow about 1 eps). Integers, booleans and strings are compared exactly.
     """
     if not jnp.issubdtype(dtype, jnp.inexact):
         return Tolerance(0.0, 0.0)

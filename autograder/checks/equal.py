@@ -13,10 +13,16 @@ def assert_equal(
 ) -> None:
     """Check what a function returned, by name of the case, against what was expected.
 
-    `returned` and `expected` map each case to a plain value, compared as in `assert_prediction`. `name` is the
-    function's. For arrays there is `assert_allclose`. `hints` maps a case to the sentence shown when it is wrong.
+    returned  a dict of case and value, as the student's function made it. Values are plain: numbers, strings,
+              booleans, None, lists of these, or NumPy and JAX arrays of numbers, which count as lists. For arrays with
+              rounding there is `assert_allclose`. Cases that nobody asked for are passed over.
+    expected  a dict of case and value: what is right.
+    name      the function's, for the messages.
+    hints     a dict of case and the sentence that is shown when this case is wrong.
 
-    Raises `CheckFailed` when a case is missing or wrong; unlike for a prediction, the expected value is shown.
+    Values are compared as by `assert_prediction`. Prints one line when all are right, and returns nothing.
+    Raises `CheckFailed` when a case is missing or wrong, or when `returned` is no dict. Unlike for a prediction, the
+    expected value is shown.
     """
     hints = hints or {}
     if not isinstance(returned, Mapping):

@@ -25,19 +25,28 @@ def assert_hlo(
 ) -> None:
     """Check the optimised HLO of `fn(*args)`. A plain function is jitted for it, except to count its modules.
 
-    modules      most XLA modules that may be built when `fn(*args)` is called as if nothing had been compiled before.
-                 Every eager operation is one. This runs `fn` once and compiles whatever it calls (20 ms a module).
-    includes     HLO operations that must occur, as in `show_hlo(...).ops`, or "fusion".
-    excludes     HLO operations that must not occur.
-    collectives  a number: at most so many in all. A dict such as {"all-reduce": 1}: exactly these and no others.
-    reference    a slow function of the same arguments, compiled now in this process. max_bytes, max_flops and
-                 max_fusions are factors of its figures: max_bytes=0.5 allows half of the reference's bytes. A factor
-                 is left out, with a word, where this backend gives no estimate.
+    fn            jitted, with static arguments too, or plain.
+    args          its arguments, as for a call.
+    modules       most XLA modules that may be built when `fn(*args)` is called as if nothing had been compiled before.
+                  Every eager operation is one. A jitted `fn` is compiled for it and not run; a plain one is run once,
+                  and what it calls is compiled (some 20 ms a module).
+    includes      HLO operations that must occur, as in `show_hlo(...).ops`, or "fusion". "dot|custom-call" is satisfied
+                  by either.
+    excludes      HLO operations that must not occur.
+    collectives   a number: at most so many in all. A dict such as {"all-reduce": 1}: exactly these and no others.
+    reference     a slow function of the same arguments, compiled now in this process. The three below are factors of
+                  its figures; one is left out, with a word, where this backend gives no estimate.
+    max_bytes     most bytes read and written, as XLA estimates: 0.5 allows half of the reference's.
+    max_flops     most floating-point operations, likewise; transcendental functions are left out.
+    max_fusions   most `fusion` instructions, likewise.
 
     XLA counts a loop once in its estimates. So FLOPs are taken from the jaxpr when there is a loop on either side, and
     bytes of a function with a loop cannot be checked.
 
-    Raises CheckFailed for the first that does not hold, ValueError for a factor without a usable reference.
+    Prints one line with what was found, and returns nothing. Raises `CheckFailed` for the first that does not hold,
+    ValueError for a factor without a usable reference. An error of `fn` under a tracer stays JAX's own.
+
+    Source: the estimates are those of XLA's HloCostAnalysis, by `cost_analysis()` of a compiled function.
     """
     name = function_name(fn)
     evidence = []

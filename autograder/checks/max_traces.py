@@ -15,15 +15,22 @@ from autograder.wording import count
 class assert_max_traces:
     """A context manager that allows `n` traces of `fn` inside the block.
 
-    What counts is how often JAX runs the Python body of `fn` to trace it. If `fn` is a plain function, the
-    traces of the functions that it uses count instead: of those it defines inside, and of those it names.
+    fn  the function, jitted or plain. What counts is how often JAX runs its Python body to trace it. Where a
+        plain function runs by itself, the traces of the functions that it uses count instead: of those it defines
+        inside, and of those it names that are defined in the same notebook or module.
+    n   the most traces: a whole number. For 1 or more the block starts with an empty cache, so it finds the same every
+        time it is run. For 0 the cache is left alone: the block may only repeat what was traced before.
 
-    For `n` of 1 or more the block starts with an empty cache, so it finds the same every time it is run. For
-    `n` = 0 the cache is left alone: the block may only repeat what was traced before.
+        with assert_max_traces(step, 1) as log:
+            step(x)
+            step(x + 1)
 
-    Raises `CheckFailed` when there are more traces, with the reason for each; when `fn` ran but was not
-    traced at all, because it is not jitted; and when it was not called. An exception from the block passes
-    through. `as` gives the `TraceLog`.
+    `as` gives the `TraceLog` of the block (see `trace_log`). Prints one line when the traces are few enough.
+    Raises `CheckFailed` when there are more, with the reason for each; when `fn` ran and was not traced at all,
+    because it is not jitted; when it was not called, for `n` of 1 or more; and when it has no Python body. Raises
+    ValueError for an `n` that is no whole number from 0 up. An exception from the block passes through.
+
+    Source: what makes JAX trace again is told in https://docs.jax.dev/en/latest/201/jit.html.
     """
 
     def __init__(self, fn: Callable, n: int):

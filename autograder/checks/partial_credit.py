@@ -9,15 +9,20 @@ from autograder.wording import is_number
 
 
 def partial_credit(value: Any, tiers: Mapping[float, float]) -> float:
-    """The points of the highest tier that `value` reaches.
+    """The points of the highest tier that `value` reaches: the last expression of a graded cell.
 
-    `value` is what `speedup` returned, or a plain real number. `tiers` maps a threshold to points, e.g.
-    `{2: 1, 5: 2, 10: 4}`: both positive, both rising.
+    value  what `speedup` returned, or a finite real number from 0 up. A speedup is shown first: line and picture.
+    tiers  a dict of threshold and points, `{2: 1, 5: 2, 10: 4}`: all positive, both rising. The thresholds are in the
+           unit of `value`; for a speedup that is the ratio of the times.
 
-    Returns a finite Python float and nothing else: nbgrader gives *full* points, without a word, for NaN, a
-    negative number, a NumPy float64 or an array. So anything that is no plain number is refused here.
-    Raises `CheckFailed` when no tier is reached. A tier that the measurement could not decide is named in
-    the line, so that noise never costs points in silence. A speedup is shown first: its line and its picture.
+    Returns the points as a finite Python float and as nothing else: nbgrader gives *full* points, without a word, for
+    NaN, a negative number, a NumPy float64 or an array. A tier that the measurement could not decide is named in the
+    line that is printed, so that noise never costs points in silence.
+
+    Raises `CheckFailed` when no tier is reached, and for a `value` that is no such number (NaN, an array, True). Raises
+    ValueError for tiers that make no sense.
+
+    Source: what nbgrader makes of a cell's output is in its `nbgrader.utils.determine_grade`.
     """
     tiers = _checked_tiers(tiers)
     total = tiers[-1][1]
@@ -42,7 +47,7 @@ def partial_credit(value: Any, tiers: Mapping[float, float]) -> float:
 
 
 def _show(value: Any) -> None:
-    """A speedup's own line and picture. Both go where a grader does not look: it reads results and errors only."""
+    """A speedup's own line and picture, where nbgrader does not look: it reads results, errors and standard error."""
     if not hasattr(value, "_repr_mimebundle_"):
         return
     if "IPython" in sys.modules and sys.modules["IPython"].get_ipython():

@@ -13,13 +13,17 @@ def assert_prediction(
 ) -> None:
     """Check that every measured name was predicted, and with the measured value.
 
-    `predicted` and `measured` map names to plain values: numbers, strings, booleans, None, or lists of these.
-    Numbers agree to one part in a million, strings up to surrounding blanks, a list with a tuple.
-    `True` is not 1: a yes-or-no question wants a yes or a no. A predicted None counts as not filled in,
-    unless None is what was measured.
+    predicted  a dict of name and value, as the learner filled it in. Values are plain: numbers, strings, booleans,
+               None, lists of these, or NumPy and JAX arrays of numbers, which count as lists.
+    measured   a dict of the same names and what is true of each, measured where the check stands.
+    hints      a dict of name and the sentence that is shown when its prediction is wrong.
 
-    `hints` maps a name to the sentence that is shown when its prediction is wrong. No message shows a
-    measured value. Raises `CheckFailed` when a name is missing, unknown or wrong.
+    Real numbers agree to one part in a million, strings up to surrounding blanks, a list with a tuple. `True` is not
+    1: a yes-or-no question wants a yes or a no. A predicted None counts as not filled in, unless None is what was
+    measured.
+
+    Prints one line when all are right, and returns nothing. Raises `CheckFailed` when a name is missing, unknown or
+    wrong, or when `predicted` is no dict. No message shows a measured value.
     """
     hints = hints or {}
     if not isinstance(predicted, Mapping):

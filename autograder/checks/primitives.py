@@ -27,18 +27,22 @@ def assert_primitives(
     max_flops: int | None = None,
     max_intermediate: int | None = None,
 ) -> None:
-    """Check the jaxpr of `fn(*args)`, every sub-jaxpr included. `fn` may be jitted, with static arguments, or plain.
+    """Check the jaxpr of `fn(*args)`, every sub-jaxpr included.
 
+    fn                jitted, with static arguments too, or plain.
+    args              its arguments, as for a call. Of an array only the type counts: float32[8,4].
     includes          primitives that must occur. "scan|while" is satisfied by either: `fori_loop` becomes a `scan`
                       when its bounds are static and a `while` when they are not.
     excludes          primitives that must not occur.
     counts            primitive -> how many equations exactly; an equation in a loop's body is one equation.
     max_equations     most equations in all. Wrappers such as `jit` are not equations here (see `read_jaxpr`).
-    max_flops         most FLOPs, loop lengths multiplied; fails when they cannot be read off the jaxpr.
+    max_flops         most floating-point operations, loop lengths multiplied, counted as XLA's HloCostAnalysis does
+                      (see `flops`); fails when they cannot be read off the jaxpr.
     max_intermediate  most elements in any one value that an equation produces; inputs do not count.
 
-    Raises CheckFailed for the first that does not hold, ValueError for a name that never counts ("jit"). An error of
-    `fn` under a tracer stays JAX's own. Nothing the check does is seen by a later count of traces.
+    Prints one line with what was found, and returns nothing. Raises `CheckFailed` for the first that does not hold,
+    ValueError for a name that never counts ("jit"). An error of `fn` under a tracer stays JAX's own. Nothing the check
+    does is seen by a later count of traces.
     """
     includes, excludes = _names(includes), _names(excludes)
     counts = dict(counts or {})

@@ -32,8 +32,12 @@ class Guess:
 def show_guess(guess: Any, measured: Any, unit: str = "") -> Guess:
     """The learner's `guess` against the `measured` value, as one line: how close, or how far off.
 
-    `guess` is a number, a string, or None while nothing has been typed. `unit` follows both values:
-    "x", "ms", "traces".
+    guess     a number, a string, or None while nothing has been typed.
+    measured  what was measured: a number or a string, in the same unit.
+    unit      follows both values: "x", "ms", "traces". Nothing is converted.
+
+    Returns a `Guess`, which is shown when it is the last expression of a cell; `str()` is the line. Wrong guesses cost
+    nothing and raise nothing.
     """
     return Guess(guess, measured, unit)
 

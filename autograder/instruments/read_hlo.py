@@ -1,7 +1,7 @@
 """What XLA was given and what it made of it: HLO text, parsed, and the compiler's own estimates.
 
-Public API only: `jit(f).lower(*args)`, `.compile()`, `.as_text()`, `.cost_analysis()`, `.memory_analysis()`. The parser
-reads the text of both stages, "lowered" (before optimisation) and "optimized" (what runs).
+A function is lowered and compiled by `jax.stages`, and asked for its text, costs and memory. The parser reads the text
+of both stages, "lowered" (before optimisation) and "optimized" (what runs).
 
 ops          Operations wherever they are, inside fusions and loop bodies too. Bookkeeping that computes nothing
              (`BOOKKEEPING`) and the instructions that only hold others (`fusion`, `call`) are not counted, nor is the

@@ -92,7 +92,7 @@ def equation_line(eqn: JaxprEqn) -> str:
 
 
 def source_line(eqn: JaxprEqn) -> str:
-    """Where the user wrote it; empty for a function of a library. A notebook's cell has no file name to show."""
+    """Where the user wrote it; empty if no line is the user's. A notebook's cell has no file name to show."""
     source = source_of(eqn)
     if source is None:
         return ""

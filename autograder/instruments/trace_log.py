@@ -29,7 +29,10 @@ from .watch_functions import Watch, function_name, python_function, used_functio
 
 
 class Row(NamedTuple):
-    """One `log.call`. `outcome` is "traced", "hit", "ran eagerly" or "raised"; `reason` says why."""
+    """One `log.call`. `outcome` is "traced", "hit", "ran eagerly" or "raised"; `reason` says why, or what was raised.
+
+    It is empty for a hit, and for a trace of a function that has no Python body to follow.
+    """
 
     call: str
     outcome: str
@@ -298,20 +301,25 @@ class _Caller:
 def trace_log(*fns: Callable) -> TraceLog:
     """Count traces, compiles and cache hits inside a `with` block, and say why each trace happened.
 
-    `fns` are the functions to follow; without any, every trace of JAX's is counted, those of its own helpers
-    included. A function that is not jitted is followed into the functions it uses: what they trace counts.
-    Nothing is cleared: a function that was traced before the block hits its cache. Reasons compare with what
-    was traced inside the block, so that a function's first trace there is its "first call".
-
-    The log has `.traces`, `.compiles`, `.modules`, `.hits`, `.reasons`, `.rows` and `.seconds`, and
-    `log.call(f, *args)` calls `f` and writes a row about it.
+    fns  the functions to follow, jitted or plain; without any, every trace of JAX's is counted, those of its own
+         helpers included. A function that is not jitted is followed into the functions it uses: what they trace
+         counts.
 
         with trace_log(f) as log:
             f(x)
             log.call(f, y)
         print(log)
 
-    Raises TypeError for something that has no Python body to follow.
+    Returns a `TraceLog`: `.traces` (how many), `.reasons` (a text for each), `.compiles` and `.modules` (number and
+    names of the XLA modules that were built), `.seconds` (by phase: "trace", "lower", "compile"). `log.call(f, *args)`
+    calls `f` and writes a row about it: `.rows`, with `.hits` among them.
+
+    Nothing is cleared: a function that was traced before the block hits its cache. Reasons compare with what was traced
+    inside the block, so that a function's first trace there is its "first call".
+
+    The block raises TypeError at its start for something in `fns` that has no Python body to follow.
+
+    Source: traces of `fns` are counted by the starts of their Python bodies, all else by the events of `jax.monitoring`.
     """
     return TraceLog(*fns)
 

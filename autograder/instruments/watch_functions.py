@@ -1,8 +1,8 @@
 """Observe when a Python function's body starts to run.
 
-JAX runs the body of a jitted function only to trace it. So counting starts of the body counts traces exactly,
-where counting JAX's events by name cannot tell two functions of one name apart. What is watched is the code
-object: closures and lambdas that a loop makes anew are different functions, but they share it.
+JAX runs the body of a jitted function only to trace it, unless `jax_disable_jit` is on. So counting starts of the body
+counts traces exactly, where counting JAX's events by name cannot tell two functions of one name apart. What is watched
+is the code object: closures and lambdas that a loop makes anew are different functions, but they share it.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ def layers(fn: Any) -> list[Any]:
     """`fn` and what it wraps, from the outside to the inside.
 
     Follows jit, grad, vmap and decorators (all leave `__wrapped__`), partials, bound methods, and objects
-    with a `__call__`. The last one is a function, or something that has no Python body to look into.
+    with a `__call__`. The last one is a function, or something into whose body one cannot look: a class, a ufunc.
     """
     found = [fn]
     while len(found) < 100:  # a decorator could wrap itself
@@ -177,7 +177,10 @@ class _Monitoring:
 
 
 class _Profiling:
-    """Python 3.11 reports every call in this thread, to one profiler. The earlier one is put back."""
+    """Python 3.11, or a later one without a free tool: every call in this thread is reported, to one profiler.
+
+    An earlier profiler hears them too, and is put back.
+    """
 
     def __init__(self, entered: OnEntry):
         self._earlier = earlier = sys.getprofile()
