@@ -319,7 +319,7 @@ def trace_log(*fns: Callable) -> TraceLog:
 
     The block raises TypeError at its start for something in `fns` that has no Python body to follow.
 
-    Source: traces of `fns` are counted by the starts of their Python bodies, all else by the events of `jax.monitoring`.
+    Source: traces of `fns` are counted by the starts of their Python bodies, all else by events of `jax.monitoring`.
     """
     return TraceLog(*fns)
 
