@@ -93,8 +93,10 @@ def clear_cache(fn: Any) -> None:
     """Forget what was traced of `fn`, jitted or plain. A value that is no function has nothing to forget.
 
     Relies on the method `clear_cache`, and on one cache for all that was ever jitted from the same plain function.
-    Without it a block of `assert_max_traces` that is run again finds no trace.
+    And on `flax.nnx.jit`, which keeps what `jax.jit` gave it. Without it a block of `assert_max_traces` that is run
+    again finds no trace.
     """
+    fn = getattr(fn, "jitted_fn", fn)
     if hasattr(fn, "clear_cache"):
         fn.clear_cache()
     elif isinstance(fn, types.FunctionType):

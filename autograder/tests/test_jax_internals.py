@@ -251,15 +251,17 @@ def test_trace_jitted(fn, args, primitives):
     assert traced.lower().compile()
 
 
-@pytest.mark.parametrize("plain", [False, True], ids=["jitted", "plain"])
-def test_clear_cache(plain):
+@pytest.mark.parametrize(
+    ("jit", "plain"), [(jax.jit, False), (jax.jit, True), (nnx.jit, False)], ids=["jitted", "plain", "flax.nnx.jit"]
+)
+def test_clear_cache(jit, plain):
     runs = []
 
     def body(x):
         runs.append(x)
         return x
 
-    jitted = jax.jit(body)
+    jitted = jit(body)
     jitted(1.0)
     jitted(1.0)
     assert len(runs) == 1
