@@ -214,17 +214,12 @@ def source_of(eqn: JaxprEqn) -> Source | None:
     return Source(found[1], int(found[2]), found[3]) if found else None
 
 
-def open_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> Jaxpr:
-    """The jaxpr without its constants. One class is both from JAX 0.11 on."""
-    return getattr(jaxpr, "jaxpr", jaxpr)
-
-
 def argument_names(jaxpr: Jaxpr | ClosedJaxpr) -> tuple[str | None, ...]:
     """The names of a jaxpr's inputs in the function that was traced, "x" or "state['w']"; () if JAX kept none.
 
     Relies on `debug_info.arg_names`. Without it the inputs in a picture are called "input 0", "input 1".
     """
-    return tuple(getattr(open_jaxpr(jaxpr).debug_info, "arg_names", None) or ())
+    return tuple(getattr(jaxpr.debug_info, "arg_names", None) or ())
 
 
 def jaxpr_text(jaxpr: ClosedJaxpr) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
-from autograder.jax_internals import is_jitted, open_jaxpr, source_of, trace_jitted
+from autograder.jax_internals import is_jitted, source_of, trace_jitted
 from autograder.wording import array_type
 
 from .fresh_caches import fresh_caches
@@ -108,7 +108,7 @@ def trip_count(eqn: JaxprEqn) -> int | None:
     """
     if eqn.primitive.name == "scan":
         return eqn.params["length"]
-    condition, body = open_jaxpr(eqn.params["cond_jaxpr"]), open_jaxpr(eqn.params["body_jaxpr"])
+    condition, body = eqn.params["cond_jaxpr"], eqn.params["body_jaxpr"]
     carried = eqn.invars[eqn.params["cond_nconsts"] + eqn.params["body_nconsts"] :]
     tested = condition.invars[eqn.params["cond_nconsts"] :]
     entering = body.invars[eqn.params["body_nconsts"] :]

@@ -382,14 +382,6 @@ def test_source_of():
     assert source == expected, moved("source_of", "names the user's file, line and function")
 
 
-def test_open_jaxpr():
-    closed = jax.make_jaxpr(lambda x: x + jnp.arange(4.0))(X)
-    opened = jax_internals.open_jaxpr(closed)
-    assert jax_internals.open_jaxpr(opened) is opened
-    for attribute in ("eqns", "invars", "outvars", "constvars"):
-        assert hasattr(opened, attribute), moved("open_jaxpr", f"has {attribute} in a jaxpr")
-
-
 def test_argument_names():
     names = jax_internals.argument_names(jax.make_jaxpr(lambda x, state: x + state["w"])(X, {"w": X}))
     assert names == ("x", "state['w']"), moved("argument_names", "keeps the names of arguments so")
