@@ -1,6 +1,10 @@
-"""Numbers and counters as words."""
+"""Numbers, counters and types as words."""
 
+import math
+import numbers
 from collections import Counter
+from collections.abc import Iterable
+from typing import Any
 
 
 def count(number: int, noun: str) -> str:
@@ -12,3 +16,19 @@ def tally(counter: Counter[str], most: int = 12) -> str:
     """`mul 200, sub 200, add 1`: the most frequent first."""
     names = [f"{name} {number}" for name, number in counter.most_common(most)]
     return ", ".join(names + ["..."] * (len(counter) > most)) or "nothing"
+
+
+def repeated(texts: Iterable[str], most: int = 4) -> str:
+    """A line for each text, equal ones on one line, in the order of their first: `sin: float32[8] (3 times)`."""
+    lines = [text + (f" ({number} times)" if number > 1 else "") for text, number in Counter(texts).items()]
+    return "\n".join(lines[:most] + ["..."] * (len(lines) > most))
+
+
+def array_type(dtype: Any, shape: Iterable[Any]) -> str:
+    """`float32[3,4]`, as JAX writes a type in full."""
+    return f"{dtype}[{','.join(map(str, shape))}]"
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a finite real number of Python or NumPy; True and False are not, nor is an array."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)

@@ -1,1 +1,1 @@
-"""What a graded cell says: `assert_...` and `partial_credit`. Each raises `CheckFailed` or prints one line."""
+"""What a graded cell says: `assert_...` and `partial_credit`. Each raises `CheckFailed` or prints its evidence."""

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from autograder.failure import fail, passed
+from autograder.wording import count
 
 from .compare_trees import Match, Mismatch, compare, default_tolerance, ulps_between
 
@@ -21,18 +22,23 @@ def assert_allclose(
 ) -> None:
     """Check that two pytrees agree in structure, shapes, dtypes and values.
 
-    `actual` is the student's, `desired` what the specification says; `name` is what messages call `actual`.
-    Leaves are JAX or NumPy arrays, Python numbers or strings. An element agrees when
-    |actual - desired| <= atol + rtol * |desired|. NaN agrees with NaN, an infinity with itself.
+    actual   the student's: a pytree of JAX or NumPy arrays of any shape and dtype, Python numbers or strings.
+    desired  what the specification says, likewise.
+    rtol     relative tolerance, without a unit. By default it follows from the dtype: 100 eps (1.2e-05 in float32),
+             2 eps for 16 bits and fewer, 0 for integers, booleans and strings.
+    atol     absolute tolerance, in the unit of the values. By default 8 eps of the largest finite element of the
+             desired leaf, 1 eps for 16 bits and fewer. Passing one of the two leaves the other at its default.
+    name     what messages call `actual`; "the result" if it is not given.
 
-    The default tolerance follows from the dtype: for float32, `rtol` is 100 eps (1.2e-05), `atol` is 8 eps
-    of the leaf's largest desired element; `autograder.checks.compare_trees.default_tolerance` says why. Passing one of
-    them leaves the other at its default. Integers, booleans and strings are compared exactly.
+    An element agrees when |actual - desired| <= atol + rtol * |desired|. NaN agrees with NaN, an infinity with itself.
 
-    A dtype counts only where somebody chose it: a Python number agrees with each dtype it would not promote,
-    NumPy's default float64, int64 and complex128 agree with 32 bits too, and weak types make no difference.
+    A dtype counts only where somebody chose it: a Python number agrees with each dtype it would not promote, NumPy's
+    default float64, int64 and complex128 agree with 32 bits too, and weak types make no difference.
 
-    Raises `CheckFailed` with the first wrong leaf and index, or prints how close the values are.
+    Prints how close the values are, and returns nothing. Raises `CheckFailed` with the first wrong leaf and index.
+
+    Source: `default_tolerance` in `autograder.checks.compare_trees` derives the defaults from Higham, "Accuracy and
+    Stability of Numerical Algorithms", section 4.2 (https://doi.org/10.1137/1.9780898718027).
     """
     found = compare(actual, desired, rtol=rtol, atol=atol)
     name = name or "the result"
@@ -47,7 +53,7 @@ def _closeness(found: Match) -> str:
         return "equal to the last bit"
     if found.ulps > 1000:  # next to zero, where the absolute tolerance decides and ulps say nothing
         return f"within rtol {found.tolerance.rtol:.2g} and atol {found.tolerance.atol:.2g}"
-    return f"at most {_ulps(found.ulps)} apart (rtol {found.tolerance.rtol:.2g})"
+    return f"at most {count(found.ulps, 'ulp')} apart (rtol {found.tolerance.rtol:.2g})"
 
 
 def _none(name: str, found: Mismatch) -> None:
@@ -182,7 +188,7 @@ def _distance(got: Any, want: Any, found: Mismatch) -> str:
     if ulps is None:
         return ""
     if ulps <= _MOST_ULPS:
-        return f", {_ulps(ulps)} apart"
+        return f", {count(ulps, 'ulp')} apart"
     return f", {100 * abs(float(got) / float(want) - 1):.3g} % off" if want else ""
 
 
@@ -242,10 +248,6 @@ def _at(name: str, found: Mismatch) -> str:
 
 def _shown(value: Any, found: Mismatch) -> str:
     return repr(value) if found.dtype is None else str(value)
-
-
-def _ulps(number: int) -> str:
-    return f"{number} ulp{'' if number == 1 else 's'}"
 
 
 _EXPLAIN = {

@@ -8,6 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from autograder.instruments.call_signature import aval_text
+from autograder.jax_internals import is_tracer, tree_notation
+from autograder.wording import array_type
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def compare(actual: Any, desired: Any, *, rtol: float | None = None, atol: float
     got, got_tree = jax.tree_util.tree_flatten_with_path(actual)
     want, want_tree = jax.tree_util.tree_flatten_with_path(desired)
     for path, leaf in got + want:
-        if isinstance(leaf, jax.core.Tracer):
+        if is_tracer(leaf):
             return Mismatch("tracer", jax.tree_util.keystr(path), aval_text(jax.typeof(leaf)))
         if isinstance(leaf, jax.Array) and leaf.is_deleted():
             return Mismatch("deleted", jax.tree_util.keystr(path), aval_text(jax.typeof(leaf)))
@@ -108,8 +110,8 @@ def default_tolerance(dtype: Any, desired: np.ndarray) -> Tolerance:
     error goes with their size and not with that of the result, hence also an absolute tolerance: 8 eps of the
     largest desired element, as JAX's own tests allow 8 eps (1e-6) in float32.
 
-    For 16 bits and fewer it is 2 eps and 1 eps: XLA accumulates such values in float32, so that only the last
-    rounding shows (JAX's tests allow 1 eps). Integers, booleans and strings are compared exactly.
+    For 16 bits and fewer it is 2 eps and 1 eps: sums of such values are accumulated in float32, so that only the last
+    rounding shows (JAX's tests allow about 1 eps). Integers, booleans and strings are compared exactly.
     """
     if not jnp.issubdtype(dtype, jnp.inexact):
         return Tolerance(0.0, 0.0)
@@ -159,17 +161,17 @@ def largest_ulps(a: np.ndarray, b: np.ndarray, dtype: Any) -> int:
 
 
 def type_text(leaf: Any) -> str:
-    """float32[4], bool, str."""
+    """What a message calls the type of a leaf: "float32[4]", "a Python int", "str"."""
     if _is_python_number(leaf):
         return f"a Python {type(leaf).__name__}"
     if not hasattr(leaf, "dtype"):
         return type(leaf).__name__
-    return f"{leaf.dtype}[{','.join(map(str, leaf.shape))}]"
+    return array_type(leaf.dtype, leaf.shape)
 
 
 def tree_text(tree: Any) -> str:
     """The containers of a pytree, each leaf a star: "{'b': *, 'w': [*, *]}"."""
-    text = str(jax.tree.structure(tree)).removeprefix("PyTreeDef(").removesuffix(")")
+    text = tree_notation(jax.tree.structure(tree))
     if text == "*":
         return f"one {type_text(tree)}"
     return text if len(text) <= 80 else f"{text[:77]}..."

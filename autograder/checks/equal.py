@@ -5,7 +5,7 @@ from typing import Any
 
 from autograder.failure import fail, passed
 
-from .plain_values import KINDS, a, agree, kind, listed
+from .plain_values import KINDS, a, kind, listed, means_the_same
 
 
 def assert_equal(
@@ -13,10 +13,16 @@ def assert_equal(
 ) -> None:
     """Check what a function returned, by name of the case, against what was expected.
 
-    `returned` and `expected` map each case to a plain value, compared as in `assert_prediction`. `name` is the
-    function's. For arrays there is `assert_allclose`. `hints` maps a case to the sentence shown when it is wrong.
+    returned  a dict of case and value, as the student's function made it. Values are plain: numbers, strings,
+              booleans, None, lists of these, or NumPy and JAX arrays of numbers, which count as lists. For arrays with
+              rounding there is `assert_allclose`. Cases that nobody asked for are passed over.
+    expected  a dict of case and value: what is right.
+    name      the function's, for the messages.
+    hints     a dict of case and the sentence that is shown when this case is wrong.
 
-    Raises `CheckFailed` when a case is missing or wrong; unlike for a prediction, the expected value is shown.
+    Values are compared as by `assert_prediction`. Prints one line when all are right, and returns nothing.
+    Raises `CheckFailed` when a case is missing or wrong, or when `returned` is no dict. Unlike for a prediction, the
+    expected value is shown.
     """
     hints = hints or {}
     if not isinstance(returned, Mapping):
@@ -29,7 +35,7 @@ def assert_equal(
     for case, value in expected.items():
         if case not in returned:
             evidence[case] = f"{case}: missing, expected {value!r}"
-        elif not agree(returned[case], value):
+        elif not means_the_same(returned[case], value):
             evidence[case] = f"{case}: returned {returned[case]!r}, expected {value!r}"
             if kind(returned[case]) != kind(value) and value is not None:
                 evidence[case] += f" ({KINDS[kind(value)]})"

@@ -6,8 +6,9 @@ from typing import Any
 
 from autograder.failure import fail, passed
 from autograder.instruments import flops, read_hlo, read_jaxpr
-from autograder.instruments.trace_log import function_name
-from autograder.wording import count, tally
+from autograder.instruments.watch_functions import function_name
+from autograder.jax_internals import is_jitted
+from autograder.wording import count, repeated, tally
 
 
 def assert_hlo(
@@ -24,19 +25,28 @@ def assert_hlo(
 ) -> None:
     """Check the optimised HLO of `fn(*args)`. A plain function is jitted for it, except to count its modules.
 
-    modules      most XLA modules that may be built when `fn(*args)` is called as if nothing had been compiled before.
-                 Every eager operation is one. This runs `fn` once and compiles whatever it calls (20 ms a module).
-    includes     HLO operations that must occur, as in `show_hlo(...).ops`, or "fusion".
-    excludes     HLO operations that must not occur.
-    collectives  a number: at most so many in all. A dict such as {"all-reduce": 1}: exactly these and no others.
-    reference    a slow function of the same arguments, compiled now in this process. max_bytes, max_flops and
-                 max_fusions are factors of its figures: max_bytes=0.5 allows half of the reference's bytes. A factor
-                 is left out, with a word, where this backend gives no estimate.
+    fn            jitted, with static arguments too, or plain.
+    args          its arguments, as for a call.
+    modules       most XLA modules that may be built when `fn(*args)` is called as if nothing had been compiled before.
+                  Every eager operation is one. A jitted `fn` is compiled for it and not run; a plain one is run once,
+                  and what it calls is compiled (some 20 ms a module).
+    includes      HLO operations that must occur, as in `show_hlo(...).ops`, or "fusion". "dot|custom-call" is satisfied
+                  by either.
+    excludes      HLO operations that must not occur.
+    collectives   a number: at most so many in all. A dict such as {"all-reduce": 1}: exactly these and no others.
+    reference     a slow function of the same arguments, compiled now in this process. The three below are factors of
+                  its figures; one is left out, with a word, where this backend gives no estimate.
+    max_bytes     most bytes read and written, as XLA estimates: 0.5 allows half of the reference's.
+    max_flops     most floating-point operations, likewise; transcendental functions are left out.
+    max_fusions   most `fusion` instructions, likewise.
 
     XLA counts a loop once in its estimates. So FLOPs are taken from the jaxpr when there is a loop on either side, and
     bytes of a function with a loop cannot be checked.
 
-    Raises CheckFailed for the first that does not hold, ValueError for a factor without a usable reference.
+    Prints one line with what was found, and returns nothing. Raises `CheckFailed` for the first that does not hold,
+    ValueError for a factor without a usable reference. An error of `fn` under a tracer stays JAX's own.
+
+    Source: the estimates are those of XLA's HloCostAnalysis, by `cost_analysis()` of a compiled function.
     """
     name = function_name(fn)
     evidence = []
@@ -76,7 +86,7 @@ def _check_modules(name: str, fn: Callable, args: tuple, most: int) -> str:
             why="outside `jit` every operation is compiled and run on its own, and each result goes through memory. "
             "XLA can only fuse what is in one module.",
             attempt=f"find the call in `{name}` that has a `jit` of its own, and call it under this one."
-            if read_jaxpr.is_jitted(fn)
+            if is_jitted(fn)
             else f"put `@jax.jit` on `{name}` itself, not only on the functions that it calls.",
         )
     return f"{count(len(built), 'XLA module')} built ({', '.join(built[:4])}{', ...' * (len(built) > 4)})"
@@ -111,9 +121,7 @@ def _check_ops(name: str, module: read_hlo.Module, includes: list[str], excludes
 def _instructions(module: read_hlo.Module, operation: str) -> str:
     """What the operations are and which call in the source they come from."""
     found = [i for i in module.walk() if operation in (i.opcode, read_hlo.operation(i))]
-    alike = Counter(f"{i.opcode}: {read_hlo.type_name(i.type)}   {i.origin}".rstrip() for i in found)
-    lines = [text + (f" ({number} times)" if number > 1 else "") for text, number in alike.items()]
-    return "\n".join(lines[:4] + ["..."] * (len(lines) > 4))
+    return repeated(f"{i.opcode}: {read_hlo.type_name(i.type)}   {i.origin}".rstrip() for i in found)
 
 
 def _check_collectives(name: str, module: read_hlo.Module, expected: int | Mapping[str, int]) -> str:

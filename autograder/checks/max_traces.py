@@ -1,28 +1,36 @@
 """How often may JAX trace a function?"""
 
-import types
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 import jax
 
 from autograder.failure import fail, passed
-from autograder.instruments.trace_log import TraceLog, function_name
-from autograder.instruments.watch_functions import layers, python_function, used_functions
+from autograder.instruments.trace_log import TraceLog
+from autograder.instruments.watch_functions import function_name, layers, python_function, used_functions
+from autograder.jax_internals import clear_cache, is_jitted
+from autograder.wording import count
 
 
 class assert_max_traces:
     """A context manager that allows `n` traces of `fn` inside the block.
 
-    What counts is how often JAX runs the Python body of `fn` to trace it. If `fn` is a plain function, the
-    traces of the functions that it uses count instead: of those it defines inside, and of those it names.
+    fn  the function, jitted or plain. What counts is how often JAX runs its Python body to trace it. Where a
+        plain function runs by itself, the traces of the functions that it uses count instead: of those it defines
+        inside, and of those it names that are defined in the same notebook or module.
+    n   the most traces: a whole number. For 1 or more the block starts with an empty cache, so it finds the same every
+        time it is run. For 0 the cache is left alone: the block may only repeat what was traced before.
 
-    For `n` of 1 or more the block starts with an empty cache, so it finds the same every time it is run. For
-    `n` = 0 the cache is left alone: the block may only repeat what was traced before.
+        with assert_max_traces(step, 1) as log:
+            step(x)
+            step(x + 1)
 
-    Raises `CheckFailed` when there are more traces, with the reason for each; when `fn` ran but was not
-    traced at all, because it is not jitted; and when it was not called. An exception from the block passes
-    through. `as` gives the `TraceLog`.
+    `as` gives the `TraceLog` of the block (see `trace_log`). Prints one line when the traces are few enough.
+    Raises `CheckFailed` when there are more, with the reason for each; when `fn` ran and was not traced at all,
+    because it is not jitted; when it was not called, for `n` of 1 or more; and when it has no Python body. Raises
+    ValueError for an `n` that is no whole number from 0 up. An exception from the block passes through.
+
+    Source: what makes JAX trace again is told in https://docs.jax.dev/en/latest/201/jit.html.
     """
 
     def __init__(self, fn: Callable, n: int):
@@ -40,7 +48,8 @@ class assert_max_traces:
             )
         self._reached = [layer for fn in _reached(self._fn) for layer in layers(fn)]
         if self._n:
-            _clear_caches(self._reached)
+            for fn in self._reached:
+                clear_cache(fn)
         self._log = TraceLog(self._fn)
         return self._log.__enter__()
 
@@ -51,7 +60,7 @@ class assert_max_traces:
         log = self._log
         if log.traces > self._n:
             self._too_many()
-        if not log.traces and log.eager and not (self._n == 0 and any(map(_is_jitted, self._reached))):
+        if not log.traces and log.eager and not (self._n == 0 and any(map(is_jitted, self._reached))):
             self._not_jitted()
         if not log.traces and not log.eager and self._n:
             fail(
@@ -59,7 +68,7 @@ class assert_max_traces:
                 why="another function was called in its place, or the loop around the call ran zero times.",
                 attempt=f"call {self._name} itself in the block.",
             )
-        traces = {0: "no trace", 1: "1 trace"}.get(log.traces, f"{log.traces} traces")
+        traces = count(log.traces, "trace") if log.traces else "no trace"
         passed(f"{self._name}: {traces} in this block, {_allowed(self._n)}")
 
     def _too_many(self) -> NoReturn:
@@ -99,19 +108,6 @@ class assert_max_traces:
 def _reached(fn: Callable) -> list[Any]:
     """`fn` itself and, if it is plain, the functions it names."""
     return [fn, *used_functions(fn)] if python_function(fn) is fn else [fn]
-
-
-def _clear_caches(fns: list[Any]) -> None:
-    for fn in fns:
-        # A plain function has a cache as well: it belongs to all that was ever jitted from it.
-        if _is_jitted(fn):
-            fn.clear_cache()
-        elif isinstance(fn, types.FunctionType):
-            jax.jit(fn).clear_cache()
-
-
-def _is_jitted(fn: Any) -> bool:
-    return hasattr(fn, "clear_cache")
 
 
 def _allowed(n: int) -> str:

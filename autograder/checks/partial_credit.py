@@ -1,24 +1,28 @@
 """Points for a measured value: the last expression of a graded cell with several tiers."""
 
-import math
-import numbers
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from autograder.failure import fail, passed
+from autograder.wording import is_number
 
 
 def partial_credit(value: Any, tiers: Mapping[float, float]) -> float:
-    """The points of the highest tier that `value` reaches.
+    """The points of the highest tier that `value` reaches: the last expression of a graded cell.
 
-    `value` is what `speedup` returned, or a plain real number. `tiers` maps a threshold to points, e.g.
-    `{2: 1, 5: 2, 10: 4}`: both positive, both rising.
+    value  what `speedup` returned, or a finite real number from 0 up. A speedup is shown first: line and picture.
+    tiers  a dict of threshold and points, `{2: 1, 5: 2, 10: 4}`: all positive, both rising. The thresholds are in the
+           unit of `value`; for a speedup that is the ratio of the times.
 
-    Returns a finite Python float and nothing else: nbgrader gives *full* points, without a word, for NaN, a
-    negative number, a NumPy float64 or an array. So anything that is no plain number is refused here.
-    Raises `CheckFailed` when no tier is reached. A tier that the measurement could not decide is named in
-    the line, so that noise never costs points in silence. A speedup is shown first: its line and its picture.
+    Returns the points as a finite Python float and as nothing else: nbgrader gives *full* points, without a word, for
+    NaN, a negative number, a NumPy float64 or an array. A tier that the measurement could not decide is named in the
+    line that is printed, so that noise never costs points in silence.
+
+    Raises `CheckFailed` when no tier is reached, and for a `value` that is no such number (NaN, an array, True). Raises
+    ValueError for tiers that make no sense.
+
+    Source: what nbgrader makes of a cell's output is in its `nbgrader.utils.determine_grade`.
     """
     tiers = _checked_tiers(tiers)
     total = tiers[-1][1]
@@ -43,7 +47,7 @@ def partial_credit(value: Any, tiers: Mapping[float, float]) -> float:
 
 
 def _show(value: Any) -> None:
-    """A speedup's own line and picture. Both go where a grader does not look: it reads results and errors only."""
+    """A speedup's own line and picture, where nbgrader does not look: it reads results, errors and standard error."""
     if not hasattr(value, "_repr_mimebundle_"):
         return
     if "IPython" in sys.modules and sys.modules["IPython"].get_ipython():
@@ -58,7 +62,7 @@ def _checked_tiers(tiers: Any) -> list[tuple[float, float]]:
         raise ValueError("partial_credit: tiers must be a dict of threshold and points, e.g. {2: 1, 5: 2}")
     pairs = list(tiers.items())
     for number in (n for pair in pairs for n in pair):
-        if not _is_number(number) or number <= 0:
+        if not is_number(number) or number <= 0:
             raise ValueError(f"partial_credit: {number!r} is no positive number, as thresholds and points are")
     for (low, few), (high, many) in zip(pairs, pairs[1:], strict=False):
         if high <= low or many <= few:
@@ -69,7 +73,7 @@ def _checked_tiers(tiers: Any) -> list[tuple[float, float]]:
 def _read(value: Any) -> tuple[str, str, Callable[[float], str]]:
     """The value as text, its unit, and a function from a threshold to "pass", "fail" or "undecided"."""
     ratio = getattr(value, "ratio", value)
-    if not _is_number(ratio) or ratio < 0:
+    if not is_number(ratio) or ratio < 0:
         fail(
             f"No points for {_described(ratio)}: expected a speedup or a plain finite number from 0 up.",
             why="the value is an array, a string or no number at all, or the measurement divided by zero.",
@@ -105,10 +109,6 @@ def _no_tier(value: str, unit: str, tiers: list[tuple[float, float]], undecided:
         why=why,
         attempt=attempt,
     )
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _described(value: Any) -> str:

@@ -28,14 +28,14 @@ def kind(value: Any) -> str:
     return "list" if isinstance(value, (list, tuple)) else "other"
 
 
-def agree(said: Any, value: Any) -> bool:
+def means_the_same(said: Any, value: Any) -> bool:
     """Whether two plain values mean the same."""
     said, value = _plain(said), _plain(value)
     sort = kind(value)
     if kind(said) != sort:
         return False
     if sort == "list":
-        return len(said) == len(value) and all(map(agree, said, value))
+        return len(said) == len(value) and all(map(means_the_same, said, value))
     if sort == "text":
         return said.strip() == value.strip()
     if sort == "number" and not isinstance(said, complex) and not isinstance(value, complex):

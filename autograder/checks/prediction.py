@@ -5,7 +5,7 @@ from typing import Any
 
 from autograder.failure import fail, passed
 
-from .plain_values import KINDS, a, agree, kind, listed
+from .plain_values import KINDS, a, kind, listed, means_the_same
 
 
 def assert_prediction(
@@ -13,13 +13,17 @@ def assert_prediction(
 ) -> None:
     """Check that every measured name was predicted, and with the measured value.
 
-    `predicted` and `measured` map names to plain values: numbers, strings, booleans, None, or lists of these.
-    Numbers agree to one part in a million, strings up to surrounding blanks, a list with a tuple.
-    `True` is not 1: a yes-or-no question wants a yes or a no. A predicted None counts as not filled in,
-    unless None is what was measured.
+    predicted  a dict of name and value, as the learner filled it in. Values are plain: numbers, strings, booleans,
+               None, lists of these, or NumPy and JAX arrays of numbers, which count as lists.
+    measured   a dict of the same names and what is true of each, measured where the check stands.
+    hints      a dict of name and the sentence that is shown when its prediction is wrong.
 
-    `hints` maps a name to the sentence that is shown when its prediction is wrong. No message shows a
-    measured value. Raises `CheckFailed` when a name is missing, unknown or wrong.
+    Real numbers agree to one part in a million, strings up to surrounding blanks, a list with a tuple. `True` is not
+    1: a yes-or-no question wants a yes or a no. A predicted None counts as not filled in, unless None is what was
+    measured.
+
+    Prints one line when all are right, and returns nothing. Raises `CheckFailed` when a name is missing, unknown or
+    wrong, or when `predicted` is no dict. No message shows a measured value.
     """
     hints = hints or {}
     if not isinstance(predicted, Mapping):
@@ -34,7 +38,7 @@ def assert_prediction(
     unknown = [name for name in predicted if name not in measured]
     open_ = [n for n in measured if n in predicted and predicted[n] is None and measured[n] is not None]
     answered = [name for name in measured if name in predicted and name not in open_]
-    wrong = [name for name in answered if not agree(predicted[name], measured[name])]
+    wrong = [name for name in answered if not means_the_same(predicted[name], measured[name])]
     if not (missing or unknown or open_ or wrong):
         which = "the prediction is" if len(measured) == 1 else f"all {len(measured)} predictions are"
         passed(f"{which} right: {listed(measured)}")

@@ -8,8 +8,8 @@ from jax.extend.core import JaxprEqn
 
 from autograder.failure import fail, passed
 from autograder.instruments import flops, jaxpr_statistics, read_jaxpr
-from autograder.instruments.trace_log import function_name
-from autograder.wording import count, tally
+from autograder.instruments.watch_functions import function_name
+from autograder.wording import count, repeated, tally
 
 LOOPS = frozenset({"scan", "while"})
 CALLBACKS = frozenset({"debug_callback", "io_callback", "pure_callback"})
@@ -27,18 +27,22 @@ def assert_primitives(
     max_flops: int | None = None,
     max_intermediate: int | None = None,
 ) -> None:
-    """Check the jaxpr of `fn(*args)`, every sub-jaxpr included. `fn` may be jitted, with static arguments, or plain.
+    """Check the jaxpr of `fn(*args)`, every sub-jaxpr included.
 
+    fn                jitted, with static arguments too, or plain.
+    args              its arguments, as for a call. Of an array only the type counts: float32[8,4].
     includes          primitives that must occur. "scan|while" is satisfied by either: `fori_loop` becomes a `scan`
                       when its bounds are static and a `while` when they are not.
     excludes          primitives that must not occur.
     counts            primitive -> how many equations exactly; an equation in a loop's body is one equation.
     max_equations     most equations in all. Wrappers such as `jit` are not equations here (see `read_jaxpr`).
-    max_flops         most FLOPs, loop lengths multiplied; fails when they cannot be read off the jaxpr.
+    max_flops         most floating-point operations, loop lengths multiplied, counted as XLA's HloCostAnalysis does
+                      (see `flops`); fails when they cannot be read off the jaxpr.
     max_intermediate  most elements in any one value that an equation produces; inputs do not count.
 
-    Raises CheckFailed for the first that does not hold, ValueError for a name that never counts ("jit"). An error of
-    `fn` under a tracer stays JAX's own. Nothing the check does is seen by a later count of traces.
+    Prints one line with what was found, and returns nothing. Raises `CheckFailed` for the first that does not hold,
+    ValueError for a name that never counts ("jit"). An error of `fn` under a tracer stays JAX's own. Nothing the check
+    does is seen by a later count of traces.
     """
     includes, excludes = _names(includes), _names(excludes)
     counts = dict(counts or {})
@@ -95,9 +99,7 @@ def _names(names: Collection[str]) -> list[str]:
 
 def _lines(equations: list[JaxprEqn]) -> str:
     """The equations, equal ones on one line."""
-    alike = Counter(map(read_jaxpr.describe, equations))
-    lines = [text + (f" ({number} times)" if number > 1 else "") for text, number in alike.items()]
-    return "\n".join(lines[:MAX_LINES] + ["..."] * (len(lines) > MAX_LINES))
+    return repeated(map(read_jaxpr.equation_line, equations), MAX_LINES)
 
 
 def _check_included(found: _Found, wanted: str) -> None:
@@ -210,14 +212,14 @@ def _check_flops(found: _Found, most: int) -> None:
 def _dearest(found: _Found) -> str:
     totals: Counter[str] = Counter()
     for eqn, cost in found.costs:
-        totals[read_jaxpr.describe(eqn)] += cost
+        totals[read_jaxpr.equation_line(eqn)] += cost
     return "\n".join(f"{cost:>13,}  {text}" for text, cost in totals.most_common(MAX_LINES))
 
 
 def _check_intermediate(found: _Found, most: int) -> None:
     if found.counts.largest_size <= most:
         return
-    guilty = [eqn for eqn in found.equations if any(read_jaxpr.size(v.aval) > most for v in eqn.outvars)]
+    guilty = [eqn for eqn in found.equations if any(read_jaxpr.elements(v.aval) > most for v in eqn.outvars)]
     fail(
         f"`{found.name}` makes an intermediate {found.counts.largest}, {found.counts.largest_size:,} elements: "
         f"expected at most {most:,}",

@@ -10,14 +10,16 @@ from typing import Any
 
 import jax
 
+from autograder.wording import count
+
 from .trace_log import trace_log
 
-_SHORTEST_ROUND = 1e-3  # seconds: some thousand times what the clock and the loop cost
+_SHORTEST_ROUND = 1e-3  # seconds: a thousand times what it costs to read the clock, and more
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds. `rounds` holds the mean time of one call in each round; `low` and `high` are its quartiles."""
+    """Seconds of wall time. `rounds` holds the mean time of one call in each round; `low` and `high` its quartiles."""
 
     first: float
     rounds: list[float]
@@ -45,8 +47,7 @@ class Timing:
         first = seconds(self.first) + ("" if self.compiles else " (nothing was compiled)")
         scale, unit = _scale(self.median)
         low, median, high = (f"{t * scale:.3g}" for t in (self.low, self.median, self.high))
-        count = f"{len(self.rounds)} round{'s' * (len(self.rounds) != 1)}"
-        return f"first {first}, then {median} {unit} a call ({low} to {high}, {count})"
+        return f"first {first}, then {median} {unit} a call ({low} to {high}, {count(len(self.rounds), 'round')})"
 
     __repr__ = __str__
 
@@ -54,10 +55,20 @@ class Timing:
 def benchmark(fn: Callable, *args: Any, rounds: int = 15) -> Timing:
     """Time `fn(*args)` in this process: the first call by itself, then `rounds` rounds of further calls.
 
-    Every call is awaited, on every leaf of its result, because JAX returns before the work is done. A round
-    repeats a short call until it lasts a millisecond at least, so that the clock's own cost does not show.
-    The first call includes whatever tracing and compiling it causes; if `fn` was called before with such
-    arguments, that is nothing, and `str()` says so.
+    fn      any function, jitted or not; a donated argument would be gone in its second call.
+    args    its arguments, the same in every call.
+    rounds  how many rounds are timed; a round repeats a short call until it lasts a millisecond at least, so that the
+            clock's own cost does not show.
+
+    Returns a `Timing`, in seconds of wall time: `first` of the first call; `rounds`, the mean time of a call in each
+    round, with `median`, `low` and `high` (their quartiles). Besides, `calls` is the number of calls in a round and
+    `compiles` that of the XLA modules built in the first call. The first call includes whatever tracing and compiling
+    it causes; if `fn` was called before with such arguments, that is nothing, and `str()` says so.
+
+    Every call is awaited, on every leaf of its result, because JAX returns before the work is done. Raises ValueError
+    for fewer than one round.
+
+    Source: https://docs.jax.dev/en/latest/async_dispatch.html.
     """
     if rounds < 1:
         raise ValueError(f"benchmark needs at least one round, got {rounds}")

@@ -9,6 +9,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from autograder.jax_internals import is_tracer, type_notation
+
 _ONE_LEAF = jax.tree.structure(0)
 _LONGEST = 60  # characters of a value in a message
 
@@ -93,8 +95,7 @@ class Signature:
 
 def aval_text(aval: Any) -> str:
     """JAX's notation for an abstract value, with the weak type in a word: "float32[4]", "weak float32[]"."""
-    text = str(aval)
-    return f"weak {text[1:]}" if text.startswith("~") else text
+    return ("weak " if getattr(aval, "weak_type", False) else "") + type_notation(aval)
 
 
 def value_text(value: Any) -> str:
@@ -137,7 +138,7 @@ def _argument(value: Any) -> _Argument:
 def _leaf(value: Any) -> _Leaf:
     if _is_array(value):
         aval = jax.typeof(value)
-        return _Leaf(aval_text(aval), aval=aval, traced=isinstance(value, jax.core.Tracer), mesh=_mesh_text(aval))
+        return _Leaf(aval_text(aval), aval=aval, traced=is_tracer(value), mesh=_mesh_text(aval))
     return _Leaf(_static_text(value), value)
 
 
@@ -159,14 +160,14 @@ def _mesh_text(aval: Any) -> str:
     if mesh is None or mesh.empty:
         return "one device"
     kinds = ("" if kind.name == "Auto" else f" {kind.name}" for kind in mesh.axis_types)
-    axes = (f"{name}: {size}{kind}" for (name, size), kind in zip(mesh.shape_tuple, kinds, strict=True))
+    axes = (f"{name}: {size}{kind}" for (name, size), kind in zip(mesh.shape.items(), kinds, strict=True))
     return f"mesh ({', '.join(axes)})"
 
 
 def _is_array(value: Any) -> bool:
     if isinstance(value, (np.ndarray, np.generic)):
         return value.dtype.kind not in "OSUMmV" or value.dtype.isbuiltin == 2  # 2: bfloat16 and its like
-    return isinstance(value, (jax.Array, jax.core.Tracer))
+    return isinstance(value, jax.Array) or is_tracer(value)
 
 
 class _Verbatim:

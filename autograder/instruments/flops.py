@@ -1,12 +1,16 @@
 """Floating-point operations of a jaxpr, into every sub-jaxpr and with the lengths of loops.
 
-The conventions are those of XLA's HloCostAnalysis, so that for straight-line code the figure equals XLA's
-flops + transcendentals before optimisation: one for each element of an elementwise result (a `select_n`, a comparison
-and an `exp` too), 2·M·N·K·batch for a `dot_general`, inputs minus outputs for a reduction, nothing for moving data.
+The conventions are those of XLA's HloCostAnalysis: one for each element of an elementwise result (a `select_n`, a
+comparison and an `exp` too), 2·M·N·K·batch for a `dot_general`, inputs minus outputs for a reduction, nothing for
+moving data. So for straight-line code of these the figure equals XLA's flops + transcendentals before optimisation.
+
 Unlike XLA, which counts the body of a loop once, a `scan` counts its body `length` times and a `while` as often as can
-be read off the jaxpr. Where it cannot be read off, the body counts once and the figure is a lower bound.
-A `cond` counts its dearest branch. A cumulative sum counts n and an FFT 5·n·log2(n), which XLA sees otherwise;
-results that nothing uses count here, while XLA drops them first.
+be read off the jaxpr. Where it cannot be read off, the body counts once and the figure is a lower bound. A `cond`
+counts its dearest branch. Results that nothing uses count here, while XLA drops them first.
+
+Some operations XLA sees otherwise, or as several. Here a cumulative sum counts n, an `argmax` n - 1, a `logistic` one
+an element, an FFT 5·n·log2(n), a sort n·log2(length of its axis), a Cholesky factor n³/3, a triangular solve n² a
+column.
 """
 
 import math
@@ -14,7 +18,7 @@ from collections.abc import Callable, Iterator
 
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 
-from .read_jaxpr import WRAPPERS, size, subjaxprs, trip_count
+from .read_jaxpr import WRAPPERS, elements, subjaxprs, trip_count
 
 Cost = tuple[int, bool]  # FLOPs, and whether that is exact
 
@@ -64,11 +68,11 @@ def _equation_cost(eqn: JaxprEqn) -> Cost:
 
 
 def _in(eqn: JaxprEqn) -> int:
-    return size(eqn.invars[0].aval)
+    return elements(eqn.invars[0].aval)
 
 
 def _out(eqn: JaxprEqn) -> int:
-    return size(eqn.outvars[0].aval)
+    return elements(eqn.outvars[0].aval)
 
 
 def _dot_general(eqn: JaxprEqn) -> int:
@@ -130,7 +134,7 @@ def _reduce_window(eqn: JaxprEqn) -> int:
 
 
 def _scatter(eqn: JaxprEqn) -> int:
-    return size(eqn.invars[2].aval)
+    return elements(eqn.invars[2].aval)
 
 
 FORMULAS: dict[str, Callable[[JaxprEqn], int]] = {

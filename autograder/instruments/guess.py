@@ -1,9 +1,9 @@
 """A learner's guess beside the measurement."""
 
 import html
-import math
-import numbers
 from typing import Any
+
+from autograder.wording import is_number
 
 
 class Guess:
@@ -25,15 +25,19 @@ class Guess:
 
     def _value(self, value: Any) -> str:
         # A unit that is a word stands apart (3 traces), a sign does not (4.8x, 12%).
-        text = f"{value:,.3g}" if _is_real(value) and abs(value) < 1000 else _plain(value)
+        text = f"{value:,.3g}" if is_number(value) and abs(value) < 1000 else _written(value)
         return text + (f" {self.unit}" if len(self.unit) > 1 else self.unit)
 
 
 def show_guess(guess: Any, measured: Any, unit: str = "") -> Guess:
     """The learner's `guess` against the `measured` value, as one line: how close, or how far off.
 
-    `guess` is a number, a string, or None while nothing has been typed. `unit` follows both values:
-    "x", "ms", "traces".
+    guess     a number, a string, or None while nothing has been typed.
+    measured  what was measured: a number or a string, in the same unit.
+    unit      follows both values: "x", "ms", "traces". Nothing is converted.
+
+    Returns a `Guess`, which is shown when it is the last expression of a cell; `str()` is the line. Wrong guesses cost
+    nothing and raise nothing.
     """
     return Guess(guess, measured, unit)
 
@@ -41,7 +45,7 @@ def show_guess(guess: Any, measured: Any, unit: str = "") -> Guess:
 def _verdict(guess: Any, measured: Any) -> str:
     if guess == measured:
         return "exactly."
-    if not (_is_real(guess) and _is_real(measured)):
+    if not (is_number(guess) and is_number(measured)):
         return "not the same."
     if guess * measured <= 0:
         return "the sign is other than you thought." if guess * measured < 0 else "not the same."
@@ -51,14 +55,10 @@ def _verdict(guess: Any, measured: Any) -> str:
         return "close, within 10 %."
     if factor < 2:
         return f"a little {side}."
-    return f"too {side} by a factor of {_plain(float(f'{factor:.2g}'))}."
+    return f"too {side} by a factor of {_written(float(f'{factor:.2g}'))}."
 
 
-def _is_real(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _plain(value: Any) -> str:
-    if _is_real(value):
+def _written(value: Any) -> str:
+    if is_number(value):
         return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.3g}"
     return str(value)

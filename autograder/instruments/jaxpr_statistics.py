@@ -10,7 +10,7 @@ from typing import Any
 from jax.extend.core import ClosedJaxpr, DropVar, Jaxpr
 
 from .flops import cost_of
-from .read_jaxpr import equations, size, type_name
+from .read_jaxpr import elements, equations, type_name
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,14 @@ def statistics(jaxpr: Jaxpr | ClosedJaxpr) -> JaxprStatistics:
     found = list(equations(jaxpr))
     produced = [variable.aval for eqn in found for variable in eqn.outvars if not isinstance(variable, DropVar)]
     # Of equally many elements the widest dtype: bool[1000] is not what fills the memory.
-    largest = max(produced, key=lambda aval: (size(aval), _item_bytes(aval)), default=None)
+    largest = max(produced, key=lambda aval: (elements(aval), _item_bytes(aval)), default=None)
     flops, exact = cost_of(jaxpr)
     return JaxprStatistics(
         primitives=Counter(eqn.primitive.name for eqn in found),
         flops=flops,
         flops_lower_bound=not exact,
         largest="nothing" if largest is None else type_name(largest),
-        largest_size=0 if largest is None else size(largest),
+        largest_size=0 if largest is None else elements(largest),
     )
 
 

@@ -1,7 +1,7 @@
 """What XLA was given and what it made of it: HLO text, parsed, and the compiler's own estimates.
 
-Public API only: `jit(f).lower(*args)`, `.compile()`, `.as_text()`, `.cost_analysis()`, `.memory_analysis()`. The parser
-reads the text of both stages, "lowered" (before optimisation) and "optimized" (what runs).
+A function is lowered and compiled by `jax.stages`, and asked for its text, costs and memory. The parser reads the text
+of both stages, "lowered" (before optimisation) and "optimized" (what runs).
 
 ops          Operations wherever they are, inside fusions and loop bodies too. Bookkeeping that computes nothing
              (`BOOKKEEPING`) and the instructions that only hold others (`fusion`, `call`) are not counted, nor is the
@@ -24,8 +24,10 @@ from typing import Any, Literal
 
 import jax
 
+from autograder.jax_internals import estimates, is_jitted, trace_jitted
+from autograder.wording import array_type
+
 from .fresh_caches import fresh_caches
-from .read_jaxpr import is_jitted
 from .trace_log import trace_log
 
 Stage = Literal["lowered", "optimized"]
@@ -156,26 +158,11 @@ def hlo(fn: Callable, *args: Any, stage: Stage = "optimized") -> Hlo:
     if stage not in ("lowered", "optimized"):
         raise ValueError(f'stage is "lowered" or "optimized", not {stage!r}')
     with fresh_caches():
-        lowered = (fn if is_jitted(fn) else jax.jit(fn)).lower(*args)
+        lowered = trace_jitted(fn if is_jitted(fn) else jax.jit(fn), *args).lower()
         program = lowered if stage == "lowered" else lowered.compile()
         text = lowered.as_text("hlo") if stage == "lowered" else program.as_text()
-        costs = program.cost_analysis()
-        memory = None if stage == "lowered" else program.memory_analysis()
-    costs = costs[0] if isinstance(costs, list) else costs
-    return Hlo(
-        stage=stage,
-        module=parse(text),
-        text=text,
-        bytes=_estimate(costs, "bytes accessed"),
-        flops=_estimate(costs, "flops"),
-        temp_bytes=getattr(memory, "temp_size_in_bytes", None),
-    )
-
-
-def _estimate(costs: dict[str, float] | None, key: str) -> int | None:
-    # A cost of nothing is left out of the dictionary; an unknown one is negative.
-    value = -1.0 if costs is None else costs.get(key, 0.0)
-    return int(value) if value >= 0 else None
+        figures = estimates(program)
+    return Hlo(stage, parse(text), text, **figures._asdict())
 
 
 def modules_built(fn: Callable, *args: Any) -> list[str]:
@@ -187,7 +174,7 @@ def modules_built(fn: Callable, *args: Any) -> list[str]:
     """
     with fresh_caches(), trace_log() as log:
         if is_jitted(fn):
-            fn.lower(*args).compile()
+            trace_jitted(fn, *args).lower().compile()
         else:
             jax.block_until_ready(fn(*args))
     return log.modules
@@ -278,7 +265,8 @@ _LETTERS = {"f": "float", "s": "int", "u": "uint"}
 
 def type_name(hlo_type: str) -> str:
     """`f32[8,4]{1,0}` in JAX's words: `float32[8,4]`. A tuple stays a tuple."""
-    return re.sub(r"(?<![\w.])([a-z]\w*)(\[[^\]]*\])(\{[^}]*\})?", lambda m: _dtype(m[1]) + m[2], hlo_type)
+    arrays = r"(?<![\w.])([a-z]\w*)\[([^\]]*)\](\{[^}]*\})?"
+    return re.sub(arrays, lambda found: array_type(_dtype(found[1]), found[2].split(",")), hlo_type)
 
 
 def _dtype(name: str) -> str:

@@ -5,16 +5,16 @@ contents count, it does not, because wrapping a function in `jit` is no work. Th
 a `scatter-add` is part of that equation, not a program of its own, and is not walked.
 """
 
-import inspect
 import math
 import os
-import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
-from jax.extend import source_info_util
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
+
+from autograder.jax_internals import is_jitted, source_of, trace_jitted
+from autograder.wording import array_type
 
 from .fresh_caches import fresh_caches
 
@@ -49,12 +49,7 @@ def trace(fn: Callable, *args: Any) -> ClosedJaxpr:
     Errors of the function under a tracer (`TracerBoolConversionError`, `NotImplementedError`, ...) pass through.
     """
     with fresh_caches():
-        return fn.trace(*args).jaxpr if is_jitted(fn) else jax.make_jaxpr(fn)(*args)
-
-
-def is_jitted(fn: Callable) -> bool:
-    """Whether `fn` can trace, lower and compile itself. A bound method cannot: it would forget its object."""
-    return isinstance(fn, jax.stages.Wrapped) and not inspect.ismethod(fn)
+        return trace_jitted(fn, *args).jaxpr if is_jitted(fn) else jax.make_jaxpr(fn)(*args)
 
 
 def equations(jaxpr: Jaxpr | ClosedJaxpr) -> Iterator[JaxprEqn]:
@@ -80,32 +75,29 @@ def is_jaxpr(value: Any) -> bool:
     return isinstance(value, Jaxpr | ClosedJaxpr)
 
 
-def size(aval: Any) -> int:
-    """Elements of an abstract value; 0 for a token or a reference to memory."""
+def elements(aval: Any) -> int:
+    """How many elements an abstract value has; 0 for one without a shape, such as a token."""
     return math.prod(getattr(aval, "shape", (0,)))
 
 
 def type_name(aval: Any) -> str:
-    """`float32[3,4]`, as JAX prints a type in full. Works for arrays, scalars and abstract values."""
-    if not hasattr(aval, "dtype"):
-        return str(aval)
-    return f"{aval.dtype.name}[{','.join(map(str, aval.shape))}]"
+    """`float32[3,4]` of an array or an abstract value; what has no dtype, such as a token, as JAX prints it."""
+    return array_type(aval.dtype, aval.shape) if hasattr(aval, "dtype") else str(aval)
 
 
-def describe(eqn: JaxprEqn) -> str:
+def equation_line(eqn: JaxprEqn) -> str:
     """One line for one equation: `mul: float32[8], float32[] -> float32[8]   lesson.py line 12, in f`."""
     ins, outs = (", ".join(type_name(v.aval) for v in side) for side in (eqn.invars, eqn.outvars))
     return f"{eqn.primitive.name}: {ins} -> {outs}{source_line(eqn)}"
 
 
 def source_line(eqn: JaxprEqn) -> str:
-    """Where the user wrote it; empty for a function of a library. A notebook's cell has no file name to show."""
-    found = re.fullmatch(r"(.*?):(\d+)(?::\d+)? \((.*)\)", source_info_util.summarize(eqn.source_info))
-    if not found:
+    """Where the user wrote it; empty if no line is the user's. A notebook's cell has no file name to show."""
+    source = source_of(eqn)
+    if source is None:
         return ""
-    path, line, function = found.groups()
-    file = "" if "ipykernel_" in path or path.startswith("<") else os.path.basename(path) + " "
-    return f"   {file}line {line}, in {function}"
+    cell = "ipykernel_" in source.file or source.file.startswith("<")
+    return f"   {'' if cell else os.path.basename(source.file) + ' '}line {source.line}, in {source.function}"
 
 
 def trip_count(eqn: JaxprEqn) -> int | None:
@@ -116,7 +108,7 @@ def trip_count(eqn: JaxprEqn) -> int | None:
     """
     if eqn.primitive.name == "scan":
         return eqn.params["length"]
-    condition, body = open_jaxpr(eqn.params["cond_jaxpr"]), open_jaxpr(eqn.params["body_jaxpr"])
+    condition, body = eqn.params["cond_jaxpr"], eqn.params["body_jaxpr"]
     carried = eqn.invars[eqn.params["cond_nconsts"] + eqn.params["body_nconsts"] :]
     tested = condition.invars[eqn.params["cond_nconsts"] :]
     entering = body.invars[eqn.params["body_nconsts"] :]
@@ -150,8 +142,3 @@ def _integer(atom: Any) -> int | None:
     if isinstance(atom, Literal) and not atom.aval.shape and atom.aval.dtype.kind in "iu":
         return int(atom.val)
     return None
-
-
-def open_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> Jaxpr:
-    """The jaxpr without its constants. One class is both from JAX 0.11 on."""
-    return getattr(jaxpr, "jaxpr", jaxpr)

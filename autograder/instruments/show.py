@@ -9,11 +9,12 @@ from jax.extend.core import ClosedJaxpr
 from autograder.instruments.graphs.graph import draw
 from autograder.instruments.graphs.of_hlo import HloGraph
 from autograder.instruments.graphs.of_jaxpr import JaxprGraph
+from autograder.jax_internals import jaxpr_text
 from autograder.wording import count
 
 from . import read_hlo, read_jaxpr
 from .jaxpr_statistics import statistics
-from .trace_log import function_name
+from .watch_functions import function_name
 
 MAX_LINES = 60
 
@@ -60,7 +61,7 @@ class JaxprView(_View):
         self.flops_lower_bound: bool = counts.flops_lower_bound
         self.largest: str = counts.largest
         self.largest_size: int = counts.largest_size
-        self.text = jaxpr.pretty_print(use_color=False)  # in a notebook, str() adds colours, which break comparisons
+        self.text = jaxpr_text(jaxpr)
 
     @property
     def mermaid(self) -> str:
@@ -116,9 +117,18 @@ class HloView(_View):
 def show_jaxpr(fn: Callable, *args: Any) -> JaxprView:
     """The jaxpr of `fn(*args)`: a graph in JupyterLab, text elsewhere, and counts to compute with.
 
-    `fn` may be jitted, with static arguments, or plain. Looking changes nothing: the function is traced for itself,
-    and its next call traces or hits the cache as it would have done anyway (`jax.make_jaxpr`, in contrast, shares the
-    tracing cache of `jit`). Errors that `fn` raises under a tracer are JAX's own.
+    fn    jitted, with static arguments too, or plain.
+    args  its arguments, as for a call. Of an array only the type counts: float32[8,4].
+
+    Returns a `JaxprView`: `primitives` (a Counter of names), `equations`, `flops` (floating-point operations, loop
+    lengths multiplied; a lower bound where `flops_lower_bound` says so), `largest` and `largest_size` (the type and the
+    number of elements of the largest intermediate), `text`, `mermaid`.
+
+    Looking changes nothing: the function is traced for itself, and its next call traces or hits the cache as it would
+    have done anyway (`jax.make_jaxpr`, in contrast, shares the tracing cache of `jit`). Errors that `fn` raises under a
+    tracer are JAX's own.
+
+    Source: FLOPs follow XLA's HloCostAnalysis; `autograder.instruments.flops` says where they depart from it.
     """
     return JaxprView(function_name(fn), read_jaxpr.trace(fn, *args))
 
@@ -126,7 +136,18 @@ def show_jaxpr(fn: Callable, *args: Any) -> JaxprView:
 def show_hlo(fn: Callable, *args: Any, stage: read_hlo.Stage = "optimized") -> HloView:
     """The HLO of `fn(*args)`: before ("lowered") or after ("optimized") XLA's passes.
 
-    A graph in JupyterLab, each fusion a box that holds its operations; text elsewhere. A plain function is jitted
-    first. The caches of `fn` are left alone, as in `show_jaxpr`.
+    fn     jitted, with static arguments too, or plain; a plain function is jitted first.
+    args   its arguments, as for a call. Of an array only the type counts, and how it is laid out over devices.
+    stage  "lowered" or "optimized".
+
+    Returns an `HloView`: a graph in JupyterLab, each fusion a box that holds its operations; text elsewhere. It has
+    `ops` and `collectives` (Counters of HLO operations), `fusions`, `loops` (whether there is one), `text`, `mermaid`,
+    and XLA's estimates, each None where this backend gives none: `bytes` read and written, `flops` without
+    transcendental functions, `temp_bytes` of scratch memory. They count the body of a loop once.
+
+    The caches of `fn` are left alone, as by `show_jaxpr`. Raises ValueError for another stage. Errors that `fn` raises
+    under a tracer are JAX's own.
+
+    Source: `lower`, `compile`, `as_text`, `cost_analysis` and `memory_analysis` of `jax.stages`.
     """
     return HloView(function_name(fn), read_hlo.hlo(fn, *args, stage=stage))

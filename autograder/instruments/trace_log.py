@@ -2,7 +2,6 @@
 
 import functools
 import html
-import inspect
 import threading
 import time
 import types
@@ -12,18 +11,28 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
-import jax.extend
+
+from autograder.jax_internals import (
+    COMPILE_EVENT,
+    LOWER_EVENT,
+    TRACE_EVENT,
+    event_function,
+    frames_above,
+    in_jax,
+    trace_state,
+    under_jit,
+)
+from autograder.wording import count
 
 from .call_signature import Signature, call_text
-from .watch_functions import Watch, frame_in_jax, frame_locals, in_jax, python_function, used_functions
-
-_TRACE = "/jax/core/compile/jaxpr_trace_duration"
-_LOWER = "/jax/core/compile/jaxpr_to_mlir_module_duration"
-_COMPILE = "/jax/core/compile/backend_compile_duration"  # an event also when the persistent cache had it
+from .watch_functions import Watch, function_name, python_function, used_functions
 
 
 class Row(NamedTuple):
-    """One `log.call`. `outcome` is "traced", "hit", "ran eagerly" or "raised"; `reason` says why."""
+    """One `log.call`. `outcome` is "traced", "hit", "ran eagerly" or "raised"; `reason` says why, or what was raised.
+
+    It is empty for a hit, and for a trace of a function that has no Python body to follow.
+    """
 
     call: str
     outcome: str
@@ -56,14 +65,18 @@ class TraceLog:
         self._roots: list[types.CodeType] = []
         self._entries: list[_Entry] = []
         self._traced_frames: dict[int, bool] = {}
-        self._events: dict[str, list[tuple[str, float, float]]] = {_TRACE: [], _LOWER: [], _COMPILE: []}
+        self._events: dict[str, list[tuple[str, float, float]]] = {
+            TRACE_EVENT: [],
+            LOWER_EVENT: [],
+            COMPILE_EVENT: [],
+        }
         self._watch = Watch(self._entered)
         self._outside = self._thread = None
         self._pending = fns
         self.rows: list[Row] = []
 
     def __enter__(self) -> "TraceLog":
-        self._outside = jax.extend.core.get_opaque_trace_state()
+        self._outside = trace_state()
         self._thread = threading.get_ident()
         for fn in self._pending:
             if not self._follow(fn):
@@ -81,7 +94,7 @@ class TraceLog:
         """Call `fn(*args, **kwargs)`, write a row about it, return the result, and go on following `fn`."""
         followed = self._follow(fn)
         text = call_text(function_name(fn), args, kwargs)
-        entries, events = len(self._entries), len(self._events[_TRACE])
+        entries, events = len(self._entries), len(self._events[TRACE_EVENT])
         try:
             result = fn(*args, **kwargs)
         except Exception as error:
@@ -93,7 +106,7 @@ class TraceLog:
         elif new:
             row = Row(text, "ran eagerly", "not jitted: the Python body ran with real values")
         elif followed or in_jax(fn):
-            traced = not followed and len(self._events[_TRACE]) > events
+            traced = not followed and len(self._events[TRACE_EVENT]) > events
             row = Row(text, "traced" if traced else "hit", "")
         else:
             row = Row(text, "ran eagerly", "not a JAX function")
@@ -120,7 +133,7 @@ class TraceLog:
 
     @property
     def modules(self) -> list[str]:
-        return [name for name, _, _ in self._events[_COMPILE]]
+        return [name for name, _, _ in self._events[COMPILE_EVENT]]
 
     @property
     def hits(self) -> int:
@@ -130,7 +143,7 @@ class TraceLog:
     def reasons(self) -> list[str]:
         if self._roots:
             return [self._text(entry) for entry in self._entries if entry.reason]
-        names = [name for name, _, _ in self._events[_TRACE]]
+        names = [name for name, _, _ in self._events[TRACE_EVENT]]
         again = [name in names[:i] for i, name in enumerate(names)]
         return [f"{n}: {'traced again' if a else 'first trace'}" for n, a in zip(names, again, strict=True)]
 
@@ -142,7 +155,7 @@ class TraceLog:
     @property
     def seconds(self) -> dict[str, float]:
         """Time in each phase. A trace inside another trace is not counted twice."""
-        phases = {"trace": _TRACE, "lower": _LOWER, "compile": _COMPILE}
+        phases = {"trace": TRACE_EVENT, "lower": LOWER_EVENT, "compile": COMPILE_EVENT}
         return {phase: _covered(self._events[event]) for phase, event in phases.items()}
 
     def __str__(self) -> str:
@@ -168,10 +181,10 @@ class TraceLog:
         return f"{table}<p>{html.escape(self._summary())}</p>"
 
     def _summary(self) -> str:
-        counts = [_count(self.traces, "trace")]
+        counts = [count(self.traces, "trace")]
         if self.rows:
-            counts.append(_count(self.hits, "hit"))
-        counts.append(_count(self.compiles, "XLA module"))
+            counts.append(count(self.hits, "hit"))
+        counts.append(count(self.compiles, "XLA module"))
         times = ", ".join(f"{phase} {time * 1e3:.3g} ms" for phase, time in self.seconds.items())
         return f"{', '.join(counts)} built ({times})"
 
@@ -192,8 +205,7 @@ class TraceLog:
 
     def _heard(self, event: str, duration: float, **details: Any) -> None:
         if event in self._events:
-            name = str(details.get("fun_name", "?"))
-            self._events[event].append((name, time.perf_counter() - duration, duration))
+            self._events[event].append((event_function(details), time.perf_counter() - duration, duration))
 
     def _entered(self, frame: types.FrameType) -> None:
         code = frame.f_code
@@ -215,7 +227,7 @@ class TraceLog:
         """Whether JAX is tracing in this thread. A function whose arguments are all static sees no tracer."""
         if threading.get_ident() != self._thread:
             return False
-        return jax.extend.core.get_opaque_trace_state() != self._outside
+        return trace_state() != self._outside
 
     def _counts(self, frame: types.FrameType) -> bool:
         """Whether an inner function's run is below a followed function, and in no trace counted already."""
@@ -233,7 +245,7 @@ class TraceLog:
         earlier = [e for e in self._entries if e.code is entry.code and e.reason]
         if not earlier:
             return Reason("first", "first call")
-        if caller.python is None and not _under_jit():
+        if caller.python is None and not under_jit():
             return Reason("transform", "same function: outside jit, grad and vmap trace in every call")
         # The most similar earlier trace shows what was new; of equally similar ones, the latest.
         compared = [entry.signature.differences(e.signature) for e in reversed(earlier)]
@@ -267,22 +279,19 @@ class _Caller:
 
     @classmethod
     def of(cls, frame: types.FrameType) -> "_Caller":
-        above = frame.f_back
-        if above is None or not frame_in_jax(above):
-            return cls(above.f_code.co_name if above else "?")
         # JAX passes the function and the keyword arguments down through its own frames. They are told by what
         # they are, not by the names of JAX's variables, and the frame nearest to the user's code wins.
-        function = keywords = None
-        while above is not None and frame_in_jax(above):
-            with frame_locals(above) as values:
-                for value in values.values():
-                    if isinstance(value, (types.FunctionType, types.MethodType, functools.partial)):
-                        end = python_function(value)
-                        if end is not None and end.__code__ is frame.f_code:
-                            function = value
-                if above.f_code.co_flags & inspect.CO_VARKEYWORDS:
-                    keywords = frozenset(values.get(_varkeywords(above.f_code), ()))
-            above = above.f_back
+        by_jax, function, keywords = False, None, None
+        for variables, given in frames_above(frame):
+            by_jax = True
+            for value in variables.values():
+                if isinstance(value, (types.FunctionType, types.MethodType, functools.partial)):
+                    end = python_function(value)
+                    if end is not None and end.__code__ is frame.f_code:
+                        function = value
+            keywords = keywords if given is None else given
+        if not by_jax:
+            return cls(frame.f_back.f_code.co_name if frame.f_back else "?")
         return cls(None, None if function is None else weakref.ref(function), keywords)
 
     def keywords_of(self, signature: Signature) -> frozenset[str] | None:
@@ -292,32 +301,27 @@ class _Caller:
 def trace_log(*fns: Callable) -> TraceLog:
     """Count traces, compiles and cache hits inside a `with` block, and say why each trace happened.
 
-    `fns` are the functions to follow; without any, every trace of JAX's is counted, those of its own helpers
-    included. A function that is not jitted is followed into the functions it uses: what they trace counts.
-    Nothing is cleared: a function that was traced before the block hits its cache. Reasons compare with what
-    was traced inside the block, so that a function's first trace there is its "first call".
-
-    The log has `.traces`, `.compiles`, `.modules`, `.hits`, `.reasons`, `.rows` and `.seconds`, and
-    `log.call(f, *args)` calls `f` and writes a row about it.
+    fns  the functions to follow, jitted or plain; without any, every trace of JAX's is counted, those of its own
+         helpers included. A function that is not jitted is followed into the functions it uses: what they trace
+         counts.
 
         with trace_log(f) as log:
             f(x)
             log.call(f, y)
         print(log)
 
-    Raises TypeError for something that has no Python body to follow.
+    Returns a `TraceLog`: `.traces` (how many), `.reasons` (a text for each), `.compiles` and `.modules` (number and
+    names of the XLA modules that were built), `.seconds` (by phase: "trace", "lower", "compile"). `log.call(f, *args)`
+    calls `f` and writes a row about it: `.rows`, with `.hits` among them.
+
+    Nothing is cleared: a function that was traced before the block hits its cache. Reasons compare with what was traced
+    inside the block, so that a function's first trace there is its "first call".
+
+    The block raises TypeError at its start for something in `fns` that has no Python body to follow.
+
+    Source: traces of `fns` are counted by the starts of their Python bodies, all else by events of `jax.monitoring`.
     """
     return TraceLog(*fns)
-
-
-def _under_jit() -> bool:
-    # The name is meant to keep library code from behaving differently under jit. Nothing here does.
-    return jax.extend.core.unsafe_am_i_under_a_jit_DO_NOT_USE()
-
-
-def _varkeywords(code: types.CodeType) -> str:
-    before = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & inspect.CO_VARARGS)
-    return code.co_varnames[before]
 
 
 def _covered(spans: list[tuple[str, float, float]]) -> float:
@@ -327,15 +331,3 @@ def _covered(spans: list[tuple[str, float, float]]) -> float:
         total += max(0.0, start + duration - max(start, end))
         end = max(end, start + duration)
     return total
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def function_name(fn: Any) -> str:
-    """The name a learner knows a function by."""
-    for candidate in (fn, python_function(fn)):
-        if name := getattr(candidate, "__name__", None):
-            return name
-    return type(fn).__name__

@@ -1,8 +1,8 @@
 """Observe when a Python function's body starts to run.
 
-JAX runs the body of a jitted function only to trace it. So counting starts of the body counts traces exactly,
-where counting JAX's events by name cannot tell two functions of one name apart. What is watched is the code
-object: closures and lambdas that a loop makes anew are different functions, but they share it.
+JAX runs the body of a jitted function only to trace it, unless `jax_disable_jit` is on. So counting starts of the body
+counts traces exactly, where counting JAX's events by name cannot tell two functions of one name apart. What is watched
+is the code object: closures and lambdas that a loop makes anew are different functions, but they share it.
 """
 
 import contextlib
@@ -11,10 +11,10 @@ import inspect
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from typing import Any
 
-import jax
+from autograder.jax_internals import in_jax
 
 OnEntry = Callable[[types.FrameType], None]
 
@@ -25,11 +25,19 @@ def python_function(fn: Any) -> types.FunctionType | None:
     return end if isinstance(end, types.FunctionType) else None
 
 
+def function_name(fn: Any) -> str:
+    """The name a learner knows a function by."""
+    for candidate in (fn, python_function(fn)):
+        if name := getattr(candidate, "__name__", None):
+            return name
+    return type(fn).__name__
+
+
 def layers(fn: Any) -> list[Any]:
     """`fn` and what it wraps, from the outside to the inside.
 
     Follows jit, grad, vmap and decorators (all leave `__wrapped__`), partials, bound methods, and objects
-    with a `__call__`. The last one is a function, or something that has no Python body to look into.
+    with a `__call__`. The last one is a function, or something into whose body one cannot look: a class, a ufunc.
     """
     found = [fn]
     while len(found) < 100:  # a decorator could wrap itself
@@ -84,33 +92,6 @@ def used_functions(fn: types.FunctionType) -> list[Any]:
 
 
 _NO_FUNCTIONS = {"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"}
-
-
-def in_jax(value: Any) -> bool:
-    """Whether a value is of one of JAX's own types."""
-    return type(value).__module__.partition(".")[0] in {"jax", "jaxlib"}
-
-
-@contextlib.contextmanager
-def frame_locals(frame: types.FrameType) -> Iterator[Mapping[str, Any]]:
-    """The local variables of a function that called the present one.
-
-    Before Python 3.13 they are a copy that lives as long as the frame. It would keep tracers alive, which
-    `jax.checking_leaks` rightly minds, so it is emptied.
-    """
-    values = frame.f_locals
-    try:
-        yield values
-    finally:
-        if type(values) is dict and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
-            values.clear()
-
-
-def frame_in_jax(frame: types.FrameType) -> bool:
-    return frame.f_code.co_filename.startswith(_JAX_FOLDER)
-
-
-_JAX_FOLDER = jax.__file__.removesuffix("__init__.py")
 
 
 class Watch:
@@ -196,7 +177,10 @@ class _Monitoring:
 
 
 class _Profiling:
-    """Python 3.11 reports every call in this thread, to one profiler. The earlier one is put back."""
+    """Python 3.11, or a later one without a free tool: every call in this thread is reported, to one profiler.
+
+    An earlier profiler hears them too, and is put back.
+    """
 
     def __init__(self, entered: OnEntry):
         self._earlier = earlier = sys.getprofile()

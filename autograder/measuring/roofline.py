@@ -60,9 +60,18 @@ _cache: dict[tuple[int, int], Roofline] = {}
 
 
 def roofline(size: int = _LARGEST, *, seconds: float = 1.0) -> Roofline:
-    """Measure the limits for data of `size` bytes (read and written together), about `seconds` long.
+    """Measure the limits of this machine: how fast it moves data, multiplies matrices, and dispatches a call.
 
-    The answer is kept for the life of this process, one for each power of two of `size`.
+    size     bytes of the data, read and written together; taken to the nearest power of two from 4 KiB to 128 MiB.
+    seconds  how long to measure, about.
+
+    Returns a `Roofline`: `bandwidth` in bytes/s at that size, `arithmetic` in operations/s of a float32 matrix product,
+    `dispatch` in calls/s, each a `Rate` with its median and the quartiles `low` and `high`. `limit(moved, operations)`
+    is the shortest possible time of a call in seconds, and what binds it. The answer is kept as long as the measuring
+    process lives, one for each power of two. Raises `BenchTimeout` or `BenchDied` when that process does not answer.
+
+    Source: Williams, Waterman and Patterson, "Roofline", https://doi.org/10.1145/1498765.1498785; here the time of a
+    dispatch is added.
     """
     size = 2 ** round(math.log2(min(max(size, _SMALLEST), _LARGEST)))
     key = (size, bench.current().number)

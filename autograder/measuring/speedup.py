@@ -125,13 +125,24 @@ def speedup(
 ) -> Speedup:
     """Compare the values, then the times, of two functions called with `args`.
 
-    With `at_least`, the answer's `verdict` says whether the candidate is at least so many times faster:
-    "pass", "fail" or "undecided". A slow candidate raises nothing. A dictionary gives the bar for each platform,
-    `{"cpu": 5, "gpu": 20}`.
+    candidate  the function that should be fast, jitted or not. It is called many times, each pair of blocks with the
+               floating-point arrays of `args` scaled by a factor just below 1.
+    baseline   the function that it is compared with, and that says what is right.
+    args       the arguments of both: arrays of any shape and dtype, Python numbers, and pytrees of them.
+    at_least   the bar: how many times faster the candidate must be, a ratio of times. A dictionary gives the bar for
+               each platform, `{"cpu": 5, "gpu": 20}`. Without a bar only the ratio is estimated. When nbgrader grades,
+               0.8 of the bar is asked for, so that what passed at home passes at school.
 
-    Raises `CheckFailed` when the values disagree, when the candidate raises or does not end, and when it is
-    faster than this machine can move its results. Raises TypeError for what is not a function, ValueError for a
-    bar that is not a positive number.
+    Returns a `Speedup`: `ratio` (baseline time over candidate time) and its 95 % interval `low` to `high`; `verdict`,
+    "pass", "fail" or "undecided", at the bar; `seconds` of a call and `compile_seconds` of the first one, each by side.
+    A slow candidate raises nothing.
+
+    Raises `CheckFailed` when the values disagree, when a side raises, does not end or cannot be sent to the measuring
+    process, and when the candidate is faster than this machine can move its results. Raises TypeError for what is not
+    a function, ValueError for a bar that is not a positive number or is none for this platform.
+
+    Source: the rule is Wald's sequential test (https://doi.org/10.1214/aoms/1177731118); `autograder.measuring.verdict`
+    has its error rates, and `benchmarks/` what they were measured to be.
     """
     for role, fn in (("candidate", candidate), ("baseline", baseline)):
         if not callable(fn):

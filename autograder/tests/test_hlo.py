@@ -1,5 +1,6 @@
 """Reading HLO, from this process and from text that other versions and backends wrote."""
 
+import functools
 from collections import Counter
 
 import jax
@@ -266,3 +267,16 @@ def test_static_arguments():
     fn = jax.jit(lambda x, n: sum(x * i for i in range(n)), static_argnums=1)
     assert read_hlo.hlo(fn, X, 3).module.fusions >= 1
     assert len(read_hlo.modules_built(fn, X, 3)) == 1
+
+
+def test_a_bound_method_that_is_jitted():
+    class Model:
+        @functools.partial(jax.jit, static_argnums=(0, 2))
+        def grow(self, x, n):
+            for _ in range(n):
+                x = jnp.sin(x)
+            return x
+
+    model, x = Model(), jnp.ones(8)
+    assert read_hlo.hlo(model.grow, x, 3).module.ops["sine"] == 3
+    assert read_hlo.modules_built(model.grow, x, 3) == ["jit(grow)"]

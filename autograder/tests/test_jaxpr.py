@@ -1,5 +1,6 @@
 """The statistics of a jaxpr, and that taking them leaves no trace."""
 
+import functools
 import subprocess
 import sys
 import warnings
@@ -9,8 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import nnx
 from jax import lax
 
+from autograder import show_jaxpr
 from autograder.instruments import flops as flop_counter
 from autograder.instruments import jaxpr_statistics, read_jaxpr
 
@@ -202,6 +205,24 @@ def test_a_jitted_method():
     assert statistics(jax.jit(Model().method), X).primitives == Counter(sin=1)
 
 
+def test_the_static_arguments_of_a_bound_method_stay_static():
+    class Model:
+        scale = 2.0
+
+        @functools.partial(jax.jit, static_argnums=(0, 2))
+        def grow(self, x, n):
+            for _ in range(n):
+                x = self.scale * x
+            return x
+
+    assert statistics(Model().grow, X, 3).primitives == Counter(mul=3)
+    assert show_jaxpr(Model().grow, X, 3).name == "grow"
+
+
+def test_a_function_jitted_by_flax():
+    assert statistics(nnx.jit(lambda x: jnp.sin(x) * 2), X).primitives == Counter(sin=1, mul=1)
+
+
 def test_errors_under_a_tracer_are_those_of_jax():
     with pytest.raises(jax.errors.TracerBoolConversionError):
         read_jaxpr.trace(lambda x: x if x > 0 else -x, 1.0)
@@ -254,7 +275,7 @@ def test_a_line_about_an_equation():
     (eqn,) = read_jaxpr.equations(read_jaxpr.trace(fn, X))
     line = fn.__code__.co_firstlineno + 1
     name = fn.__qualname__
-    assert read_jaxpr.describe(eqn) == f"sin: float32[8] -> float32[8]   test_jaxpr.py line {line}, in {name}"
+    assert read_jaxpr.equation_line(eqn) == f"sin: float32[8] -> float32[8]   test_jaxpr.py line {line}, in {name}"
 
 
 def test_nothing_warns():

@@ -68,7 +68,7 @@ def test_the_first_wrong_leaf_and_index_are_named():
     good = {"w": [X, X]}
     bad = {"w": [X, X.at[2, 5].add(1e-3).at[4, 4].add(1.0)]}
     assert message(bad, good, name="grads") == (
-        "✗ grads: leaf ['w'][1] at index (2, 5): got 0.5856154, expected 0.5846154, 16777 ulps apart.\n"
+        "✗ grads: leaf ['w'][1] at index (2, 5): got 0.5856154, expected 0.5846154, 16,777 ulps apart.\n"
         "  2 of 40 values differ\n"
         "  tolerance: rtol 1.2e-05, atol 9.5e-07\n"
         "  Why this usually happens: a formula, an index or a starting value differs from the specification.\n"

@@ -5,6 +5,7 @@ from typing import Any
 from jax.extend.core import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal
 
 from autograder.instruments import read_jaxpr
+from autograder.jax_internals import argument_names
 from autograder.wording import count
 
 from .graph import Graph, Source, operation_label
@@ -18,7 +19,7 @@ _REDUCTIONS = ("reduce", "arg", "cum", "dot", "conv_", "sort", "psum", "pmax", "
 class JaxprGraph(Graph):
     def __init__(self, jaxpr: ClosedJaxpr):
         super().__init__()
-        names = getattr(read_jaxpr.open_jaxpr(jaxpr).debug_info, "arg_names", None) or ()
+        names = argument_names(jaxpr)
         inputs = []
         for index, variable in enumerate(jaxpr.in_avals):
             name = names[index] if index < len(names) and names[index] else f"input {index}"
@@ -26,9 +27,8 @@ class JaxprGraph(Graph):
         for index, source in enumerate(self.program(jaxpr, inputs, self.root)):
             self.result(index, len(jaxpr.out_avals), read_jaxpr.type_name(jaxpr.out_avals[index]), source)
 
-    def program(self, closed: Jaxpr | ClosedJaxpr, inputs: list[Source], box: Box) -> list[Source]:
+    def program(self, jaxpr: Jaxpr | ClosedJaxpr, inputs: list[Source], box: Box) -> list[Source]:
         """Draw a jaxpr into `box`; returns the sources of its outputs."""
-        jaxpr = read_jaxpr.open_jaxpr(closed)
         env: dict[Any, Source] = dict(zip(jaxpr.invars, inputs, strict=True))
         for variable in jaxpr.constvars:
             env[variable] = self.node(box, ("constant", read_jaxpr.type_name(variable.aval)), "input")

@@ -1,0 +1,258 @@
+"""What the course takes from JAX that JAX does not promise: a small function or constant for each.
+
+Each says what is relied on and what goes wrong without it. `tests/test_jax_internals.py` has a test for each, which
+fails by its name. So a new JAX is tried with that file first, and what it moved is mended here and nowhere else.
+
+Two languages have readers of their own, and tests of those: jaxprs, with the names and parameters of the primitives
+(`read_jaxpr`, `flops`, `graphs.of_jaxpr`), and HLO text (`read_hlo`).
+"""
+
+import contextlib
+import inspect
+import os
+import re
+import types
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.extend
+from jax.extend import source_info_util
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
+
+# --- what JAX says while it works ---
+
+# The names of three events of `jax.monitoring`, each with a duration in seconds. There is one trace event for each
+# run of a Python body, and one compile event for each XLA module, also when the persistent cache had it. Under other
+# names they are not heard: every count of traces and modules would be 0, without an error.
+TRACE_EVENT = "/jax/core/compile/jaxpr_trace_duration"
+LOWER_EVENT = "/jax/core/compile/jaxpr_to_mlir_module_duration"
+COMPILE_EVENT = "/jax/core/compile/backend_compile_duration"
+
+
+def event_function(details: Mapping[str, Any]) -> str:
+    """The function that an event is about: "f" of a trace, "jit(f)" of a module.
+
+    Relies on the detail `fun_name`. Without it every function and module is called "?".
+    """
+    return str(details.get("fun_name", "?"))
+
+
+# --- is JAX tracing? ---
+
+
+def trace_state() -> object:
+    """The state of tracing in this thread; two of them are equal when both were taken outside of every trace.
+
+    Relies on `get_opaque_trace_state`, of which JAX says no more. Without it a function whose arguments are all
+    static seems to run eagerly while it is traced.
+    """
+    return jax.extend.core.get_opaque_trace_state()
+
+
+def under_jit() -> bool:
+    """Whether a `jit` is being traced in this thread, and not only a `grad` or a `vmap`.
+
+    The name of what this relies on warns libraries not to behave differently under `jit`. Nothing here does: it only
+    decides which reason for a trace is told.
+    """
+    return jax.extend.core.unsafe_am_i_under_a_jit_DO_NOT_USE()
+
+
+def is_tracer(value: Any) -> bool:
+    """Whether a value stands for an array while JAX traces. Relies on `jax.core.Tracer`."""
+    return isinstance(value, jax.core.Tracer)
+
+
+# --- functions that are jitted ---
+
+
+def is_jitted(fn: Any) -> bool:
+    """Whether `fn` is traced, lowered and compiled as a whole: what `jax.jit` returns, or a method bound to that.
+
+    A `functools.partial` of a jitted function is not, nor is its `vmap` or `grad`: they are functions that call one.
+    Relies on the protocol `jax.stages.Wrapped`, which a bound method meets on some versions of JAX only. Without it
+    an instrument looks at a new `jit` around the function, in which its static arguments are lost.
+    """
+    return isinstance(_function_of(fn), jax.stages.Wrapped)
+
+
+def trace_jitted(fn: Callable, *args: Any) -> jax.stages.Traced:
+    """Trace a function for which `is_jitted` holds; the result has the `jaxpr` and can be lowered.
+
+    Relies on a method's own `trace` being that of the function, which knows of no object: `model.step.trace(x)` takes
+    `x` for `self`. And on `flax.nnx.jit`, which meets the protocol with a class around JAX's `Traced`.
+    """
+    if isinstance(fn, types.MethodType):
+        args = (fn.__self__, *args)
+    traced = _function_of(fn).trace(*args)
+    return getattr(traced, "traced", traced)
+
+
+def clear_cache(fn: Any) -> None:
+    """Forget what was traced of `fn`, jitted or plain. A value that is no function has nothing to forget.
+
+    Relies on the method `clear_cache`, and on one cache for all that was ever jitted from the same plain function.
+    And on `flax.nnx.jit`, which keeps what `jax.jit` gave it. Without it a block of `assert_max_traces` that is run
+    again finds no trace.
+    """
+    fn = getattr(fn, "jitted_fn", fn)
+    if hasattr(fn, "clear_cache"):
+        fn.clear_cache()
+    elif isinstance(fn, types.FunctionType):
+        jax.jit(fn).clear_cache()
+
+
+def in_jax(value: Any) -> bool:
+    """Whether a value is of one of JAX's own types: a jitted or compiled function, a `ufunc`.
+
+    Relies on the names of JAX's two packages. Without it a call of a compiled function is told as "ran eagerly".
+    """
+    return type(value).__module__.partition(".")[0] in {"jax", "jaxlib"}
+
+
+def wants_hashable_static(error: ValueError) -> bool:
+    """Whether JAX refuses a call because a tracer was given for a static argument.
+
+    Relies on the text of the error. Without it a jitted function with static numbers travels to the measuring process
+    as its source, where a compiled artefact would do.
+    """
+    return "hashable static" in str(error)
+
+
+def _function_of(fn: Any) -> Any:
+    return fn.__func__ if isinstance(fn, types.MethodType) else fn
+
+
+# --- the frames between a traced body and the code that called JAX ---
+
+
+def frames_above(frame: types.FrameType) -> Iterator[tuple[Mapping[str, Any], frozenset[str] | None]]:
+    """JAX's own frames above `frame`, nearest first: their variables, and the names of the keywords they were given.
+
+    The second is None for a frame that takes no `**keywords`. There are no frames if Python called the body.
+
+    Relies on JAX's files lying in one folder, and on JAX handing the user's function and the keyword arguments
+    through its own frames. Without it no reason for a trace says "a new function object" or "passed by keyword", and
+    every function seems to be called by JAX's innermost one.
+    """
+    above = frame.f_back
+    while above is not None and above.f_code.co_filename.startswith(_FOLDER):
+        code = above.f_code
+        with _variables(above) as variables:
+            keywords = None
+            if code.co_flags & inspect.CO_VARKEYWORDS:
+                keywords = frozenset(variables.get(_varkeywords(code), ()))
+            yield variables, keywords
+        above = above.f_back
+
+
+_FOLDER = os.path.join(os.path.dirname(jax.__file__), "")
+
+
+@contextlib.contextmanager
+def _variables(frame: types.FrameType) -> Iterator[Mapping[str, Any]]:
+    # Before Python 3.13 they are a copy that lives as long as the frame. It would keep tracers alive, which
+    # `jax.checking_leaks` rightly minds, so it is emptied.
+    values = frame.f_locals
+    try:
+        yield values
+    finally:
+        if type(values) is dict and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+            values.clear()
+
+
+def _varkeywords(code: types.CodeType) -> str:
+    before = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & inspect.CO_VARARGS)
+    return code.co_varnames[before]
+
+
+# --- caches ---
+
+# A context manager factory: its value is a part of every key in every cache of JAX (traces, lowerings, executables),
+# so that under a new value nothing is found, and what is made is found under that value only. Without this an
+# instrument that looks at a function would take the next trace away from it. JAX starts to look at the value as soon
+# as the context exists: made in the middle of a session, it has every function compiled so far traced and compiled
+# once more. And in JAX 0.12 the first import of `jax.extend` empties all caches. So both happen when this module is
+# imported, which the first use of any public name of the course does.
+in_every_key = jax.make_user_context(None)
+
+
+# --- what JAX writes ---
+
+
+def type_notation(aval: Any) -> str:
+    """An abstract value as JAX writes it, mesh axes included: "float32[4]", "float32[16@i]", "key<fry>[]".
+
+    Relies on `str`, less the mark of a weak type. Without it messages about arguments are written in another way.
+    """
+    return str(aval).removeprefix("~")
+
+
+def tree_notation(structure: Any) -> str:
+    """The containers of a pytree, each leaf a star: "{'b': *, 'w': [*, *]}", "*".
+
+    Relies on `str` of a `PyTreeDef`. Without it messages about structures are written in another way.
+    """
+    return str(structure).removeprefix("PyTreeDef(").removesuffix(")")
+
+
+class Source(NamedTuple):
+    """A place in a program: "/home/ada/lesson.py", 12, "f"."""
+
+    file: str
+    line: int
+    function: str
+
+
+def source_of(eqn: JaxprEqn) -> Source | None:
+    """Where the user wrote what became this equation; None in a function that is JAX's own throughout.
+
+    Relies on the text of JAX's summary. Without it no line of a message says where an equation comes from.
+    """
+    found = re.fullmatch(r"(.*?):(\d+)(?::\d+)? \((.*)\)", source_info_util.summarize(eqn.source_info))
+    return Source(found[1], int(found[2]), found[3]) if found else None
+
+
+def argument_names(jaxpr: Jaxpr | ClosedJaxpr) -> tuple[str | None, ...]:
+    """The names of a jaxpr's inputs in the function that was traced, "x" or "state['w']"; () if JAX kept none.
+
+    Relies on `debug_info.arg_names`. Without it the inputs in a picture are called "input 0", "input 1".
+    """
+    return tuple(getattr(jaxpr.debug_info, "arg_names", None) or ())
+
+
+def jaxpr_text(jaxpr: ClosedJaxpr) -> str:
+    """The jaxpr as JAX prints it, without the colours that `str` adds in a notebook, which break comparisons.
+
+    Relies on `pretty_print`.
+    """
+    return jaxpr.pretty_print(use_color=False)
+
+
+# --- what the compiler estimates ---
+
+
+class Estimates(NamedTuple):
+    """XLA's figures for one module; None where the backend gives none."""
+
+    bytes: int | None  # read and written
+    flops: int | None  # transcendental functions left out
+    temp_bytes: int | None  # of scratch memory; None before compilation
+
+
+def estimates(program: jax.stages.Lowered | jax.stages.Compiled) -> Estimates:
+    """The estimates for a lowered or compiled program.
+
+    Relies on the names "bytes accessed" and "flops", where a figure of 0 is left out and an unknown one is negative,
+    and on `temp_size_in_bytes`. Under other names all figures would be 0 or None, and every limit would hold.
+    """
+    costs = program.cost_analysis()
+    costs = costs[0] if isinstance(costs, list) else costs
+    memory = program.memory_analysis() if isinstance(program, jax.stages.Compiled) else None
+
+    def figure(name: str) -> int | None:
+        value = -1.0 if costs is None else costs.get(name, 0.0)
+        return int(value) if value >= 0 else None
+
+    return Estimates(figure("bytes accessed"), figure("flops"), getattr(memory, "temp_size_in_bytes", None))
