@@ -12,8 +12,6 @@ from nbgrader.preprocessors import (
     GetGrades,
     IgnorePattern,
     LimitOutput,
-    OverwriteCells,
-    OverwriteKernelspec,
     SaveAutoGrades,
 )
 from sqlalchemy.exc import SAWarning
@@ -41,13 +39,7 @@ c.CourseDirectory.ignore = [".ipynb_checkpoints", "__pycache__", "*.py", "*.pyc"
 c.ClearSolutions.code_stub = {"python": f'raise NotImplementedError("{STUB}")'}
 
 c.Autograde.exporter_class = SubmissionExporter
-c.Autograde.sanitize_preprocessors = [
-    ClearOutput,
-    RestoreRelease,
-    OverwriteKernelspec,
-    OverwriteCells,
-    CheckCellMetadata,
-]
+c.Autograde.sanitize_preprocessors = [ClearOutput, RestoreRelease, CheckCellMetadata]
 c.Autograde.autograde_preprocessors = [
     RunNotebook,
     IgnorePattern,

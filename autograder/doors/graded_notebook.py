@@ -1,11 +1,15 @@
 """A notebook as its graded cells: read it, bring it back in line with the release, read off the points."""
 
 import json
+import re
+import warnings
 from pathlib import Path
 from typing import NamedTuple
 
 import nbformat
 from nbformat import NotebookNode
+from nbformat.v4 import new_raw_cell
+from nbformat.validator import normalize
 
 
 class UnreadableNotebook(ValueError):
@@ -21,22 +25,27 @@ class Score(NamedTuple):
 
 
 def read_notebook(path: Path) -> NotebookNode:
-    """The notebook at `path`, as nbformat 4. Raises `UnreadableNotebook`."""
+    """The notebook at `path`, as nbformat 4.5, whatever encoding of Unicode it is in. Raises `UnreadableNotebook`.
+
+    What other programs leave in a notebook and JupyterLab forgives costs nobody a grade: a byte order mark, cells
+    without an id, metadata of a wrong type and keys that the format does not know.
+    """
     try:
-        text = path.read_text(encoding="utf-8")
+        data = path.read_bytes()
+        text = data.decode(json.detect_encoding(data))
     except FileNotFoundError:
         raise UnreadableNotebook(f"{path}: there is no such notebook.") from None
     except (OSError, UnicodeDecodeError):
         raise UnreadableNotebook(f"{path}: this file cannot be read as text; is it a notebook?") from None
     try:
-        json.loads(text)
+        content = json.loads(text)
     except json.JSONDecodeError as error:
         raise UnreadableNotebook(
             f"{path}: this is no notebook, because it is no JSON (line {error.lineno}: {error.msg}). "
             "Download it again, or restore it from the release."
         ) from None
     try:
-        notebook = nbformat.reads(text, as_version=4)
+        notebook = nbformat.reads(json.dumps(_tidied(content)), as_version=4)
         nbformat.validate(notebook)
     except Exception as error:  # nbformat raises many types, KeyError among them, for JSON of another shape
         reason = (str(error).splitlines() or [type(error).__name__])[0]
@@ -44,9 +53,45 @@ def read_notebook(path: Path) -> NotebookNode:
     return notebook
 
 
+_NOTEBOOK_KEYS = ("cells", "metadata", "nbformat", "nbformat_minor")
+_CELL_KEYS = ("id", "cell_type", "metadata", "source")
+_KEYS_OF_TYPE = {"code": ("outputs", "execution_count"), "markdown": ("attachments",), "raw": ("attachments",)}
+
+
+def _tidied(content: dict) -> dict:
+    """The JSON of a notebook of format 4 as valid format 4.5; of another format, as it is. Raises for another shape."""
+    if content["nbformat"] != 4:
+        return content
+    content = {key: content[key] for key in _NOTEBOOK_KEYS if key in content} | {"nbformat_minor": 5}
+    content.setdefault("metadata", {})
+    content["cells"] = [_tidied_cell(cell) for cell in content["cells"]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a missing id and one that occurs twice are repaired, and warned of
+        return normalize(content, strip_invalid_metadata=True)[1]
+
+
+def _tidied_cell(cell: dict) -> dict:
+    allowed = _CELL_KEYS + _KEYS_OF_TYPE.get(cell["cell_type"], ())
+    tidied = {key: cell[key] for key in allowed if key in cell}
+    if not (isinstance(cell.get("id"), str) and re.fullmatch(r"[\w-]{1,64}", cell["id"], re.ASCII)):
+        tidied.pop("id", None)
+    if not isinstance(tidied.get("metadata"), dict):
+        tidied["metadata"] = {}
+    if cell["cell_type"] == "code":
+        tidied = {"outputs": [], "execution_count": None} | tidied
+    return tidied
+
+
 def nbgrader_metadata(cell: NotebookNode) -> dict:
     """The cell's nbgrader metadata, empty for an ordinary cell."""
-    return cell.metadata.get("nbgrader", {})
+    entry = cell.metadata.get("nbgrader")
+    return entry if isinstance(entry, dict) else {}
+
+
+def _grade_id(cell: NotebookNode) -> str | None:
+    """The name by which nbgrader knows this cell; None for an ordinary cell."""
+    grade_id = nbgrader_metadata(cell).get("grade_id")
+    return grade_id if isinstance(grade_id, str) else None
 
 
 def is_graded(cell: NotebookNode) -> bool:
@@ -62,41 +107,92 @@ def demote_copies(notebook: NotebookNode) -> None:
     """
     seen = set()
     for cell in reversed(notebook.cells):
-        grade_id = nbgrader_metadata(cell).get("grade_id")
+        grade_id = _grade_id(cell)
         if grade_id is None or grade_id in seen:
             cell.metadata.pop("nbgrader", None)
         seen.add(grade_id)
 
 
-def restore(notebook: NotebookNode, release: NotebookNode) -> None:
-    """Bring a student's notebook back in line with the release.
+def restore(notebook: NotebookNode, release: NotebookNode) -> list[str]:
+    """Bring a student's notebook back in line with the release; of the released cells only the answers stay.
 
-    Locked cells get their released source and metadata back, wherever they stand now; a locked cell that was
-    deleted is put behind the cell that it follows in the release; an id that the release does not know goes.
+    Locked cells become what was released, in source, type and metadata, and stand in the released order; one that was
+    deleted is put behind the cell that it follows there. A cell to be filled in keeps its source alone: it is code
+    again if it was made text. The student's own cells stay behind the cell that they follow, without metadata, so that
+    no tag decides what is run. The notebook's own metadata, the kernel's name among them, are the release's.
+
+    Returns:
+      what was put back and could have changed points, in a few words each; empty for an honest notebook.
     """
     demote_copies(notebook)
-    released = {i: cell for cell in release.cells if (i := nbgrader_metadata(cell).get("grade_id"))}
-    position = {}
-    for index, cell in enumerate(notebook.cells):
-        grade_id = nbgrader_metadata(cell).get("grade_id")
-        if grade_id in released:
-            position[grade_id] = index
+    released = {_grade_id(cell) or cell.id: cell for cell in release.cells}
+    claimed = {_grade_id(cell) for cell in notebook.cells}
+    taken = {cell.id for cell in release.cells}
+    found: dict[str, NotebookNode] = {}
+    own: dict[str | None, list[NotebookNode]] = {None: []}  # the student's own cells, by the released cell above them
+    above = None
+    for cell in notebook.cells:
+        # A program that strips metadata leaves the id, which is the same name here.
+        name = _grade_id(cell) or (cell.id if cell.id not in claimed else None)
+        if name in released and name not in found:
+            found[name], own[name], above = cell, [], name
         else:
-            cell.metadata.pop("nbgrader", None)
-    last = -1  # where the closest earlier cell of the release stands
-    for grade_id, original in released.items():
-        locked = nbgrader_metadata(original)["locked"]
-        if grade_id not in position and locked:
-            last += 1
-            notebook.cells.insert(last, nbformat.from_dict(original))
-            position = {name: i + (i >= last) for name, i in position.items()} | {grade_id: last}
-        elif grade_id in position:
-            last = position[grade_id]
-            cell = notebook.cells[last]
-            if locked and (cell.source, cell.cell_type) != (original.source, original.cell_type):
-                notebook.cells[last] = nbformat.from_dict(original)
-            cell = notebook.cells[last]
-            cell.metadata["nbgrader"] = nbformat.from_dict(original.metadata["nbgrader"])
+            own[above].append(_own_cell(cell, taken))
+    cells, waiting, changes = [], own[None], []
+    for name, original in released.items():
+        locked = nbgrader_metadata(original).get("locked", False)
+        if name in found:
+            cells += [*waiting, _restored(found[name], original)]
+            waiting = own[name]
+            if change := _change(found[name], original):
+                changes.append(f"{name} ({change})")
+        elif locked:
+            cells.append(nbformat.from_dict(original))
+            changes.append(f"{name} (deleted)")
+    order = [name for name in found if _grade_id(released[name])]
+    if order != [name for name in released if name in order]:
+        changes.append("the order of the cells")
+    notebook.cells = cells + waiting
+    notebook.metadata = nbformat.from_dict(release.metadata)
+    notebook.nbformat_minor = release.nbformat_minor
+    return changes
+
+
+def _restored(cell: NotebookNode, original: NotebookNode) -> NotebookNode:
+    """The student's form of a released cell, with nothing but what the student may change in it."""
+    entry = nbgrader_metadata(original)
+    if not entry:  # prose, or a cell to try things in
+        cell.metadata = nbformat.from_dict(original.metadata)
+        return cell
+    restored = nbformat.from_dict(original)
+    if not entry["locked"]:
+        restored.source = cell.source
+    return restored
+
+
+def _own_cell(cell: NotebookNode, taken: set[str]) -> NotebookNode:
+    """A cell of the student's own: no metadata, and an id that is not in `taken`, to which it is added."""
+    cell.metadata = nbformat.from_dict({})
+    if cell.id in taken:
+        cell.id = new_raw_cell().id
+    taken.add(cell.id)
+    return cell
+
+
+def _change(cell: NotebookNode, original: NotebookNode) -> str:
+    """What was done to a cell that the release holds to a form; empty if nothing was, or for prose."""
+    entry = nbgrader_metadata(original)
+    if not entry:
+        return ""
+    if cell.cell_type != original.cell_type:
+        return f"made {cell.cell_type}"
+    if entry["locked"] and cell.source != original.source:
+        return "edited"
+    if "skip-execution" in cell.metadata.get("tags", []):
+        return "tagged to be skipped"
+    if nbgrader_metadata(cell).get("points", entry.get("points")) != entry.get("points"):
+        return "points"
+    return ""
 
 
 def score(cell: NotebookNode) -> Score:

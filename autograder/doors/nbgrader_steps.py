@@ -6,45 +6,63 @@ from pathlib import Path
 from nbconvert.exporters import NotebookExporter
 from nbconvert.filters import strip_ansi
 from nbformat.v4 import new_markdown_cell, new_notebook
+from nbgrader.converters import Autograde
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Float
 
 from .graded_notebook import UnreadableNotebook, is_graded, read_notebook, restore
 from .kernel_runner import CELL_SECONDS, Runner
+from .register_units import graded_form, register, released_form
 
 _HIDDEN = "A hidden check of this cell failed: the same specification, on inputs that are not shown."
 
 
 class SubmissionExporter(NotebookExporter):
-    """Reads a submission; one that is no notebook becomes an empty one that says so, and is graded.
+    """Reads a submission, as every door does; one that is no notebook becomes an empty one, and is graded.
 
     nbgrader would print a traceback and leave the student without a grade and without feedback.
+
+    nbgrader makes one exporter a run, before it asks the gradebook for the first unit: that is where the units that
+    are to be graded are registered, so that nothing has to be generated before.
     """
+
+    def __init__(self, config=None, *, parent=None, **kwargs):
+        super().__init__(config=config, parent=parent, **kwargs)
+        if isinstance(parent, Autograde):
+            for unit in sorted({Path(folder).name for folder in parent.assignments}):
+                register(unit, parent.coursedir, self)
 
     def from_filename(self, filename, resources=None, **kwargs):
         """As in nbconvert: the notebook's text and the resources."""
+        path = Path(filename)
+        resources = self._init_resources(resources)
+        resources["metadata"] |= {"name": path.stem, "path": str(path.parent)}
         try:
-            read_notebook(Path(filename))
+            notebook = read_notebook(path)
         except UnreadableNotebook as error:
             self.log.error("%s", error)
-            empty = new_notebook(cells=[new_markdown_cell(f"**Not graded.** {error}")])
-            resources = self._init_resources(resources)
-            resources["metadata"] |= {"name": Path(filename).stem, "path": str(Path(filename).parent)}
-            return self.from_notebook_node(empty, resources=resources, **kwargs)
-        return super().from_filename(filename, resources=resources, **kwargs)
+            notebook, resources["unreadable"] = new_notebook(), str(error)
+        return self.from_notebook_node(notebook, resources=resources, **kwargs)
 
 
 class RestoreRelease(NbGraderPreprocessor):
-    """Bring a submission back in line with the release before nbgrader looks at it.
+    """Bring a submission back in line with the release, and put the hidden tests in.
 
-    nbgrader's own steps stop the whole class at a copied cell (nbgrader issue 1083), and cannot put a
-    test cell back when the cell above it is gone too.
+    It does the work of nbgrader's OverwriteKernelspec and OverwriteCells, which keep metadata and warn of each cell
+    with hidden tests, and of DeduplicateIds, after which a copied cell stops the whole class (nbgrader issue 1083).
     """
 
     def preprocess(self, nb, resources):
         """Runs in the course's folder, as all of nbgrader does."""
-        assignment, notebook = resources["nbgrader"]["assignment"], resources["nbgrader"]["notebook"]
-        restore(nb, read_notebook(Path("exercises", assignment, f"{notebook}.ipynb")))
+        unit, name = resources["nbgrader"]["assignment"], resources["nbgrader"]["notebook"]
+        graded = graded_form(Path("solutions", unit, f"{name}.ipynb"), self)
+        changes = restore(nb, released_form(graded, self))
+        restore(nb, graded)
+        if "unreadable" in resources:
+            nb.cells.insert(0, new_markdown_cell(f"**Not graded.** {resources['unreadable']}"))
+        elif changes:
+            path = Path(resources["metadata"]["path"], f"{name}.ipynb")
+            self.log.warning("%s: put back as released: %s", path, ", ".join(changes))
         return nb, resources
 
 

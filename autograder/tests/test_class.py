@@ -1,7 +1,7 @@
 """A class of fake students goes through nbgrader, and each of them through the other two doors as well.
 
-generate_assignment -> submitted/ -> autograde -> generate_feedback -> export, by nbgrader's own commands, with the
-course's nbgrader_config.py as it is.
+submitted/ -> autograde -> generate_feedback -> export, by nbgrader's own commands, with the course's nbgrader_config.py
+as it is.
 """
 
 import csv
@@ -127,8 +127,9 @@ def classroom(tmp_path_factory, units):
     """The course's folder after the whole flow; what nbgrader printed while it autograded."""
     root = tmp_path_factory.mktemp("classroom")
     shutil.copy(COURSE / "nbgrader_config.py", root)
+    shutil.copytree(COURSE / "solutions", root / "solutions")
+    shutil.copytree(COURSE / "exercises", root / "exercises")
     for unit in units.values():
-        shutil.copytree(COURSE / "solutions" / unit.name, root / "solutions" / unit.name)
         for student in students_of(unit):
             folder = root / "submitted" / student.__name__ / unit.name
             folder.mkdir(parents=True)
@@ -138,7 +139,6 @@ def classroom(tmp_path_factory, units):
                 path.write_text('{"cells": [')
             else:
                 nbformat.write(notebook, path)
-    nbgrader(root, "generate_assignment", "*")
     printed = nbgrader(root, "autograde", "*")
     nbgrader(root, "generate_feedback", "*")
     nbgrader(root, "export")
@@ -186,12 +186,22 @@ def test_export_holds_every_students_points(classroom, units):
 
 @pytest.mark.parametrize("name", IN_FULL)
 def test_a_broken_file_is_one_line_and_the_class_goes_on(classroom, units, name):
-    _, printed = classroom
+    root, printed = classroom
     unit = units[name]
     lines = [line for line in printed.splitlines() if f"broken/{unit.name}/" in line and "ERROR" in line]
     assert len(lines) == 1
     assert "this is no notebook, because it is no JSON" in lines[0]
+    graded = read_notebook(root / "autograded" / "broken" / unit.name / f"{unit.notebook_name}.ipynb")
+    assert graded.cells[0].source.startswith("**Not graded.**")
     assert "Traceback" not in printed
+
+
+def test_autograde_speaks_only_of_those_whose_cells_it_put_back(classroom, units):
+    _, printed = classroom
+    lines = [line for line in printed.splitlines() if "WARNING" in line or "ERROR" in line]
+    loud = {(parts[1], parts[2]) for line in lines if (parts := line.split("submitted")[-1].split("/"))[3:]}
+    assert loud == {(student.__name__, name) for name in IN_FULL for student in (broken, untidy)}
+    assert len(lines) == len(loud)
 
 
 def test_a_wrong_unit_name_and_a_missing_notebook_are_one_line_each(classroom):

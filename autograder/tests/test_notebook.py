@@ -23,6 +23,10 @@ def ids(notebook):
     return [nbgrader_metadata(cell).get("grade_id") for cell in notebook.cells]
 
 
+def copy(node):
+    return nbformat.from_dict(json.loads(json.dumps(node)))
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -44,10 +48,58 @@ def test_unreadable_files_get_one_line(tmp_path, content, message):
     assert "\n" not in str(error.value)
 
 
-def test_reads_a_notebook(tmp_path, make_notebook):
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32"])
+def test_reads_a_notebook_in_every_encoding_of_unicode(tmp_path, make_notebook, encoding):
     path = tmp_path / "a.ipynb"
-    nbformat.write(make_notebook("x = 1"), path)
+    path.write_text(nbformat.writes(make_notebook("x = 'é'")), encoding=encoding)
+    assert read_notebook(path).cells[0].source == "x = 'é'"
+
+
+@pytest.mark.parametrize(
+    "untidy",
+    [
+        lambda content: content.update(nbformat_minor=4),
+        lambda content: [cell.pop("id") for cell in content["cells"]],
+        lambda content: [cell.update(id="same") for cell in content["cells"]],
+        lambda content: [cell.update(id="no id") for cell in content["cells"]],
+        lambda content: [cell.update(id=identity) for cell, identity in zip(content["cells"], [7, None], strict=True)],
+        lambda content: content.update(comment="of some program"),
+        lambda content: content.pop("metadata"),
+        lambda content: content["metadata"].update(kernelspec=None),
+        lambda content: content["cells"][0].update(comment="of some program", attachments={}),
+        lambda content: content["cells"][0].pop("metadata"),
+        lambda content: content["cells"][0].update(metadata=None),
+        lambda content: content["cells"][0]["metadata"].update(tags=None, collapsed=3, jupyter="x"),
+        lambda content: content["cells"][0].pop("outputs"),
+        lambda content: content["cells"][0].pop("execution_count"),
+    ],
+)
+def test_what_other_programs_leave_in_a_notebook_is_forgiven(tmp_path, make_notebook, untidy, recwarn):
+    path = tmp_path / "a.ipynb"
+    content = json.loads(nbformat.writes(make_notebook("x = 1", "y = 2")))
+    untidy(content)
+    path.write_text(json.dumps(content))
+    notebook = read_notebook(path)
+    nbformat.validate(notebook)
+    assert notebook.nbformat_minor == 5
+    assert [cell.source for cell in notebook.cells] == ["x = 1", "y = 2"]
+    assert len({cell.id for cell in notebook.cells}) == 2
+    assert not recwarn.list
+
+
+def test_an_older_format_is_upgraded(tmp_path):
+    cell = {"cell_type": "code", "input": "x = 1", "language": "python", "outputs": [], "metadata": {}}
+    path = tmp_path / "a.ipynb"
+    path.write_text(json.dumps({"nbformat": 3, "nbformat_minor": 0, "metadata": {}, "worksheets": [{"cells": [cell]}]}))
     assert read_notebook(path).cells[0].source == "x = 1"
+
+
+@pytest.mark.parametrize("entry", [None, "graded", 3, [], {"grade_id": ["f"]}])
+def test_a_broken_nbgrader_entry_makes_an_ordinary_cell(make_notebook, entry):
+    notebook = make_notebook("x = 1")
+    notebook.cells[0].metadata["nbgrader"] = entry
+    demote_copies(notebook)
+    assert nbgrader_metadata(notebook.cells[0]) == {}
 
 
 def test_the_last_copy_of_a_cell_counts(make_notebook):
@@ -68,9 +120,16 @@ class TestRestore:
             ("check(f, hard=True)", graded("f-hard", 2)),
         )
 
+    @pytest.fixture
+    def answered(self, release):
+        """The release with the answer filled in, as an honest student's notebook."""
+        notebook = copy(release)
+        notebook.cells[1].source = "def f(): return 1"
+        return notebook
+
     def test_an_untouched_notebook_stays_as_it_is(self, release):
-        notebook = nbformat.from_dict(json.loads(json.dumps(release)))
-        restore(notebook, release)
+        notebook = copy(release)
+        assert restore(notebook, release) == []
         assert notebook == release
 
     def test_locked_cells_get_their_source_and_points_back_and_answers_stay(self, release, make_notebook):
@@ -78,21 +137,23 @@ class TestRestore:
             ("import os", locked("setup")),
             ("def f(): return 1", solution("f")),
             ("pass", graded("f-check", 100)),
-            ("check(f, hard=True)", graded("f-hard", 2)),
+            ("check(f, hard=True)", graded("f-hard", 3)),
         )
-        restore(notebook, release)
+        changes = restore(notebook, release)
         assert [cell.source for cell in notebook.cells] == [
             "import jax",
             "def f(): return 1",
             "check(f)",
             "check(f, hard=True)",
         ]
-        assert notebook.cells[2].metadata.nbgrader.points == 3
+        assert [cell.metadata.nbgrader.get("points") for cell in notebook.cells] == [None, None, 3, 2]
+        assert changes == ["setup (edited)", "f-check (edited)", "f-hard (points)"]
 
     def test_deleted_locked_cells_come_back_in_their_place(self, release, make_notebook):
         notebook = make_notebook("notes = 1", ("def f(): return 1", solution("f")), "more = 2")
-        restore(notebook, release)
+        changes = restore(notebook, release)
         assert ids(notebook) == ["setup", None, "f", "f-check", "f-hard", None]
+        assert changes == ["setup (deleted)", "f-check (deleted)", "f-hard (deleted)"]
 
     def test_an_empty_notebook_gets_every_locked_cell(self, release, make_notebook):
         notebook = make_notebook()
@@ -104,6 +165,67 @@ class TestRestore:
         restore(notebook, release)
         assert "invented" not in ids(notebook)
         assert "1000.0" in [cell.source for cell in notebook.cells]
+
+    @pytest.mark.parametrize("tag", ["skip-execution", "raises-exception", "remove_cell", "hide-input"])
+    def test_no_tag_of_any_cell_stays(self, release, answered, tag):
+        answered.cells.append(nbformat.v4.new_code_cell("mine = 1"))
+        for cell in answered.cells:
+            cell.metadata |= {"tags": [tag], "editable": True, "transient": {"remove_source": True}}
+        changes = restore(answered, release)
+        assert [dict(cell.metadata) for cell in answered.cells] == [*(dict(c.metadata) for c in release.cells), {}]
+        assert bool(changes) == (tag == "skip-execution")
+
+    @pytest.mark.parametrize("cell_type", ["markdown", "raw"])
+    def test_a_released_cell_that_was_made_text_is_code_again(self, release, answered, cell_type):
+        expected = copy(answered)
+        for cell in answered.cells[1:3]:
+            cell.cell_type = cell_type
+            cell.attachments = {"a.png": {"image/png": "AAAA"}}
+            del cell["outputs"], cell["execution_count"]
+        assert restore(answered, release) == [f"f (made {cell_type})", f"f-check (made {cell_type})"]
+        assert answered == expected
+        nbformat.validate(answered)
+
+    def test_the_notebooks_own_metadata_are_the_releases(self, release, answered):
+        release.metadata = nbformat.from_dict({"kernelspec": {"name": "python3"}})
+        answered.metadata = nbformat.from_dict({"kernelspec": {"name": "bash"}, "widgets": {}, "celltoolbar": "x"})
+        assert restore(answered, release) == []
+        assert answered.metadata == release.metadata
+
+    def test_a_check_that_was_moved_goes_back_and_own_cells_stay_behind_their_neighbour(self, release, answered):
+        setup, f, check, hard = answered.cells
+        mine = [nbformat.v4.new_code_cell(f"mine = {i}") for i in range(4)]
+        answered.cells = [mine[0], hard, mine[1], f, mine[2], setup, mine[3], check]
+        assert restore(answered, release) == ["the order of the cells"]
+        sources = [cell.source for cell in (mine[0], setup, mine[3], f, mine[2], check, hard, mine[1])]
+        assert [cell.source for cell in answered.cells] == sources
+
+    def test_prose_is_put_back_in_place_but_not_in_words(self, release):
+        release.cells.insert(1, nbformat.v4.new_markdown_cell("## Task", id="task"))
+        notebook = copy(release)
+        notebook.cells[1].source = "## My task"
+        notebook.cells[1].metadata["tags"] = ["skip-execution"]
+        notebook.cells.append(notebook.cells.pop(1))
+        assert restore(notebook, release) == []
+        assert notebook.cells[1].source == "## My task" and notebook.cells[1].metadata == {}
+
+    def test_a_notebook_without_metadata_is_known_by_its_ids(self, release, answered):
+        for notebook in (release, answered):
+            for cell in notebook.cells:
+                cell.id = release.cells[notebook.cells.index(cell)].metadata.nbgrader.grade_id
+        expected = copy(answered)
+        for cell in answered.cells:
+            cell.metadata = nbformat.from_dict({})
+        assert restore(answered, release) == []
+        assert answered == expected
+
+    def test_a_copied_cell_counts_once_and_gets_an_id_of_its_own(self, release, answered):
+        answered.cells.insert(1, copy(answered.cells[1]))
+        answered.cells[1].source = "first try"
+        restore(answered, release)
+        assert [cell.source for cell in answered.cells[1:3]] == ["first try", "def f(): return 1"]
+        assert ids(answered) == ["setup", None, "f", "f-check", "f-hard"]
+        assert len({cell.id for cell in answered.cells}) == 5
 
 
 class TestScore:
