@@ -16,7 +16,10 @@ from nbgrader.preprocessors import (
 )
 from sqlalchemy.exc import SAWarning
 
-from autograder.doors.nbgrader_steps import HideHiddenTests, RestoreRelease, RunNotebook, SubmissionExporter
+from autograder.doors.feedback import FILTERS, TEMPLATES, HideInstructor, SafePage
+from autograder.doors.hidden_tests import HideHiddenTests
+from autograder.doors.nbgrader_steps import RestoreRelease, RunNotebook, SubmissionExporter
+from autograder.doors.output_size import LimitBytes
 from autograder.not_begun import STUB
 from autograder.versions import unsupported
 
@@ -45,6 +48,7 @@ c.Autograde.autograde_preprocessors = [
     IgnorePattern,
     ClearMetadataPreprocessor,
     LimitOutput,
+    LimitBytes,
     SaveAutoGrades,
     AssignLatePenalties,
     CheckCellMetadata,
@@ -53,5 +57,9 @@ c.Autograde.autograde_preprocessors = [
 c.IgnorePattern.enabled = True
 c.IgnorePattern.pattern = r"[\s\S]"
 
-c.GenerateFeedback.preprocessors = [GetGrades, HideHiddenTests, CSSHTMLHeaderPreprocessor]
-c.HTMLExporter.sanitize_html = True  # a student's output may hold a script
+# The student's page and the formgrader's: nothing in them runs a script of a student's or needs a network.
+c.GenerateFeedback.preprocessors = [GetGrades, HideHiddenTests, HideInstructor, CSSHTMLHeaderPreprocessor]
+c.HTMLExporter.preprocessors = [SafePage]
+c.HTMLExporter.filters = FILTERS
+c.HTMLExporter.extra_template_basedirs = TEMPLATES
+c.HTMLExporter.sanitize_html = True  # with the filter above

@@ -25,7 +25,8 @@ class CheckFailed(AssertionError):
         # source lines around them would show a hidden test. The line number is kept, because the feedback
         # needs to know whether a visible or a hidden line failed.
         first, *rest = str(self).splitlines()
-        lines = [f"\x1b[1;31m{first}\x1b[0m", *rest]
+        # Bold and not red: no red is legible both on JupyterLab's light and on its dark background of an error.
+        lines = [f"\x1b[1m{first}\x1b[0m", *rest]
         number = cell_line(self)
         if number is not None:
             lines.append(f"  (line {number} of this cell)")

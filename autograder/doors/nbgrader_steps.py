@@ -1,20 +1,17 @@
 """The nbgrader door: what `nbgrader_config.py` puts into nbgrader's own lists."""
 
-import re
 from pathlib import Path
 
 from nbconvert.exporters import NotebookExporter
-from nbconvert.filters import strip_ansi
-from nbformat.v4 import new_markdown_cell, new_notebook
+from nbformat.v4 import new_notebook, new_output
 from nbgrader.converters import Autograde
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Float
 
 from .graded_notebook import UnreadableNotebook, is_graded, read_notebook, restore
+from .hidden_tests import hidden_output_dropped
 from .kernel_runner import CELL_SECONDS, Runner
 from .register_units import graded_form, register, released_form
-
-_HIDDEN = "A hidden check of this cell failed: the same specification, on inputs that are not shown."
 
 
 class SubmissionExporter(NotebookExporter):
@@ -39,9 +36,12 @@ class SubmissionExporter(NotebookExporter):
         resources["metadata"] |= {"name": path.stem, "path": str(path.parent)}
         try:
             notebook = read_notebook(path)
+            notebook.metadata.pop("not_graded", None)
         except UnreadableNotebook as error:
             self.log.error("%s", error)
-            notebook, resources["unreadable"] = new_notebook(), str(error)
+            # The student's page names the file, not where the instructor keeps it.
+            reason = str(error).replace(str(path), path.name)
+            notebook = new_notebook(metadata={"not_graded": reason})
         return self.from_notebook_node(notebook, resources=resources, **kwargs)
 
 
@@ -56,10 +56,11 @@ class RestoreRelease(NbGraderPreprocessor):
         """Runs in the course's folder, as all of nbgrader does."""
         unit, name = resources["nbgrader"]["assignment"], resources["nbgrader"]["notebook"]
         graded = graded_form(Path("solutions", unit, f"{name}.ipynb"), self)
+        not_graded = nb.metadata.get("not_graded")  # why, from `SubmissionExporter`
         changes = restore(nb, released_form(graded, self))
         restore(nb, graded)
-        if "unreadable" in resources:
-            nb.cells.insert(0, new_markdown_cell(f"**Not graded.** {resources['unreadable']}"))
+        if not_graded:
+            nb.metadata["not_graded"] = not_graded
         elif changes:
             path = Path(resources["metadata"]["path"], f"{name}.ipynb")
             self.log.warning("%s: put back as released: %s", path, ", ".join(changes))
@@ -76,41 +77,11 @@ class RunNotebook(NbGraderPreprocessor):
 
     def preprocess(self, nb, resources):
         """Fill in the outputs of every code cell."""
-        with Runner(nb, Path(resources["metadata"]["path"]), self.seconds) as runner:
+        if "not_graded" in nb.metadata:
+            line = "NotGraded: there was no notebook to run"
+            for cell in filter(is_graded, nb.cells):
+                cell.outputs = [new_output("error", ename="NotGraded", evalue=line, traceback=[line])]
+            return nb, resources
+        with hidden_output_dropped(nb), Runner(nb, Path(resources["metadata"]["path"]), self.seconds) as runner:
             runner.run_all()
         return nb, resources
-
-
-class HideHiddenTests(NbGraderPreprocessor):
-    """Take the hidden tests, and whatever shows them, out of the feedback.
-
-    Stripping the source is not enough: a traceback quotes the lines around the one that failed. So a graded
-    cell with hidden tests keeps of a traceback only its last line, and of a hidden failure only that there
-    was one.
-    """
-
-    def preprocess_cell(self, cell, resources, index):
-        """Clean one cell: its outputs by line number, then its source."""
-        lines = cell.source.split("\n")
-        begin = next((i for i, line in enumerate(lines) if "BEGIN HIDDEN TESTS" in line), None)
-        if begin is None or not is_graded(cell):
-            return cell, resources
-        end = next(i for i, line in enumerate(lines) if "END HIDDEN TESTS" in line)
-        for output in cell.outputs:
-            if output.output_type == "error":
-                number = _line_number(output)
-                if number is None or begin < number <= end:
-                    output.ename, output.evalue, output.traceback = "HiddenCheck", _HIDDEN, [_HIDDEN]
-                elif output.ename not in ("CheckFailed", "NotBegun", "TimeLimit", "KernelDied"):
-                    output.traceback = [f"{output.ename}: {output.evalue} (line {number} of this cell)"]
-        cell.source = "\n".join(lines[:begin] + lines[end + 1 :])
-        return cell, resources
-
-
-def _line_number(output) -> int | None:
-    """The line of the graded cell in which it failed, counted from 1; 0 if no line of it is shown."""
-    if output.ename in ("TimeLimit", "KernelDied"):
-        return 0
-    text = strip_ansi("\n".join(output.traceback))
-    found = re.search(r"Cell In\[\d+\], line (\d+)|\(line (\d+) of this cell\)", text)
-    return int(found[1] or found[2]) if found else None

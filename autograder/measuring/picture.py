@@ -22,7 +22,8 @@ def bar_svg(ratio: float, low: float, high: float, bar: float | None, colour: st
         at = x(mark)
         parts.append(line(at, axis, at, axis + 4, grey))
         anchor = "middle" if at < _WIDTH - 24 else "end"
-        parts.append(f'<text x="{at}" y="{axis + 15}" text-anchor="{anchor}" fill="#777">{mark:g}x</text>')
+        style = f'text-anchor="{anchor}" fill="currentColor" fill-opacity="0.75"'
+        parts.append(f'<text x="{at}" y="{axis + 15}" {style}>{mark:g}x</text>')
     parts.append(line(x(1), 18, x(ratio), 18, f'stroke="{colour}" stroke-width="8" opacity="0.35"'))
     parts.append(line(x(low), 18, x(high), 18, f'stroke="{colour}" stroke-width="3"'))
     parts.append(f'<circle cx="{x(ratio)}" cy="18" r="4" fill="{colour}"/>')
