@@ -166,7 +166,7 @@ g = 10.0
 answers = {
     "jit_f(4.0)": jit_f(4.0),
     "jit_f(jnp.array([4.0]))": jit_f(jnp.array([4.0])),
-    "jit_f(jnp.float16(4))": jit_f(jnp.float16(4)),
+    "jit_f(jnp.bfloat16(4))": jit_f(jnp.bfloat16(4)),
     "jit_f(4)": jit_f(4),
 }
 for call, answer in answers.items():
@@ -178,7 +178,7 @@ assert [float(np.ravel(answer)[0]) for answer in answers.values()] == [4, 14, 14
 # |---|---|---|
 # | `jit_f(4.0)` | `f32[]`, as in the first call | replayed the tape: `x + 0` |
 # | `jit_f(jnp.array([4.0]))` | new shape | wrote a tape, so it read `g` again |
-# | `jit_f(jnp.float16(4))` | new dtype | the same |
+# | `jit_f(jnp.bfloat16(4))` | new dtype | the same |
 # | `jit_f(4)` | `i32[]` | stale, although nobody had *called* it with an int: the `make_jaxpr(jit_f)(3)` above wrote that tape. Looking froze it |
 #
 # Four programs now live under one name, and they do not agree. We watch such a function for a while. The blue line is

@@ -129,11 +129,11 @@ print("typeof", jax.typeof(2), jax.typeof(2.0), jax.typeof(jnp.float32(2)), jax.
 # of what it meets. So the abstract value decides the dtype of the result, and it does so before any value is there:
 
 # %%
-half = jnp.ones(3, jnp.float16)
+half = jnp.ones(3, jnp.bfloat16)
 multiply = jax.jit(lambda x, s: x * s)
 for scale in (2.0, jnp.array(2.0), jnp.float32(2.0), np.float32(2.0)):
-    print(f"float16[3] * {jax.typeof(scale)!s:11} -> {multiply(half, scale).dtype}")
-assert multiply(half, 2.0).dtype == jnp.float16 and multiply(half, jnp.float32(2)).dtype == jnp.float32
+    print(f"bfloat16[3] * {jax.typeof(scale)!s:11} -> {multiply(half, scale).dtype}")
+assert multiply(half, 2.0).dtype == jnp.bfloat16 and multiply(half, jnp.float32(2)).dtype == jnp.float32
 
 # %% [markdown]
 # ## Static or traced?

@@ -416,10 +416,20 @@ ax.set_title("x + 1, in place: bytes read and written in a call")
 ax.minorticks_off()
 plt.show()
 
+# %%
+hill = max(by_size[1:-1]) / by_size[-1]
+Markdown(
+    f"The middle is {hill:.1f} times as high as the right end: a hill. There the array stays in a cache, close to the "
+    "arithmetic units; on the right it comes from memory."
+    if hill > 1.2
+    else "**No hill here**: 128 MB are moved about as fast as anything smaller. Either this machine's cache holds them "
+    "too, or one stream of numbers gets no more from a cache than from memory."
+)
+
 # %% [markdown]
-# On the left, a call takes as long as calling: **dispatch** is the third limit, some microseconds whatever the size.
-# In the middle the array stays in a cache, close to the arithmetic units. On the right it comes from memory. There is
-# no "bandwidth of the machine", there is one for a size. (On a GPU the hill has another shape. Run it there.)
+# On the left, a call takes as long as calling: **dispatch** is the third limit, some microseconds whatever the size. So
+# there is no "bandwidth of the machine", there is one for a size. Where the line goes down on the right, the array has
+# outgrown the caches.
 #
 # For the arithmetic rate take the most diligent program: the product of two matrices, $2n^3$ operations on $12 n^2$
 # bytes.
@@ -486,7 +496,8 @@ programs = {k: work(k) for k in KS}
 seconds = {k: best(program, numbers) for k, program in programs.items()}
 views = {k: show_hlo(program, numbers) for k, program in programs.items()}
 flops, moved = {k: view.flops for k, view in views.items()}, {k: view.bytes for k, view in views.items()}
-free = max(k for k in KS if all(seconds[j] <= 1.5 * seconds[1] for j in KS if j <= k))
+free = max(k for k in KS if seconds[k] <= 1.5 * seconds[1])
+cross = 4 * arithmetic / bandwidth  # 8 bytes against 2 operations a multiply-add
 fig, ax = plt.subplots(figsize=(7, 2.8))
 ax.loglog(KS, [1e6 * seconds[k] for k in KS], "o-")
 for limit, colour, name in (
@@ -498,11 +509,14 @@ ax.set(xlabel="multiply-adds for each number", ylabel="microseconds", xticks=KS,
 ax.minorticks_off()
 ax.legend()
 plt.show()
+print(f"The two limits cross at {cross:.0f} multiply-adds.")
 show_guess(guess, free, "multiply-adds")
 
 # %% [markdown]
 # Flat, then a slope: first memory binds, then arithmetic. The dashed lines are not fitted. They are the two limits from
-# above, and the curve bends about where they cross: that much you can say before you measure anything.
+# above, and the curve bends about where they cross: that much you can say before you measure anything. (It bends
+# earlier where XLA's loop does not keep the arithmetic units as busy as a matrix product does, later where memory gives
+# this program less than it gave `x + 1`.)
 #
 # Now seven programs that you know. Do the division in your head: how many operations, how many bytes?
 

@@ -1,8 +1,10 @@
 """Run a notebook's cells in one kernel: a time limit for each, a plain line for a kernel that dies."""
 
+import os
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from queue import Empty
+from tempfile import TemporaryDirectory
 
 from jupyter_core.utils import run_sync
 from nbclient import NotebookClient
@@ -68,10 +70,16 @@ class Runner:
         """Start the kernel. The ports it is told to use were free a moment before; another process may be quicker."""
         for _ in range(STARTS):
             with suppress(RuntimeError):
-                self._stack.enter_context(self._client.setup_kernel())
+                self._stack.enter_context(self._client.setup_kernel(env=self._environment()))
                 self._started = True
                 return True
         return False
+
+    def _environment(self) -> dict[str, str]:
+        """The kernel's environment. Below a home that is read-only, Matplotlib would complain in every first cell."""
+        if "MPLCONFIGDIR" in os.environ or os.access(Path.home(), os.W_OK):
+            return dict(os.environ)
+        return {**os.environ, "MPLCONFIGDIR": self._stack.enter_context(TemporaryDirectory())}
 
     def run_new(self, source: str, metadata: dict | None = None) -> NotebookNode:
         """Append a code cell to the notebook, execute it and return it."""

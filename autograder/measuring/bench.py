@@ -25,6 +25,8 @@ SCRIPT = str(Path(__file__).with_name("worker") / "main.py")
 KEPT_ENVIRONMENT = {"PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT"}
 KEPT_ENVIRONMENT |= {"VIRTUAL_ENV", "PYTHONPATH", "LD_LIBRARY_PATH"}
 KEPT_ENVIRONMENT |= {"JAX_PLATFORMS", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "TPU_VISIBLE_DEVICES"}
+# The newest instructions that XLA may use: those that the notebook is compiled for, as not every machine can run all.
+KEPT_FLAG = "--xla_cpu_max_isa="
 START_LIMIT = 120.0
 END_LIMIT = 5.0
 
@@ -42,8 +44,9 @@ def environment(variables: dict[str, str]) -> dict[str, str]:
     kept = {name: value for name, value in variables.items() if name.upper() in KEPT_ENVIRONMENT}
     kept |= {name: value for name, value in variables.items() if name.startswith("LIBTPU")}
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    instructions = [flag for flag in variables.get("XLA_FLAGS", "").split() if flag.startswith(KEPT_FLAG)]
     flags = {
-        "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
+        "XLA_FLAGS": " ".join(["--xla_cpu_multi_thread_eigen=false", *instructions]),
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",  # the notebook holds memory on the same device
         "TF_CPP_MIN_LOG_LEVEL": "3",
         "PYTHONHASHSEED": "0",

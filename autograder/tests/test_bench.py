@@ -263,7 +263,7 @@ def wait_for(condition, or_end=()):
 def test_it_has_one_core_and_a_clean_environment(monkeypatch):
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "65536")
     monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
-    monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
+    monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=8 --xla_cpu_max_isa=AVX2")
     process = bench.current()
     process.wait_until_ready()
     assert os.sched_getaffinity(process.process.pid) == {process.core}
@@ -272,7 +272,7 @@ def test_it_has_one_core_and_a_clean_environment(monkeypatch):
     )
     assert found["MALLOC_TRIM_THRESHOLD_"] != "65536"
     assert "NBGRADER_EXECUTION" not in found
-    assert found["XLA_FLAGS"] == "--xla_cpu_multi_thread_eigen=false"
+    assert found["XLA_FLAGS"] == "--xla_cpu_multi_thread_eigen=false --xla_cpu_max_isa=AVX2"
 
 
 def test_a_new_process_takes_another_core():

@@ -1,5 +1,8 @@
 """Running a notebook: errors, endless loops and dead kernels each stay in their cell."""
 
+import os
+from pathlib import Path
+
 from jupyter_core.utils import run_sync
 from nbclient import NotebookClient
 
@@ -24,6 +27,16 @@ def test_an_error_does_not_stop_the_run(tmp_path, make_notebook):
     failures = run(notebook, tmp_path)
     assert failures[0].endswith("ZeroDivisionError: division by zero")
     assert text(notebook.cells[1]).strip() == str(tmp_path)
+
+
+def test_below_a_read_only_home_matplotlib_keeps_its_files_elsewhere(tmp_path, make_notebook, monkeypatch):
+    access = os.access
+    monkeypatch.delenv("MPLCONFIGDIR", raising=False)
+    monkeypatch.setattr(os, "access", lambda path, *how: path != Path.home() and access(path, *how))
+    notebook = make_notebook("import os; print(os.path.isdir(os.environ['MPLCONFIGDIR']), os.environ['MPLCONFIGDIR'])")
+    assert run(notebook, tmp_path) == [""]
+    existed, folder = text(notebook.cells[0]).split(maxsplit=1)
+    assert existed == "True" and not Path(folder.strip()).exists()
 
 
 def test_an_endless_python_loop_costs_its_own_cell(tmp_path, make_notebook):

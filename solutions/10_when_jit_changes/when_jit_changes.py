@@ -33,7 +33,7 @@ from autograder import assert_allclose, assert_equal, assert_prediction, show_hl
 # </details>
 # <details><summary>Hint 3</summary>
 # Multiplying by 2 or by ½ never rounds. What is written twice is computed once. A lone operation is compiled in eager mode,
-# too. Then there are four left.
+# too. Then there are four left, and three of them depend on your machine.
 # </details>
 
 
@@ -272,8 +272,8 @@ assert_allclose(steps(moved, start), walked, name="steps, in two axes")
 # %% [markdown]
 # ## Task 3 · Exorcism (3 points)
 #
-# The ghost from the lesson: `sqrt(t*t - x*x)` is NaN for half of all light, only when compiled. Write `proper_time`
-# such that
+# The ghost from the lesson: on a machine that joins a product and a sum, `sqrt(t*t - x*x)` is NaN for half of all light,
+# only when compiled. (The line below says how often on yours.) Write `proper_time` such that
 #
 # - light (`x == t` or `x == -t`) gets **exactly 0**, eager and jitted;
 # - inside the cone, and be it by a single ulp, the result is right to the last digits;
