@@ -601,4 +601,5 @@ display(Markdown(f"| claim | today | measured above |\n|---|:-:|---|\n{rows}"))
 # ## Your turn
 #
 # [Exercise 02](../exercises/02_jaxprs/jaxprs.ipynb): predict tapes, play jaxpr golf, turn a tape back into Python,
-# write the meter that XLA lacks, and an interpreter for jaxprs that finds where a NaN is born. 20 points.
+# write the meter that XLA lacks, and an interpreter for jaxprs that finds where a NaN is born. At the end you begin
+# `minijit`, a `jit` of your own in NumPy: it writes a tape, and runs it. 24 points.

@@ -691,4 +691,4 @@ display(Markdown(f"| claim | today | measured above |\n|---|:-:|---|\n{rows}"))
 #
 # [Exercise 03](../exercises/03_ghost_effects/ghost_effects.ipynb): a séance, three cures with their prices, an
 # exorcism, a leak hunt, a purity detector that you then have to fool, and a `jit` of your own made of one dictionary.
-# 20 points.
+# Then `minijit`, the tracer that you began in unit 02, learns to refuse what a tape cannot hold. 24 points.

@@ -706,4 +706,5 @@ assert objected and log.traces == 0
 # ## Your turn
 #
 # [Exercise 05: the cache](../exercises/05_the_cache/the_cache.ipynb). You predict twelve call sequences, cure a loop and
-# a training run, bucket ragged data, and at the end write the cache key yourself.
+# a training run, bucket ragged data, and write the cache key yourself. Then your `minijit` learns to remember: it traces
+# once for each signature, and says why when it traces again. 24 points.

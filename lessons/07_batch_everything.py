@@ -622,10 +622,11 @@ for _ in range(100):
     params = train(params)
 
 per_example = jax.jit(vmap(jax.grad(loss), in_axes=(None, 0, 0)))
-gradients = per_example(params, points, labels)
+with jax.default_matmul_precision("highest"):  # two ways to the same sum; an accelerator drops digits of products
+    gradients = per_example(params, points, labels)
+    gradient_of_mean = jax.jit(jax.grad(mean_loss))(params)
 print({name: leaf.shape for name, leaf in gradients.items()})
 mean_of_gradients = jax.tree.map(lambda leaf: leaf.mean(axis=0), gradients)
-gradient_of_mean = jax.jit(jax.grad(mean_loss))(params)
 assert all(np.allclose(mean_of_gradients[k], gradient_of_mean[k], atol=1e-5) for k in params)
 
 # %%
@@ -739,4 +740,5 @@ Markdown(f"| claim | today | measured above |\n|---|:-:|---|\n{rows_of_table}")
 # ## Your turn
 #
 # [Exercise 07](../exercises/07_batch_everything/batch_everything.ipynb): ten shape puzzles (with a game of life, and a
-# sort without sort), a bill to cut down, and gradients for every example, a hundred times faster than the loop.
+# sort without sort), a bill to cut down, and gradients for every example, 60 times faster than the loop. Then your
+# `minijit` learns `vmap`: a tape, read once more with other rules. 24 points.

@@ -31,8 +31,16 @@ from jax import lax
 from autograder import benchmark, show_guess, show_hlo, show_jaxpr, trace_log
 
 plt.style.use("autograder.course")
-jax.config.update("jax_platforms", "cpu")  # leave this out to see your accelerator's receipts
-print(f"JAX {jax.__version__} on {jax.devices()[0].device_kind}")
+jax.config.update("jax_platforms", "cpu")  # whose memory the figures below are of; leave it out to see another's
+on_cpu = jax.default_backend() == "cpu"
+probe = jnp.zeros(3)
+shared = np.asarray(probe).ctypes.data == probe.unsafe_buffer_pointer()  # NumPy looks into the array's own memory
+print(f"JAX {jax.__version__} on {jax.devices()[0].device_kind}; NumPy sees its memory: {shared}")
+
+# %% [markdown]
+# This page is about the CPU's memory, so that everybody reads the same receipts: how much scratch space a program needs
+# is its compiler's choice, and every device has a compiler of its own. Without the line `jax_platforms` you read your
+# accelerator's; what is true of the CPU alone is then shown and not asserted.
 
 # %% [markdown]
 # ## 1. Four bytes
@@ -123,7 +131,7 @@ plt.show()
 assert len(set(held["y = copying(x)"].values())) == 2
 assert held["y = in_place(x)"]["x"] is None
 viewed = list(held.values())[3]
-assert viewed["x"] == viewed["v"] != viewed["y"]
+assert (viewed["x"] == viewed["v"] != viewed["y"]) == shared
 
 # %% [markdown]
 # After the donation there is one buffer, as before, and its owner is called `y`. The name `x` is still there, but
@@ -143,7 +151,8 @@ assert x.is_deleted() and other_name.is_deleted() and not y.is_deleted()
 # %% [markdown]
 # The fourth picture is a trap. `np.asarray(x)` does not copy: on a CPU, `v` *is* the memory of `x`. JAX may not
 # pull it away from under NumPy, so it copies, as if you had never donated anything, **and says nothing**.
-# (`jax.device_get` does the same to you.) If you want to keep numbers, keep a copy: `np.array(x)`.
+# (`jax.device_get` does the same to you.) If you want to keep numbers, keep a copy: `np.array(x)`. (NumPy cannot look into
+# an accelerator's memory. There `v` is a copy, and the trap is none.)
 #
 # ## 2. The receipt
 #
@@ -205,9 +214,10 @@ ax.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=4)
 plt.show()
 
 total = {name: bill["total"] / table.nbytes for name, bill in receipts.items()}
-assert total["x + 1"] == 2 and total["x + 1, donated"] == 1
-assert total["x @ x"] == total["x @ x, donated"] == 2 and receipts["x @ x, donated"]["alias"] == table.nbytes
-assert total["x + C"] == 2 and total["pairs(v).sum()"] < 0.1 < 0.9 < total["sort(pairs(v)).sum()"]
+if on_cpu:  # a library for products or sorts, as on a GPU, may ask for room of its own
+    assert total["x + 1"] == 2 and total["x + 1, donated"] == 1
+    assert total["x @ x"] == total["x @ x, donated"] == 2 and receipts["x @ x, donated"]["alias"] == table.nbytes
+    assert total["x + C"] == 2 and total["pairs(v).sum()"] < 0.1 < 0.9 < total["sort(pairs(v)).sum()"]
 
 # %% [markdown]
 # - **alias** is the donation. It is the only line that you get back.
@@ -260,7 +270,8 @@ rows = "\n".join(
     for what, (same, gone, warned) in outcomes.items()
 )
 display(Markdown(f"| | result in x's memory | x afterwards | a warning |\n|---|:-:|---|---|\n{rows}"))
-assert [same for same, *_ in outcomes.values()] == [True, True, False, False, True, True, False, False, False]
+viewing = not shared  # a view on the host prevents the donation, a copy does not
+assert [same for same, *_ in outcomes.values()] == [True, True, False, False, True, True, viewing, viewing, False]
 assert [warned for *_, warned in outcomes.values()] == [False] * 2 + [True] * 2 + [False] * 5
 assert all(same == gone for same, gone, _ in outcomes.values())
 
@@ -435,8 +446,9 @@ for (name, points), colour in zip(curves.items(), ("C1", "C2", "C0"), strict=Tru
 ax.set(xlabel="numbers in the table", ylabel="ms of compiling", ylim=(0, None), xticks=SIZES)
 ax.legend()
 plt.show()
-assert [kept for _, kept in curves["closed over"]] == [False] * 4, "the sort is done before the program runs"
-assert all(kept for name in list(curves)[1:] for _, kept in curves[name])
+if on_cpu:  # elsewhere a sort may be a call of a library, under another name
+    assert [kept for _, kept in curves["closed over"]] == [False] * 4, "the sort is done before the program runs"
+    assert all(kept for name in list(curves)[1:] for _, kept in curves[name])
 show_guess(guess, curves["closed over"][-1][0] / curves["as an argument"][-1][0], "x")
 
 # %% [markdown]
@@ -488,7 +500,7 @@ print(show_jaxpr(accumulate, box, 1.0).text)
 large = jax.new_ref(jnp.zeros(16_000_000))
 stats = jax.jit(accumulate).lower(large, 1.0).compile().memory_analysis()
 print(f"box of 64 MB: alias {stats.alias_size_in_bytes:,} bytes, temp {stats.temp_size_in_bytes} bytes")
-assert stats.alias_size_in_bytes == 64_000_000 and stats.temp_size_in_bytes < 1000
+assert stats.alias_size_in_bytes == 64_000_000 and (stats.temp_size_in_bytes < 1000 or not on_cpu)
 
 # %% [markdown]
 # `a[0] <- ...` writes. There is nothing to return, nothing to rebind, nothing to donate. And what can two names do?
@@ -573,15 +585,16 @@ def draw_plan(ax, fn, title):
     return size / x.nbytes
 
 
-fig, axes = plt.subplots(1, 2, figsize=(9, 4.3), sharey=True)
-heights = [
-    draw_plan(axes[0], written_out(layer), "keep everything"),
-    draw_plan(axes[1], written_out(jax.checkpoint(layer)), "checkpoint around each layer"),
-]
-axes[0].set(ylim=(0, 1.05 * max(heights)), yticks=range(0, 21, 5), ylabel="address, in arrays like x")
-handles = [plt.Rectangle((0, 0), 1, 1, color=colour) for colour in KINDS.values()]
-fig.legend(handles, KINDS, loc="outside lower center", ncols=3)
-plt.show()
+if on_cpu:  # each compiler writes its plan in files of its own
+    fig, axes = plt.subplots(1, 2, figsize=(9, 4.3), sharey=True)
+    heights = [
+        draw_plan(axes[0], written_out(layer), "keep everything"),
+        draw_plan(axes[1], written_out(jax.checkpoint(layer)), "checkpoint around each layer"),
+    ]
+    axes[0].set(ylim=(0, 1.05 * max(heights)), yticks=range(0, 21, 5), ylabel="address, in arrays like x")
+    handles = [plt.Rectangle((0, 0), 1, 1, color=colour) for colour in KINDS.values()]
+    fig.legend(handles, KINDS, loc="outside lower center", ncols=3)
+    plt.show()
 
 # %% [markdown]
 # The left one is the picture of training. On the way out every layer lays bricks that stay: the residuals of unit
@@ -622,13 +635,13 @@ ax.set(xlabel="scratch space, in arrays of the size of x", xlim=(0, 1.12 * max(t
 ax.grid(axis="y", visible=False)
 ax.invert_yaxis()
 plt.show()
-assert temps["scan", "checkpoint"] < 0.75 * temps["scan", "keep everything"]
+assert temps["scan", "checkpoint"] < 0.75 * temps["scan", "keep everything"] or not on_cpu
 
 # %%
 dots = [views["written out", what].ops["dot"] for what in ("keep everything", "checkpoint")]
 asked = show_hlo(jax.grad(BUILT["written out", "checkpoint"]), weights, x, stage="lowered").ops["dot"]
 helps = temps["written out", "checkpoint"] < 0.9 * temps["written out", "keep everything"]
-assert helps == (dots[1] > dots[0]) and asked > dots[0]
+assert (helps == (dots[1] > dots[0]) and asked > dots[0]) or not on_cpu  # a library's product is no `dot` any more
 if helps:
     why = "the layers really are computed again."
 else:

@@ -9,13 +9,14 @@
 # - turn a whole run into one trace of one program that owns its memory and waits for nobody;
 # - spread it over eight devices without changing a line, and know what "the same result" means then.
 #
-# About 20 minutes. You need the cache (unit 05), loops (06), `grad` (08), donation (11) and shardings (13).
+# About 20 minutes. You need the cache (unit 05), loops (06), `grad` (08), donation (11) and shardings (13). Everything runs
+# on eight virtual devices of your CPU, whatever else the machine has.
 
 # %%
 import jax
 
 try:
-    jax.config.update("jax_platforms", "cpu")
+    jax.config.update("jax_platforms", "cpu")  # the run on eight devices below needs eight, and a CPU can have them
     jax.config.update("jax_num_cpu_devices", 8)
 except RuntimeError:
     late = "JAX has already started, with other devices: restart the kernel, then run this cell first"
@@ -36,6 +37,7 @@ from IPython.display import Markdown, display
 from autograder import benchmark, show_guess, show_hlo, trace_log
 
 plt.style.use("autograder.course")
+jax.config.update("jax_default_matmul_precision", "highest")  # or an accelerator drops digits of products (unit 10)
 print(f"JAX {jax.__version__}, {jax.device_count()} devices")
 assert jax.device_count() == 8
 

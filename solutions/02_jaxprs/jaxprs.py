@@ -218,7 +218,7 @@ assert_allclose(golf_poly(x), poly_spec(x), name="golf_poly of fresh numbers")
 
 # %% [markdown]
 # **Hole 3: $x^{15}$ with nothing but `mul`** (2 points). The long way round takes 14 strokes. Squaring and
-# multiplying, as every textbook has it, takes 6 and earns 1 point. Par is 5, and earns 2.
+# multiplying, as every textbook has it, takes 6 equations: 8 strokes saved earn 1 point. Par is 5: 9 earn 2.
 #
 # <details><summary>Hint 1</summary>
 # Write down the exponents you have after each stroke: 1, 2, ... Every new one is the sum of two that you already have.

@@ -35,6 +35,8 @@ from jax.experimental import io_callback
 
 from autograder import assert_allclose, assert_equal, assert_max_traces, assert_prediction
 
+jax.config.update("jax_default_matmul_precision", "highest")  # or a GPU or TPU drops digits of products (unit 10)
+
 # %% [markdown]
 # ## 1 · seance (3 points)
 #

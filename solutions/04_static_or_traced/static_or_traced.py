@@ -611,7 +611,8 @@ assert_allclose(get_negatives(short, size=5), get_negatives_spec(short, 5), name
 # computes what `amplify_spec` says, and
 #
 # - turning the knob (`amplifier.gain = 10.0`) takes effect and never traces again;
-# - new settings (`amplifier.settings = ...`) take effect, with one trace for each mode; equal settings share it;
+# - new settings (`amplifier.settings = ...`) take effect, with one trace for each mode (for two modes, two traces); equal
+#   settings share it;
 # - settings cannot be changed in place;
 # - the gain is the amplifier's only leaf (`jax.tree.leaves`), so that `jax.grad` can differentiate with respect to
 #   an amplifier: the result is an amplifier whose `gain` is the slope.

@@ -294,8 +294,8 @@ for epochs in (4, 7):
 # `relax_slow` lets heat flow along a rod, with another rate in each step. It is correct, and it compiles in every step.
 # The author wrote a lambda because `rate` and `edge` had to get in somehow.
 #
-# Write `diffuse`, one step, and `relax`, the loop. A new rate must not cost a trace. A new `edge` may cost one: it is a
-# name, and the trace must know it.
+# Write `diffuse`, one step, and `relax`, the loop. A new rate must not cost a trace, in this run or in the next. A new
+# `edge` may cost one, and two edges two traces: it is a name, and the trace must know it.
 #
 # <details><summary>Hint 1</summary>
 # Which of the two does the trace need to know by value, and which is just a number that takes part?
@@ -375,7 +375,8 @@ with assert_max_traces(relax, 2):
 # - `energy(x)`: pads and calls it.
 #
 # Every length may come, and after the five sizes have been seen nothing may be traced any more, by anybody. The second
-# check takes short requests and measures your sizes against padding everything to 1024.
+# check takes short requests and measures your sizes against padding everything to 1024: 2.5x as fast earns 1 point, 4x
+# earns 2.
 #
 # <details><summary>Hint 1</summary>
 # What does a padded zero add to the sum? Its difference to a real number is not 0, and its difference to another zero gives 1.
@@ -552,18 +553,21 @@ def fit(x, y, epochs):
 # %% nbgrader={"grade": true, "grade_id": "no-tracing-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 """3 points. The weights match, one trace serves the whole run, and nothing else is traced after the warm-up."""
 x, y = rows_of_data(70)
-assert_allclose(fit(x, y, 3), fit_slow(x, y, 3), rtol=1e-4, atol=1e-5, name="w (every row counts once, padding never)")
-with assert_max_traces(train_step, 1):
-    fit(x, y, 1)
-    fit(x, y, 4)
-with jax.no_tracing(True):
-    fit(x + 1, y, 4)
-### BEGIN HIDDEN TESTS
-for rows in (33, 64, 101):
-    x, y = rows_of_data(rows, seed=rows)
+with jax.default_matmul_precision("highest"):  # a GPU or TPU drops digits of products (unit 10)
+    w = fit(x, y, 3)
+    assert_allclose(w, fit_slow(x, y, 3), rtol=1e-4, atol=1e-5, name="w (every row counts once, padding never)")
+    with assert_max_traces(train_step, 1):
+        fit(x, y, 1)
+        fit(x, y, 4)
     with jax.no_tracing(True):
-        w = fit(x, y, 5)
-    assert_allclose(w, fit_slow(x, y, 5), rtol=1e-3, atol=1e-4, name=f"w of {rows} rows (every row counts once)")
+        fit(x + 1, y, 4)
+### BEGIN HIDDEN TESTS
+with jax.default_matmul_precision("highest"):  # a GPU or TPU drops digits of products (unit 10)
+    for rows in (33, 64, 101):
+        x, y = rows_of_data(rows, seed=rows)
+        with jax.no_tracing(True):
+            w = fit(x, y, 5)
+        assert_allclose(w, fit_slow(x, y, 5), rtol=1e-3, atol=1e-4, name=f"w of {rows} rows (every row counts once)")
 ### END HIDDEN TESTS
 
 # %% [markdown]

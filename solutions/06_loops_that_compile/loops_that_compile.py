@@ -234,10 +234,11 @@ assert_prediction(
 # - `step(row, rule)`: one step for all cells at once, no loop.
 # - `history(row, rule, steps)`: jitted; every row from the first to the last. One trace serves all rules; a new `steps`
 #   may cost one, since it decides a shape. At most 40 equations.
-# - `evolve(row, rule, steps)`: jitted; only the last row. **One trace for all rules and all numbers of steps.**
+# - `evolve(row, rule, steps)`: jitted; only the last row. **One trace for all rules and all numbers of steps.** At most 40
+#   equations, too.
 #
-# The last check measures `evolve` against a Python loop around a jitted step: "jit the expensive part", as the older post
-# has it.
+# The last check measures a thousand steps of `evolve` against a Python loop around a jitted step: "jit the expensive part",
+# as the older post has it. 20x earns 1 point, 60x earns 2.
 #
 # <details><summary>Hint 1</summary>
 # Which of the three loops has rounds that wait for one another? <code>jnp.roll(row, 1)</code> shows each cell its left
@@ -380,8 +381,8 @@ plt.show()
 # that you always come down to 1. Nobody knows whether that is true, and 27 makes quite a flight of it.
 #
 # `flight(n)`, jitted, returns the number of steps until 1 is reached and the highest number on the way (the start counts),
-# both as `int32`. One trace for all starts, and `jax.vmap` must be able to send many at once. The check stays far from
-# numbers that do not fit.
+# both as `int32`. One trace for all starts, at most 60 equations, and `jax.vmap` must be able to send many at once. The
+# check stays far from numbers that do not fit.
 #
 # <details><summary>Hint 1</summary>
 # Nobody knows the number of rounds before. What has to go round: one number, or three?
@@ -457,8 +458,8 @@ for start in (871, 6171, 64, 97):
 # at instruction 0 and returns the registers and the number of instructions it has done (`HALT` is not counted). It stops
 # at `HALT`, or when `limit` instructions are done. Do not forget `limit`: it also saves you from waiting for ever.
 #
-# One `while` and one `cond` on the tape: a new instruction is a choice, not a new loop. And **one trace for all programs
-# of one length**.
+# One `while` and one `cond` on the tape, and at most 150 equations: a new instruction is a choice, not a new loop. And
+# **one trace for all programs of one length**.
 #
 # <details><summary>Hint 1</summary>
 # Three things change from instruction to instruction. They are the carry. The program and <code>limit</code> do not.

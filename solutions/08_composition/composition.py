@@ -31,6 +31,8 @@ from autograder import (
     show_jaxpr,
 )
 
+jax.config.update("jax_default_matmul_precision", "highest")  # or a GPU or TPU drops digits of products (unit 10)
+
 # %% [markdown]
 # ## Task 1 · Which sentences mean something? (3 points)
 #
@@ -248,7 +250,7 @@ assert_prediction(
 # `tower(f, xs, order)` holds the $k$-th derivative of `f` at each of `xs`, row 0 the values.
 #
 # `f` takes a number to a number. Jit `tower`; a new batch of the same length must not trace it again, and no loop over the
-# batch may be on the tape.
+# batch may be on the tape: at most 200 equations for four derivatives of $x^3 + 2x$.
 #
 # <details><summary>Hint 1</summary>
 # Which of the four words of <code>jit(grad(grad(vmap(f))))</code> stands in the wrong place?
@@ -325,7 +327,8 @@ assert_allclose(tower(wave, angles, 0), np.sin(2 * angles)[None], rtol=1e-4, ato
 # - `tape_jvp(tape, primals, tangents)` reads forward. Beside the value of each name it keeps its tangent: how fast the value changes
 #   when the inputs move in the direction `tangents`. Returns the pair (value, tangent) of the result.
 # - `tape_grad(tape, args)` reads forward to get the values, then **backward**. It keeps for each name a cotangent: how fast
-#   the *result* changes with it. Returns the list of the inputs' cotangents: the gradient, all of it from one walk.
+#   the *result* changes with it. Returns the list of the inputs' cotangents: the gradient, all of it from one walk. Written
+#   on a tape, a gradient by forty inputs may have at most 8 times the equations of the function.
 #
 # The tapes are flat (no `jit` inside), everything on them is a number, and there is one result. Your functions run any tape under `jit` too, and
 # on tapes of their own: the check ends with three derivatives of $x^3 + 2x$, none of them by `jax.grad`.
@@ -548,8 +551,9 @@ assert_allclose(mine, -4 * np.sin(2 * angles), rtol=1e-4, atol=1e-5, name="jit(v
 # with the gradient $g$ and the Hessian $H$. But $H$ has $n^2$ numbers, and your largest value may have $n$.
 #
 # - `hvp(loss, x, v)`: the product $Hv$. At most 10 times the FLOPs of `loss`, for any $n$.
-# - `newton(loss, x, steps)`: `steps` steps of Newton, in one jit, the loop rolled. `jax.scipy.sparse.linalg.cg(A, b)` solves
-#   $A p = b$ (returning the pair `(p, None)`) and does not want a matrix: `A` may be a function that multiplies.
+# - `newton(loss, x, steps)`: `steps` steps of Newton, in one jit, the loop rolled: at most 300 equations.
+#   `jax.scipy.sparse.linalg.cg(A, b)` solves $A p = b$ (returning the pair `(p, None)`) and does not want a matrix: `A` may
+#   be a function that multiplies.
 #
 # <details><summary>Hint 1</summary>
 # $Hv$ is a derivative: how does the gradient change when x moves in the direction v?
@@ -663,7 +667,8 @@ for steps, name in ((8, "the rope from a third start"), (1, "another single step
 # **A cloud of NaNs.** Every two of $n$ points are joined by a spring of length 1, so the energy is the sum of
 # $(|p_i - p_j| - 1)^2$ over all pairs $i < j$. In NumPy one loops over pairs. On arrays it is natural to compute all $n \times n$
 # distances at once and to leave out the diagonal with a `where`; the energy is right, and every single force is `nan`. Write
-# `spring_energy` without a Python loop, and with forces. (Two points at the same place exert no force on each other.)
+# `spring_energy` without a Python loop, in at most 60 equations, and with forces. (Two points at the same place exert no
+# force on each other.)
 #
 # **Kepler's equation.** The planet with mean anomaly $M$ and eccentricity $e$ is found at the $E$ with
 #
@@ -849,8 +854,8 @@ assert_allclose(
 # - **work**: the FLOPs of the gradient, with `simulate`'s as 1.
 #
 # Write `simulate_lean`, with the same result. For a `length` of $k^2$ steps (16, 64, 100): a peak of at most $8k$ states,
-# work of at most 1.4, and the loop rolled. Neither one `jax.checkpoint` around everything nor one around each step is in
-# that budget.
+# work of at most 1.4, and the loop rolled: a `scan`, and at most 100 equations on the gradient's tape. Neither one
+# `jax.checkpoint` around everything nor one around each step is in that budget.
 #
 # <details><summary>Hint 1</summary>
 # Everything under one <code>jax.checkpoint</code>: what must be alive while its second run comes back? Each step under its own: what is
@@ -992,8 +997,9 @@ assert_allclose(mine, full, rtol=1e-4, atol=1e-5, name="the gradient of another 
 #
 # - `pull_sum(slope, x, axis)`: the slope by `x` of `sum[axis] x`;
 # - `pull_spread(slope, axis)`: the slope by `x` of `spread[axis size] x`. The two are a pair;
-# - `replay_backwards(tape, *args)`: forwards with `replay`, then backwards. Returns the slopes: a dict from name to slope, for
-#   the names on which the result depends.
+# - `replay_backwards(tape, *args)`: forwards with `replay`, then backwards, each equation pulled once: the tape of a gradient
+#   has at most 5 times the equations of the function. Returns the slopes: a dict from name to slope, for the names on which
+#   the result depends.
 #
 # <details><summary>Hint 1</summary>
 # Wiggle one element of <code>x</code>: which elements of <code>sum</code> feel it, and how strongly? And of

@@ -276,7 +276,7 @@ assert_allclose(steps(moved, start), walked, name="steps, in two axes")
 # only when compiled. (The line below says how often on yours.) Write `proper_time` such that
 #
 # - light (`x == t` or `x == -t`) gets **exactly 0**, eager and jitted;
-# - inside the cone, and be it by a single ulp, the result is right to the last digits;
+# - inside the cone, and be it by a single ulp, the result is right to the last digits, within 4 ulps;
 # - outside the cone it is NaN, as it should be.
 #
 # No compiler options: whoever compiles your function may choose them.

@@ -4,7 +4,8 @@
 # Six tasks, 20 points. The lesson is [11 · Memory](../../lessons/11_memory.ipynb).
 #
 # Fill in each function whose body raises `NotImplementedError`, then run the check below it. Nothing here is timed.
-# The checks read receipts, compare addresses, and ask what is still alive.
+# The checks read receipts, compare addresses, and ask what is still alive. Everything runs on your CPU, whatever else the
+# machine has: the receipts to predict are those of its compiler.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
 import functools
@@ -26,6 +27,7 @@ from autograder import (
     trace_log,
 )
 
+jax.config.update("jax_default_matmul_precision", "highest")  # or a GPU or TPU drops digits of products (unit 10)
 jax.config.update("jax_platforms", "cpu")  # the receipts to predict are those of the CPU's compiler
 
 # %% [markdown]
@@ -432,7 +434,7 @@ assert_equal(room(30, seed), expected, name="train", hints={"models alive, 30 st
 # Write `remember`. Its cache has its full length from the start; `count` says how many rows are filled. Write
 # `item` into the next row, and return the cache and the same answer that `recall` gives for the filled rows, the
 # new one included. (What the rows behind them contain is garbage: it must not matter.) One program for all words,
-# the cache always in the same place, and no scratch space of its size.
+# the cache always in the same place, and at most half of its size as scratch space.
 #
 # <details><summary>Hint 1</summary>
 # The shape may not depend on <code>count</code>, so <code>cache[:count]</code> is out. What could be done to the
@@ -666,7 +668,8 @@ assert_equal(built, {"for two more tables": "none"}, name="make_ranker")
 # A flight recorder is a ring. State number n (from 0, over all flights together) is written into row `n % k` of
 # `box`, a ref of k rows; `count`, a ref of one integer, says how many states there have been. Write `flight(x, box,
 # count)`: it runs `simulate` for 1000 steps from `x` with the recorder switched on, and returns the last state.
-# Every state *after* a step is recorded.
+# Every state *after* a step is recorded. Two flights share one program, and no value on its tape is larger than the ring:
+# 16 numbers for 8 rows of 2.
 #
 # <details><summary>Hint 1</summary>
 # You cannot change the loop. But who says that the <code>step</code> you hand in must be <code>glide</code> itself?

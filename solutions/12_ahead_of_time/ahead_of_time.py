@@ -24,6 +24,8 @@ from jax.experimental.compilation_cache import compilation_cache
 
 from autograder import assert_allclose, assert_equal, assert_prediction, trace_log
 
+jax.config.update("jax_default_matmul_precision", "highest")  # or a GPU or TPU drops digits of products (unit 10)
+
 # %% [markdown]
 # ## Task 1 · Which stages? (3 points)
 #

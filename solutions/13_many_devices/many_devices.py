@@ -24,8 +24,10 @@ from autograder import (
     assert_primitives,
 )
 
+jax.config.update("jax_default_matmul_precision", "highest")  # or a GPU or TPU drops digits of products (unit 10)
+
 try:
-    jax.config.update("jax_platforms", "cpu")
+    jax.config.update("jax_platforms", "cpu")  # eight devices, and the same layouts for everybody
     jax.config.update("jax_num_cpu_devices", 8)
 except RuntimeError:
     late = "JAX has already started, with other devices: restart the kernel, then run this cell first"
@@ -365,7 +367,7 @@ assert_allclose(stepped, diffuse_slow(np.asarray(u)), rtol=1e-5, name="diffuse")
 # makes one, and loses all digits when the mean is large (unit 09).
 #
 # Write `moments` with `jax.shard_map`, such that its digits are good, in **at most two collectives (2 points)**; and in
-# **one (2 more)**. Nobody may read the whole table to the others: no intermediate may be half as large as the table.
+# **one (2 more)**. Nobody may read the whole table to the others: no intermediate may be larger than half of the table.
 #
 # <details><summary>Hint 1</summary>
 # Every device knows the mean and the variance of its own rows, and these have all their digits. They are few numbers.

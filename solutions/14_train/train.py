@@ -4,14 +4,14 @@
 # Six tasks, 20 points. The lesson is [14 · Train](../../lessons/14_train.ipynb).
 #
 # Fill in each function whose body raises `NotImplementedError`, then run the check below it. Everything runs on eight
-# virtual devices of your CPU, and no check asks the clock: it counts traces, reads, copies and collectives, and compares
-# numbers.
+# virtual devices of your CPU, whatever else the machine has, because the last task is about eight and few have them. No
+# check asks the clock: it counts traces, reads, copies and collectives, and compares numbers.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
 import jax
 
 try:
-    jax.config.update("jax_platforms", "cpu")
+    jax.config.update("jax_platforms", "cpu")  # the last task needs eight devices, and a CPU can have them
     jax.config.update("jax_num_cpu_devices", 8)
 except RuntimeError:
     late = "JAX has already started, with other devices: restart the kernel, then run this cell first"
@@ -318,7 +318,7 @@ assert_allclose(port(deep)(xy), painted, rtol=1e-4, atol=1e-5, name="port(...)(x
 # eight devices. So the batch is **padded**, and each row gets a weight.
 #
 # Write `padded`, which makes a batch of `size` rows out of up to `size`, and `weighted_loss`, so that the loss and its
-# gradients are those of `mean_loss` on the true rows alone, whatever you pad with.
+# gradients are those of `mean_loss` on the true rows alone, whatever you pad with. One trace serves every batch.
 #
 # <details><summary>Hint 1</summary>
 # A mean is a sum, divided by a number. Which sum, and which number, must not see the padding?

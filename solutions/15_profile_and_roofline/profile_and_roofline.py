@@ -5,7 +5,8 @@
 #
 # Fill in each function whose body raises `NotImplementedError`, then run the check below it. No check asks how fast
 # your machine is. Points are given for what you can say before you measure, for what you read out of a profile, and
-# for the bytes of your program.
+# for the bytes of your program. Everything runs on your CPU, whatever else the machine has: another device's profile has
+# events of another form.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
 import re
