@@ -14,7 +14,8 @@ import jax
 import jax.export
 
 from autograder.failure import fail
-from autograder.instruments.read_jaxpr import is_jitted
+from autograder.instruments.watch_functions import function_name
+from autograder.jax_internals import is_jitted, trace_jitted, wants_hashable_static
 from autograder.measuring.wire import arrays, functions
 from autograder.measuring.wire.messages import Artefact, Inputs, Load, Loaded, Reference, Side, Source
 
@@ -26,7 +27,7 @@ class Comparison:
 
     def __init__(self, candidate: Callable, baseline: Callable, args: tuple):
         self.functions: dict[Side, Callable] = {"baseline": baseline, "candidate": candidate}
-        self.names: dict[Side, str] = {side: name_of(fn) for side, fn in self.functions.items()}
+        self.names: dict[Side, str] = {side: function_name(fn) for side, fn in self.functions.items()}
         self._leaves, self._structure = jax.tree.flatten(args)
         self._data = [i for i, leaf in enumerate(self._leaves) if arrays.is_data(leaf)]  # slot to leaf
         self.load = Load(
@@ -61,7 +62,7 @@ class Comparison:
         """A jitted function as it is compiled, or None if it must travel as source."""
         if not is_jitted(fn):
             return None
-        traced = fn.trace(*jax.tree.unflatten(self._structure, self._leaves))  # its own errors show here
+        traced = trace_jitted(fn, *jax.tree.unflatten(self._structure, self._leaves))  # its own errors show here
         if any(info.donated for info in jax.tree.leaves(traced.args_info)):
             return None
         # A Python number may be a static argument, which cannot be an input of the artefact.
@@ -74,7 +75,7 @@ class Comparison:
                     exported = self._exported(fn, dynamic, [self._leaves[self._data[slot]] for slot in dynamic])
                     return Artefact(exported, dynamic)
                 except ValueError as error:
-                    if "hashable static" not in str(error):
+                    if not wants_hashable_static(error):
                         return None
                 except Exception:  # a callback, for one, cannot be exported
                     return None
@@ -99,7 +100,7 @@ class Comparison:
             code = functions.dumps((fn, jax.tree.unflatten(self._structure, template)))
         except (pickle.PicklingError, TypeError, AttributeError, ValueError) as error:
             fail(
-                f"the {side} {name_of(fn)} cannot be sent to the measuring process",
+                f"the {side} {function_name(fn)} cannot be sent to the measuring process",
                 evidence=str(error),
                 why="a function that is not jitted travels as its code, with the globals it names; generators, locks,"
                 " compiled programs and classes that are registered as pytrees do not travel",
@@ -126,11 +127,6 @@ class Comparison:
         if not is_jitted(fn):
             return 0
         try:
-            return flops(fn.trace(*jax.tree.unflatten(self._structure, self._leaves)).jaxpr)
+            return flops(trace_jitted(fn, *jax.tree.unflatten(self._structure, self._leaves)).jaxpr)
         except Exception:  # the share of the limit is then said without its operations
             return 0
-
-
-def name_of(fn: Callable) -> str:
-    """The name of a function as its author wrote it."""
-    return getattr(fn, "__name__", None) or getattr(getattr(fn, "func", None), "__name__", type(fn).__name__)

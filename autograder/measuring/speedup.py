@@ -5,7 +5,6 @@ they are compared and timed, and what that process answers becomes a line, a pic
 """
 
 import html
-import math
 import os
 import statistics
 from collections.abc import Callable, Mapping
@@ -27,6 +26,7 @@ from autograder.measuring.wire.messages import (
     SideRaised,
 )
 from autograder.not_begun import NotBegun
+from autograder.wording import is_number
 
 from . import bench
 from .picture import bar_svg
@@ -293,9 +293,9 @@ def _bar(at_least: float | Mapping[str, float] | None) -> float | None:
         at_least = at_least[platform]
     if at_least is None:
         return None
-    if isinstance(at_least, bool) or not isinstance(at_least, int | float) or not 0 < at_least < math.inf:
+    if not is_number(at_least) or at_least <= 0:
         raise ValueError(f"speedup: at_least must be a positive number, got {at_least!r}")
-    return at_least
+    return float(at_least)
 
 
 def _leniency() -> float:

@@ -11,7 +11,11 @@ import pytest
 from autograder.measuring.worker import agreement
 from autograder.measuring.worker.product import product_roundoff
 
-PRODUCT = "import jax; from autograder.measuring.worker.product import product_roundoff; print(product_roundoff({precision!r}))"
+PRODUCT = """
+from autograder.measuring.worker.product import product_roundoff
+
+print(product_roundoff({precision!r}))
+"""
 
 
 def roundoff_under(kind, precision):

@@ -13,6 +13,7 @@ import numpy as np
 
 from autograder.measuring.wire.arrays import is_key
 from autograder.measuring.wire.messages import OtherStructure, OtherValues
+from autograder.wording import array_type
 
 from .product import product_roundoff
 
@@ -38,10 +39,9 @@ def _kind(leaf) -> str:
     return "other"
 
 
-def array_type(leaf) -> str:
+def leaf_type(leaf) -> str:
     """The type of a leaf in JAX notation, `float32[4]`."""
-    dtype = leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
-    return f"{dtype}[{','.join(map(str, np.shape(leaf)))}]"
+    return array_type(leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype, np.shape(leaf))
 
 
 def disagreement(got: list, want: list, allowances: list[float]) -> OtherStructure | OtherValues | None:
@@ -56,7 +56,7 @@ def other_structure(got: list, want: list) -> OtherStructure | None:
     for index, (a, b) in enumerate(zip(got, want, strict=True)):
         if np.shape(a) != np.shape(b) or _kind(a) != _kind(b):
             where = f"result {index} is" if len(want) > 1 else "it returns"
-            return OtherStructure(f"{where} {array_type(a)}, the baseline's is {array_type(b)}")
+            return OtherStructure(f"{where} {leaf_type(a)}, the baseline's is {leaf_type(b)}")
     return None
 
 

@@ -138,7 +138,7 @@ class Jobs:
             first_call={"baseline": slow, "candidate": fast},
             device=jax.devices()[0].device_kind,
             platform=jax.default_backend(),
-            results=[agreement.array_type(leaf) for leaf in want],
+            results=[agreement.leaf_type(leaf) for leaf in want],
             taken=bytes_in(baseline.leaves),
             returned=returned,
         )
