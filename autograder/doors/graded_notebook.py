@@ -121,6 +121,9 @@ def restore(notebook: NotebookNode, release: NotebookNode) -> list[str]:
     again if it was made text. The student's own cells stay behind the cell that they follow, without metadata, so that
     no tag decides what is run. The notebook's own metadata, the kernel's name among them, are the release's.
 
+    Arguments:
+      notebook, release: as `read_notebook` gives them, each cell with an id of its own.
+
     Returns:
       what was put back and could have changed points, in a few words each; empty for an honest notebook.
     """
@@ -134,7 +137,7 @@ def restore(notebook: NotebookNode, release: NotebookNode) -> list[str]:
     for cell in notebook.cells:
         # A program that strips metadata leaves the id, which is the same name here.
         name = _grade_id(cell) or (cell.id if cell.id not in claimed else None)
-        if name in released and name not in found:
+        if name in released:
             found[name], own[name], above = cell, [], name
         else:
             own[above].append(_own_cell(cell, taken))
@@ -154,7 +157,6 @@ def restore(notebook: NotebookNode, release: NotebookNode) -> list[str]:
         changes.append("the order of the cells")
     notebook.cells = cells + waiting
     notebook.metadata = nbformat.from_dict(release.metadata)
-    notebook.nbformat_minor = release.nbformat_minor
     return changes
 
 

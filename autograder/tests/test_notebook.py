@@ -209,23 +209,29 @@ class TestRestore:
         assert restore(notebook, release) == []
         assert notebook.cells[1].source == "## My task" and notebook.cells[1].metadata == {}
 
-    def test_a_notebook_without_metadata_is_known_by_its_ids(self, release, answered):
+    @pytest.fixture
+    def named(self, release, answered):
+        """The answered notebook; in it and in the release a graded cell's id is its name, as in the course."""
         for notebook in (release, answered):
             for cell in notebook.cells:
-                cell.id = release.cells[notebook.cells.index(cell)].metadata.nbgrader.grade_id
-        expected = copy(answered)
-        for cell in answered.cells:
-            cell.metadata = nbformat.from_dict({})
-        assert restore(answered, release) == []
-        assert answered == expected
+                cell.id = cell.metadata.nbgrader.grade_id
+        return answered
 
-    def test_a_copied_cell_counts_once_and_gets_an_id_of_its_own(self, release, answered):
-        answered.cells.insert(1, copy(answered.cells[1]))
-        answered.cells[1].source = "first try"
-        restore(answered, release)
-        assert [cell.source for cell in answered.cells[1:3]] == ["first try", "def f(): return 1"]
-        assert ids(answered) == ["setup", None, "f", "f-check", "f-hard"]
-        assert len({cell.id for cell in answered.cells}) == 5
+    def test_a_notebook_without_metadata_is_known_by_its_ids(self, release, named):
+        expected = copy(named)
+        for cell in named.cells:
+            cell.metadata = nbformat.from_dict({})
+        assert restore(named, release) == []
+        assert named == expected
+
+    def test_of_a_copied_cell_the_lower_counts_and_the_upper_gets_another_id(self, release, named):
+        named.cells.insert(2, copy({**named.cells[1], "id": "pasted"}))
+        named.cells[1].source = "first try"
+        assert restore(named, release) == []
+        assert [cell.source for cell in named.cells[1:3]] == ["first try", "def f(): return 1"]
+        assert ids(named) == ["setup", None, "f", "f-check", "f-hard"]
+        assert named.cells[2].id == "f"
+        assert len({cell.id for cell in named.cells}) == 5
 
 
 class TestScore:
