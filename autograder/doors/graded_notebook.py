@@ -215,8 +215,9 @@ def score(cell: NotebookNode) -> Score:
 
 
 def not_begun(cell: NotebookNode) -> str:
-    """For an executed cell that met a stub nobody has filled in, one short line; empty for any other."""
-    return next((o.evalue for o in cell.outputs if o.output_type == "error" and o.ename == "NotBegun"), "")
+    """The name of the stub that an executed cell met, because nobody has filled it in; empty if it met none."""
+    errors = (output for output in cell.outputs if output.output_type == "error")
+    return next((error.evalue.removesuffix(" is not begun") for error in errors if error.ename == "NotBegun"), "")
 
 
 def failure_text(cell: NotebookNode) -> str:

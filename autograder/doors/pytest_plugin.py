@@ -95,6 +95,13 @@ class NotebookFile(pytest.File):
                 self.executed.add(i)
                 self.runner.run(i)
 
+    def task(self, index: int) -> str:
+        """The task that the graded cell at `index` belongs to: the closest one above it."""
+        from .graded_notebook import nbgrader_metadata
+
+        above = map(nbgrader_metadata, self.notebook.cells[index::-1])
+        return next((entry["grade_id"] for entry in above if entry.get("solution")), "")
+
 
 class CellFailed(Exception):
     """What a notebook cell ended in, as text."""
@@ -128,8 +135,8 @@ class GradedCell(_Item):
         cell = self.parent.runner.run(self.index)
         result = score(cell)
         self.user_properties.append((POINTS, (result.earned, result.possible)))
-        if line := not_begun(cell):
-            self.user_properties.append((NOT_BEGUN, line))
+        if stub := not_begun(cell):
+            self.user_properties.append((NOT_BEGUN, (self.parent.task(self.index), stub)))
         if result.message:
             raise CellFailed(result.message)
 
@@ -159,13 +166,15 @@ def pytest_report_teststatus(report):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """One line for each check of a task that is not begun, and the table of points."""
+    """One line for each task that is not begun, and the table of points."""
     if waiting := terminalreporter.stats.get("not begun"):
         terminalreporter.write_sep("=", "not begun")
+        stubs: dict[tuple[str, str], list[str]] = {}
         for report in waiting:
-            path, _, name = report.nodeid.partition("::")
-            name = name.partition("@")[0]  # without the group that xdist adds
-            terminalreporter.write_line(f"{path}::{name}: {dict(report.user_properties)[NOT_BEGUN]}")
+            task, stub = dict(report.user_properties)[NOT_BEGUN]
+            stubs.setdefault((Path(report.nodeid.split("::")[0]).parent.as_posix(), task), []).append(stub)
+        for (unit, task), names in stubs.items():
+            terminalreporter.write_line(f"{unit}: {task} is not begun ({', '.join(dict.fromkeys(names))})")
     _write_points(terminalreporter)
 
 

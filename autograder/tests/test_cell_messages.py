@@ -57,7 +57,7 @@ def test_a_stub_is_not_begun_whichever_check_meets_it(run):
         line = check.count("\n") + 1
         expected = f"twice is not begun: fill it in above, then run this cell again (line {line} of this cell)"
         assert failure_text(cell) == expected, check
-        assert (score(cell).earned, not_begun(cell)) == (0, "twice is not begun")
+        assert (score(cell).earned, not_begun(cell)) == (0, "twice")
 
 
 def test_another_function_that_is_not_implemented_keeps_its_traceback(run):
