@@ -190,7 +190,7 @@ ATTACKS = [
     "<iframe srcdoc='<script>alert(1)</script>'></iframe><object data=x></object><embed src=x>",
     "<form action=http://evil.example><input name=a><button formaction=javascript:alert(1)>b</button></form>",
     "<style>@import url(http://evil.example)</style><link rel=stylesheet href=http://evil.example>",
-    '<p style="background: url(http://evil.example); position: fixed" id="check" class="score" onclick="alert(1)">p',
+    '<p style="background: url(http://evil.example); position: fixed" id="check" class="score" onclick=alert(1)>p</p>',
     '<base href="http://evil.example/"><meta http-equiv="refresh" content="0; url=http://evil.example">',
     "</div></div></main></body><script>alert(1)</script>",
     "<!--><script>alert(1)</script>--><![CDATA[<script>alert(1)</script>]]><?php <script>alert(1)</script> ?>",
@@ -200,25 +200,8 @@ ATTACKS = [
 
 def live(soup):
     """Everything in a fragment that runs, is fetched, or takes part in the page around it."""
-    names = [
-        "script",
-        "style",
-        "iframe",
-        "object",
-        "embed",
-        "form",
-        "input",
-        "button",
-        "link",
-        "meta",
-        "base",
-        "svg",
-        "video",
-        "audio",
-        "template",
-        "textarea",
-    ]
-    found = [tag.name for tag in soup.find_all(names)]
+    names = "script|style|iframe|object|embed|form|input|button|link|meta|base|svg|video|audio|template|textarea"
+    found = [tag.name for tag in soup.find_all(re.compile(f"^({names})$"))]
     for tag in soup.find_all(True):
         for name, text in tag.attrs.items():
             text = " ".join(text) if isinstance(text, list) else text
@@ -397,9 +380,7 @@ def graded_notebook(tmp_path_factory):
         shown(source="print(In[2]); print(repr(In[2])); len"),
         shown(source="import autograder, os; print(autograder.__file__, os.__file__, os.getcwd())"),
         shown(source="from autograder.checks.partial_credit import partial_credit\npartial_credit(1.0, {3: 2, 2: 1})"),
-        shown(
-            source="import traceback as t\ntry:\n    partial_credit(1.0, {0: 1})\nexcept ValueError:\n    t.print_exc()"
-        ),
+        shown(source="import traceback\ntry: partial_credit(1.0, {0: 1})\nexcept ValueError: traceback.print_exc()"),
     ]
     notebook = new_notebook(cells=cells)
     with hidden_output_dropped(notebook), Runner(notebook, folder) as runner:
@@ -432,7 +413,7 @@ def test_a_check_that_ends_in_its_hidden_tests_earns_what_it_earned_before(make_
 
 
 def test_a_hidden_region_that_was_kept_from_announcing_itself_hides_everything(make_notebook, tmp_path):
-    silent = "import builtins\nold, builtins.print = print, lambda *a, **k: old(*a) if a[0] == 'x' else 0"
+    silent = "import builtins\nreal = print\nbuiltins.print = lambda *a, **k: real(*a) if a[0] == 'x' else None"
     notebook = make_notebook(
         silent, ("print('x')\n### BEGIN HIDDEN TESTS\nprint('x')\n### END HIDDEN TESTS", graded("c", 1))
     )
