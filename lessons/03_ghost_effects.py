@@ -623,6 +623,9 @@ assert counts["jax.debug.print", "vmap(cond),\n2 of 4 taken"] == 4
 # | `jax.pure_callback` | yes | a value, and `vmap` as you say in `vmap_method` | to run: unused, it is dropped; you swore that it is pure. No `grad`, unless you write a `custom_jvp` |
 # | `io_callback` | yes | to run, once, even if unused; in order with `ordered=True` | `grad`, `vmap(cond)`; with `ordered=True` no `vmap` at all |
 #
+# A program that calls Python needs this Python: it runs beside a GPU or TPU as well, but no file can hold it, not even one
+# that is exported (unit 12) for another machine.
+#
 # What does it cost? A callback is a stop on the way. XLA cannot see into it, so it cannot fuse across it:
 
 # %%

@@ -44,7 +44,7 @@ except RuntimeError:
     raise RuntimeError(late) from None
 if jax.device_count() < 8:  # an accelerator or a few; this lesson wants eight devices, so take virtual ones
     jax.extend.backend.clear_backends()
-    jax.config.update("jax_platforms", "cpu")
+    jax.config.update("jax_platforms", "cpu")  # a CPU can be eight
 jax.config.update("jax_default_matmul_precision", "highest")  # or an accelerator drops digits of products (unit 10)
 devices = jax.devices()[:8]
 print(f"JAX {jax.__version__}: {len(devices)} x {devices[0].device_kind}, on {os.cpu_count()} CPU cores")

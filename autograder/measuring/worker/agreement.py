@@ -1,7 +1,7 @@
 """Do two results agree? Strictly first, and if not, within what the baseline itself gets wrong.
 
 Strict means 64 units in the last place of the largest value in the array; on a device that drops digits of matrix
-products, one unit of what it keeps, if that is more. If that does not hold, the baseline is run again in double
+products, two units of what it keeps, if that is more. If that does not hold, the baseline is run again in double
 precision: the candidate may be ten times as far from that as the baseline is. Where there is no such run (the
 baseline is not a function of JAX, or fixes its dtypes), the allowance is the square root of the unit roundoff, times
 the largest value in the array.
@@ -18,6 +18,7 @@ from autograder.wording import array_type
 from .product import product_roundoff
 
 STRICT, OWN_ERROR = 64, 10
+ROUNDED = 2  # units of a product that drops digits: two programs may each be wrong by one
 # A baseline that is itself wrong by more than this share cannot judge anybody: no more is allowed.
 WORST = 0.02
 
@@ -77,10 +78,10 @@ def _scale(array: np.ndarray) -> float:
 
 
 def strict(got: list, want: list) -> list[float]:
-    """The relative allowance of each result: `STRICT` units of roundoff, or one of a product; 0 for integers."""
+    """The relative allowance of each result: `STRICT` units of roundoff, or `ROUNDED` of a product; 0 for integers."""
     allowances = [STRICT * _roundoff(a, b) for a, b in zip(got, want, strict=True)]
     single = STRICT * float(jnp.finfo(jnp.float32).eps)
-    product = product_roundoff(jax.config.jax_default_matmul_precision) if single in allowances else 0.0
+    product = ROUNDED * product_roundoff(jax.config.jax_default_matmul_precision) if single in allowances else 0.0
     return [max(share, product) if share == single else share for share in allowances]
 
 

@@ -1,0 +1,82 @@
+"""What can be said of a GPU or TPU without one: programs are lowered for them, checks survive their rounding.
+
+Lessons take too long to be run once more here: `python benchmarks/accelerator.py --lower` lowers theirs.
+"""
+
+import ast
+import re
+
+import _lowering
+import _matrix_units
+import jupytext
+import pytest
+from _notebooks import run_notebook
+from conftest import COURSE, UNITS
+
+pytestmark = pytest.mark.once
+
+PIN = 'jax.config.update("jax_platforms", "cpu")'
+# Units whose checks compare matrix products, but for those with a speed task: rounding is slow when it is emulated.
+PRODUCTS = ["03_ghost_effects", "08_composition", "11_memory", "12_ahead_of_time", "13_many_devices"]
+
+
+@pytest.fixture(scope="module")
+def lowered():
+    texts = [COURSE / "solutions" / unit / f"{unit[3:]}.py" for unit in UNITS]
+    return dict(zip(UNITS, _lowering.lower_notebooks(texts), strict=True))
+
+
+def jitted_functions(unit):
+    """The functions under `jax.jit` at the top of a solution's answers."""
+    for cell in jupytext.read(COURSE / "solutions" / unit / f"{unit[3:]}.py").cells:
+        if cell.metadata.get("nbgrader", {}).get("solution"):
+            for node in ast.parse(cell.source).body:
+                if isinstance(node, ast.FunctionDef) and any("jit" in ast.unparse(d) for d in node.decorator_list):
+                    yield node.name
+
+
+@pytest.mark.xdist_group("lowered")
+@pytest.mark.parametrize("unit", UNITS)
+def test_every_program_of_a_solution_is_lowered_for_cuda_and_tpu(unit, lowered):
+    assert lowered[unit].programs >= 1
+    assert lowered[unit].refused == {}
+
+
+@pytest.mark.xdist_group("lowered")
+@pytest.mark.parametrize("unit", UNITS)
+def test_every_jitted_answer_is_among_them(unit, lowered):
+    assert set(jitted_functions(unit)) <= set(lowered[unit].inside)
+
+
+@pytest.mark.xdist_group("lowered")
+def test_what_cannot_be_exported_calls_python_and_is_where_callbacks_are_taught(lowered):
+    assert {unit[:2] for unit in UNITS if lowered[unit].callbacks} <= {"03", "04", "07", "08", "09"}
+
+
+def test_what_has_no_rule_on_another_platform_is_found(tmp_path):
+    text = tmp_path / "notebook.py"
+    text.write_text(
+        "import jax\nimport jax.numpy as jnp\n\n\n"
+        "@jax.jit\ndef fine(x):\n    return x + 1\n\n\n"
+        "@jax.jit\ndef of_the_cpu(x):\n    return jax.lax.linalg.schur(x)[0]\n\n\n"
+        "@jax.jit\ndef talks(x):\n    jax.debug.print('{}', x)\n    return x\n\n\n"
+        "fine(1.0), of_the_cpu(jnp.eye(3)), talks(1.0)\n"
+    )
+    (found,) = _lowering.lower_notebooks([text])
+    assert (found.programs, found.callbacks, found.failed) == (3, ["talks"], [])
+    assert found.refused.keys() == {"of_the_cpu, cuda", "of_the_cpu, tpu"}
+    assert found.inside == ["fine", "of_the_cpu", "talks"]
+
+
+@pytest.mark.parametrize("unit", PRODUCTS)
+def test_a_solution_keeps_its_points_where_products_drop_digits(unit):
+    with _matrix_units.environment("bfloat16") as variables:  # the coarser of the two
+        result = run_notebook(COURSE / "solutions" / unit / f"{unit[3:]}.ipynb", variables)
+    assert (result.failure, result.points) == ("", result.possible)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_notebook_that_keeps_to_the_cpu_says_why(unit):
+    for path in (COURSE / "lessons" / f"{unit}.py", COURSE / "solutions" / unit / f"{unit[3:]}.py"):
+        pinned = [line for line in path.read_text().split("\n") if PIN in line and not line.startswith("#")]
+        assert all(re.search(r"  # \w+", line) for line in pinned), path.name
