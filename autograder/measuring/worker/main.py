@@ -7,7 +7,6 @@ Synchronous dispatch, one core, one XLA thread, no garbage collector.
 """
 
 import ctypes
-import functools
 import gc
 import os
 import signal
@@ -47,16 +46,15 @@ def main(arguments: list[str]) -> None:
 
     jax.config.update("jax_cpu_enable_async_dispatch", False)
     from autograder.measuring.wire import messages
-    from autograder.measuring.worker import sides
     from autograder.measuring.worker.jobs import Jobs
+    from autograder.measuring.worker.sides import Candidates
 
     jax.block_until_ready(jax.numpy.zeros(8) + 1)  # the backend, and the first operation
-    jobs = Jobs(__file__, [core])
     if guest:
-        declared, answer = messages.GuestRequest, functools.partial(sides.serve, {})
+        declared, served = messages.GuestRequest, Candidates()
     else:
-        declared, answer = messages.Request, jobs.answer
-        jobs.rehearse()
+        declared, served = messages.Request, Jobs(__file__, [core])
+        served.rehearse()
     gc.collect()
     gc.freeze()
     gc.disable()
@@ -69,7 +67,7 @@ def main(arguments: list[str]) -> None:
         except messages.ProtocolError as error:
             reply = messages.Failed(str(error))
         else:
-            reply = answer(request)
+            reply = served.answer(request)
             del request
         messages.send(stream_out, reply)
         gc.collect(0)
