@@ -46,15 +46,16 @@ def main(arguments: list[str]) -> None:
 
     jax.config.update("jax_cpu_enable_async_dispatch", False)
     from autograder.measuring.wire import messages
+    from autograder.measuring.worker import sides
     from autograder.measuring.worker.jobs import Jobs
-    from autograder.measuring.worker.sides import Candidates
 
     jax.block_until_ready(jax.numpy.zeros(8) + 1)  # the backend, and the first operation
+    jobs = Jobs(__file__, [core])
     if guest:
-        declared, served = messages.GuestRequest, Candidates()
+        declared, answer = messages.GuestRequest, sides.Candidates().answer
     else:
-        declared, served = messages.Request, Jobs(__file__, [core])
-        served.rehearse()
+        declared, answer = messages.Request, jobs.answer
+        jobs.rehearse()
     gc.collect()
     gc.freeze()
     gc.disable()
@@ -67,7 +68,7 @@ def main(arguments: list[str]) -> None:
         except messages.ProtocolError as error:
             reply = messages.Failed(str(error))
         else:
-            reply = served.answer(request)
+            reply = answer(request)
             del request
         messages.send(stream_out, reply)
         gc.collect(0)
