@@ -64,11 +64,11 @@ EVERY = messages.Request | messages.Reply | messages.GuestRequest | messages.Gue
 def test_a_message_arrives_as_it_was(message):
     stream = io.BytesIO()
     send(stream, message)
-    send(stream, Run("next"))
+    send(stream, Run())
     stream.seek(0)
     arrived = receive(stream, EVERY)
     assert arrived == message and type(arrived) is type(message)
-    assert receive(stream, EVERY) == Run("next")
+    assert receive(stream, EVERY) == Run()
     with pytest.raises(EOFError):
         receive(stream, EVERY)
 
@@ -106,6 +106,10 @@ def text_of(example, /, **changes):
         (text_of(Reference(b"x"), code=2), "Reference.code: expected bytes or NoneType, got 2"),
         (text_of(Reference(b"x"), code=0), "Reference.code: expected bytes or NoneType, got 0"),
         ([b"[]"], r"message: expected .*, got \[\]"),
+        ([b"Dance"], "message: expected .*, got b'Dance'"),
+        ([b"Contest"], "message: expected .*, got b'Contest'"),
+        ([b"\xff"], r"message: expected .*, got b'\\xff'"),
+        ([], "message: expected .*, got b''"),
     ],
 )
 def test_what_is_not_declared_is_refused_by_message_and_field(parts, says):

@@ -1,6 +1,7 @@
 """Dataclasses as JSON and raw bytes, and back: what arrives is checked, field by field, against what is declared.
 
-A dataclass becomes an object that names its class; bytes stay what they are, beside the text.
+A dataclass becomes an object that names its class; bytes stay what they are, beside the text. A message without fields
+is its bare name: such are the ones inside a time that is measured, where a microsecond counts.
 """
 
 import dataclasses
@@ -19,6 +20,8 @@ class ProtocolError(ValueError):
 
 def encode(message: Any) -> list[bytes]:
     """A dataclass as its text and its bytes. Fields hold what `decode` can check."""
+    if not _fields(type(message)):
+        return [type(message).__name__.encode()]
     parts = [b""]
 
     def plain(value: Any) -> Any:
@@ -43,7 +46,14 @@ def decode(parts: list[bytes], declared: Any) -> Any:
     Raises `ProtocolError` for an unknown message, for a field that is missing or unknown, and for a value of another
     type than its field declares: a dataclass, `bytes`, a plain type, a `Literal`, `list[...]`, `dict[str, ...]`.
     """
-    return _checked(json.loads(parts[0]), declared, parts, "message")
+    text = parts[0] if parts else b""
+    if bare := _bare(declared).get(text):
+        return bare()
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = text
+    return _checked(found, declared, parts, "message")
 
 
 def _checked(found: Any, declared: Any, parts: list[bytes], place: str) -> Any:
@@ -88,3 +98,9 @@ def _alternatives(declared: Any) -> tuple[dict[str, type], list[tuple]]:
     messages = {kind.__name__: kind for kind in kinds if dataclasses.is_dataclass(kind)}
     others = [(k, typing.get_origin(k), typing.get_args(k)) for k in kinds if not dataclasses.is_dataclass(k)]
     return messages, others
+
+
+@functools.cache
+def _bare(declared: Any) -> dict[bytes, type]:
+    """The messages without fields, by what `encode` makes of them."""
+    return {name.encode(): kind for name, kind in _alternatives(declared)[0].items() if not _fields(kind)}

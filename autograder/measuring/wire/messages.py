@@ -231,7 +231,7 @@ class LoadCandidate:
 
 @dataclass(frozen=True)
 class Prepare:
-    """Make the inputs of so many calls, scaled."""
+    """Make the inputs of so many calls, scaled. Run and GetResult are about the job that was prepared last."""
 
     job: str
     calls: int
@@ -242,14 +242,10 @@ class Prepare:
 class Run:
     """Call the candidate on what was prepared. The time until the reply is what is measured."""
 
-    job: str
-
 
 @dataclass(frozen=True)
 class GetResult:
     """Answered by Result or SideRaised."""
-
-    job: str
 
 
 @dataclass(frozen=True)

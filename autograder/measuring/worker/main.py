@@ -8,7 +8,6 @@ collector.
 """
 
 import ctypes
-import functools
 import gc
 import os
 import signal
@@ -86,7 +85,7 @@ def main(arguments: list[str]) -> None:
     jax.block_until_ready(jax.numpy.zeros(8) + 1)  # the backend, and the first operation
     jobs = Jobs(__file__, [core])
     if guest:
-        declared, answer = messages.GuestRequest, functools.partial(sides.serve, {})
+        declared, answer = messages.GuestRequest, sides.Candidates().answer
     else:
         declared, answer = messages.Request, jobs.answer
         jobs.rehearse()

@@ -176,26 +176,34 @@ class Remote:
         self.guest.ask(Prepare(self.job, calls, scale))
 
     def run(self) -> None:
-        self.guest.ask(Run(self.job))
+        self.guest.ask(Run())
 
     def result(self) -> list:
-        return [arrays.decode(leaf) for leaf in self.guest.ask(GetResult(self.job)).leaves]
+        return [arrays.decode(leaf) for leaf in self.guest.ask(GetResult()).leaves]
 
 
-def serve(sides: dict[str, Local], request: GuestRequest) -> GuestReply:
-    """What the guest does with one request. `sides` are the candidates it has, by job."""
-    try:
-        match request:
-            case LoadCandidate():
-                sides[request.job] = build("candidate", request.candidate, request.inputs)
-            case Prepare():
-                sides[request.job].prepare(request.calls, request.scale)
-            case Run():
-                sides[request.job].run()
-            case GetResult():
-                return Result([arrays.encode(leaf) for leaf in sides[request.job].result()])
-            case Drop():
-                sides.pop(request.job, None)
-    except Exception as error:
-        return told("candidate", error)
-    return Done()
+class Candidates:
+    """What the guest has: the candidates by job."""
+
+    def __init__(self):
+        self._sides: dict[str, Local] = {}
+        self._prepared: Local | None = None
+
+    def answer(self, request: GuestRequest) -> GuestReply:
+        """The reply to one request."""
+        try:
+            match request:
+                case Run():
+                    self._prepared.run()
+                case Prepare():
+                    self._prepared = self._sides[request.job]
+                    self._prepared.prepare(request.calls, request.scale)
+                case GetResult():
+                    return Result([arrays.encode(leaf) for leaf in self._prepared.result()])
+                case LoadCandidate():
+                    self._sides[request.job] = build("candidate", request.candidate, request.inputs)
+                case Drop():
+                    self._sides.pop(request.job, None)
+        except Exception as error:
+            return told("candidate", error)
+        return Done()
