@@ -58,10 +58,10 @@ def register_in_the_course() -> None:
 
 
 def _show(shell, kind: type, error: BaseException, frames, tb_offset=None) -> None:
-    instead = None
+    instead: NotBegun | CellsNotRun | None = None
     if name := unwritten(error):
         instead = NotBegun(name)
-    elif kind is NameError:
+    elif type(error) is NameError and error.name:
         instead = _cells_not_run(shell, error.name)
     if instead is not None:
         kind, error = type(instead), instead.with_traceback(frames)

@@ -116,7 +116,7 @@ def _safe(output: NotebookNode) -> NotebookNode:
 
 def _joined(outputs: list[NotebookNode]) -> list[NotebookNode]:
     """The outputs, texts that follow each other as one: a kernel sends them in pieces."""
-    joined = []
+    joined: list[NotebookNode] = []
     for output in outputs:
         last = joined[-1] if joined else None
         if last and output.output_type == last.output_type == "stream" and output.name == last.name:

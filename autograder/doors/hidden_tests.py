@@ -28,13 +28,17 @@ def hidden_output_dropped(notebook: NotebookNode) -> Iterator[None]:
     A check that passes says on what, and an answer may print its arguments: either would name a hidden input. Errors
     and the cell's result stay, because they are graded.
     """
-    graded = {i: cell.source for i, cell in enumerate(notebook.cells) if is_graded(cell) and _region(cell.source)}
-    for index, source in graded.items():
-        notebook.cells[index].source = _announcing(source)
+    graded = [
+        (i, cell.source, region)
+        for i, cell in enumerate(notebook.cells)
+        if is_graded(cell) and (region := _region(cell.source))
+    ]
+    for index, source, region in graded:
+        notebook.cells[index].source = _announcing(source, *region)
     try:
         yield
     finally:
-        for index, source in graded.items():
+        for index, source, _ in graded:
             cell = notebook.cells[index]
             cell.source, cell.outputs = source, _visible(cell.outputs)
 
@@ -68,10 +72,9 @@ def _region(source: str) -> tuple[int, int] | None:
     return None if begin is None else (begin, next(i for i, line in enumerate(lines) if _END in line))
 
 
-def _announcing(source: str) -> str:
+def _announcing(source: str, begin: int, end: int) -> str:
     """The same cell, line for line, whose hidden region prints where it begins and ends."""
     lines = source.split("\n")
-    begin, end = _region(source)
     last = all(not line.strip() or line.lstrip().startswith("#") for line in lines[end + 1 :])
     # The value of the last statement is what the cell earns: behind the last one nothing may be added.
     for at, mark in ((begin, _ANNOUNCED[0]), *([] if last else [(end, _ANNOUNCED[1])])):

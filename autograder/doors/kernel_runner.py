@@ -6,6 +6,7 @@ from pathlib import Path
 from queue import Empty
 from tempfile import TemporaryDirectory
 
+from jupyter_client import AsyncKernelClient, AsyncKernelManager
 from jupyter_core.utils import run_sync
 from nbclient import NotebookClient
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
@@ -102,15 +103,17 @@ class Runner:
 
     async def _listens_again(self) -> bool:
         """Interrupt the kernel, and end it if that does not help: compiled code does not see an interrupt."""
-        await self._client.km.interrupt_kernel()
-        self._client.kc.execute("", silent=True)
+        kernel, channels = self._client.km, self._client.kc
+        assert isinstance(kernel, AsyncKernelManager) and isinstance(channels, AsyncKernelClient)
+        await kernel.interrupt_kernel()
+        channels.execute("", silent=True)
         try:
             while True:  # replies to the interrupted cell come first
-                reply = await self._client.kc.get_shell_msg(timeout=5)
+                reply = await channels.get_shell_msg(timeout=5)
                 if reply["content"]["status"] == "ok":
                     return True
         except Empty:
-            await self._client.km.shutdown_kernel(now=True)
+            await kernel.shutdown_kernel(now=True)
             return False
 
     def _died(self, cell: NotebookNode, line: str) -> None:

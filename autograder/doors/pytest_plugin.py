@@ -108,6 +108,8 @@ class CellFailed(Exception):
 
 
 class _Item(pytest.Item):
+    parent: NotebookFile
+
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
         self.add_marker(pytest.mark.xdist_group(self.parent.nodeid))  # its cells share a kernel

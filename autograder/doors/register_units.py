@@ -1,6 +1,7 @@
 """A unit as nbgrader grades it, and its entry in the gradebook: both are made from the solution."""
 
 import os
+import sys
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -21,10 +22,8 @@ from traitlets.config import LoggingConfigurable
 
 from .graded_notebook import nbgrader_metadata, read_notebook
 
-try:
+if sys.platform != "win32":
     import fcntl
-except ImportError:  # Windows
-    fcntl = None
 
 
 def graded_form(solution: Path, parent: LoggingConfigurable) -> NotebookNode:
@@ -32,7 +31,8 @@ def graded_form(solution: Path, parent: LoggingConfigurable) -> NotebookNode:
 
     Its steps take their configuration and their log from `parent`. Raises `UnreadableNotebook`.
     """
-    notebook, resources = read_notebook(solution), {}
+    notebook = read_notebook(solution)
+    resources: dict[str, object] = {}
     for step in (LockCells, ClearSolutions, ClearOutput, ComputeChecksums):
         notebook, resources = step(parent=parent).preprocess(notebook, resources)
     return notebook
@@ -40,7 +40,8 @@ def graded_form(solution: Path, parent: LoggingConfigurable) -> NotebookNode:
 
 def released_form(graded: NotebookNode, parent: LoggingConfigurable) -> NotebookNode:
     """What is handed out: the graded form without its hidden tests. The graded form is left as it is."""
-    notebook, resources = nbformat.from_dict(graded), {}
+    notebook = nbformat.from_dict(graded)
+    resources: dict[str, object] = {}
     for step in (ClearHiddenTests, ComputeChecksums):
         notebook, resources = step(parent=parent).preprocess(notebook, resources)
     return notebook
@@ -84,7 +85,7 @@ def _register(unit: str, solution: Path, coursedir: CourseDirectory, parent: Log
 @contextmanager
 def _alone(folder: Path):
     """Hold the folder's lock: of two graders that start at once, the second waits until the gradebook is made."""
-    if fcntl is None:
+    if sys.platform == "win32":
         yield
         return
     handle = os.open(folder, os.O_RDONLY)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from xml.etree import ElementTree
 
 from bs4 import BeautifulSoup, NavigableString, Tag
+from bs4.element import PageElement
 from jinja2 import pass_context
 from nbconvert.filters import ansi2html
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
@@ -128,12 +129,12 @@ def _clean_tag(soup: BeautifulSoup, tag: Tag) -> None:
         tag.extract()
     elif not _KEPT.fullmatch(tag.name):
         tag.unwrap()
-    elif tag.name == "img" and not _IMAGE.fullmatch(tag.get("src", "")):
+    elif tag.name == "img" and not _IMAGE.fullmatch(_text_of(tag, "src")):
         _name_picture(soup, tag)
     else:
-        source = {"src": tag["src"]} if tag.name == "img" else {}
-        target = tag.get("href", "") if tag.name == "a" else ""
-        tag.attrs = {name: value for name, value in _allowed(tag)} | source
+        source = {"src": _text_of(tag, "src")} if tag.name == "img" else {}
+        target = _text_of(tag, "href") if tag.name == "a" else ""
+        tag.attrs = {**dict(_allowed(tag)), **source}
         if _LINK.fullmatch(target):
             tag.attrs |= {"href": target, "target": "_blank", "rel": "noopener noreferrer"}
         elif tag.name == "a":
@@ -142,6 +143,12 @@ def _clean_tag(soup: BeautifulSoup, tag: Tag) -> None:
                 code = soup.new_tag("code")
                 code.string = found[2]
                 tag.extend([NavigableString(" ("), code, NavigableString(" in the course's folder)")])
+
+
+def _text_of(tag: Tag, name: str) -> str:
+    """An attribute that is one text (bs4 makes a list of some, not of those that lead somewhere); empty without it."""
+    value = tag.get(name)
+    return value if isinstance(value, str) else ""
 
 
 def _allowed(tag: Tag) -> Iterator[tuple[str, str]]:
@@ -154,7 +161,7 @@ def _allowed(tag: Tag) -> Iterator[tuple[str, str]]:
 
 def _name_picture(soup: BeautifulSoup, tag: Tag) -> None:
     """A picture that is not in the page: its description, as a link if it is on the network."""
-    source, words = tag.get("src", ""), f"[picture: {tag.get('alt') or 'not in this page'}]"
+    source, words = _text_of(tag, "src"), f"[picture: {tag.get('alt') or 'not in this page'}]"
     link = soup.new_tag("a", href=source, target="_blank", rel="noopener noreferrer")
     if _LINK.fullmatch(source):
         link.string = words
@@ -163,7 +170,8 @@ def _name_picture(soup: BeautifulSoup, tag: Tag) -> None:
 
 def _take_pictures(fragment: str) -> tuple[str, list[str]]:
     """The fragment with a place for each <svg>...</svg>, and the pictures: an HTML parser would lower their case."""
-    pictures, parts, last, lower = [], [], 0, fragment.lower()
+    pictures: list[str] = []
+    parts, last, lower = [], 0, fragment.lower()
     while (start := lower.find("<svg", last)) >= 0 and (end := lower.find("</svg>", start)) >= 0:
         parts += [fragment[last:start], f"\ue000{len(pictures)}\ue001"]
         last = end + len("</svg>")
@@ -185,7 +193,7 @@ def svg_image(svg: str) -> str:
     return f'<img alt="{label}" src="data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"/>'
 
 
-def _parts(text: str, pictures: list[str], formulas: bool) -> Iterator[NavigableString | Tag]:
+def _parts(text: str, pictures: list[str], formulas: bool) -> Iterator[PageElement]:
     """A text as texts, images and formulas."""
     for i, piece in enumerate(_PLACE.split(text)):
         if i % 2:
@@ -196,7 +204,7 @@ def _parts(text: str, pictures: list[str], formulas: bool) -> Iterator[Navigable
             yield NavigableString(piece)
 
 
-def _with_formulas(text: str) -> Iterator[NavigableString | Tag]:
+def _with_formulas(text: str) -> Iterator[PageElement]:
     last = 0
     for found in _FORMULA.finditer(text):
         tex = found["block"] or found["inline"] or found["environment"]

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import jax
 
+from autograder.measuring.wire.frames import pipes
 from autograder.measuring.wire.messages import Failed, ProtocolError, Reply, Request, receive, send
 
 SCRIPT = str(Path(__file__).with_name("worker") / "main.py")
@@ -80,7 +81,8 @@ class Bench:
         self.process = subprocess.Popen(
             command, stdin=pipe, stdout=pipe, stderr=null, env=environment(dict(os.environ)), start_new_session=True
         )
-        self._answers: queue.SimpleQueue = queue.SimpleQueue()
+        self._requests, self._replies = pipes(self.process)
+        self._answers: queue.SimpleQueue[Reply | None] = queue.SimpleQueue()
         self._ready = False
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
@@ -89,7 +91,7 @@ class Bench:
         with contextlib.suppress(EOFError, OSError, ValueError):
             while True:
                 try:
-                    self._answers.put(receive(self.process.stdout, Reply))
+                    self._answers.put(receive(self._replies, Reply))
                 except ProtocolError as error:
                     self._answers.put(Failed(str(error)))
         self._answers.put(None)
@@ -123,7 +125,7 @@ class Bench:
         """
         self.wait_until_ready()
         try:
-            send(self.process.stdin, request)
+            send(self._requests, request)
         except BaseException as error:  # an interrupt, too, would leave half a message behind
             self.close()
             if isinstance(error, OSError):
@@ -144,13 +146,13 @@ class Bench:
                 os.killpg(self.process.pid, signal.SIGKILL)
         else:  # when its input ends, the process ends its guest and itself
             with contextlib.suppress(OSError):
-                self.process.stdin.close()
+                self._requests.close()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(END_LIMIT)
         self.process.kill()
         self.process.wait()
         self._listener.join()
-        for stream in (self.process.stdin, self.process.stdout):
+        for stream in (self._requests, self._replies):
             with contextlib.suppress(OSError):
                 stream.close()
 

@@ -41,8 +41,7 @@ class Comparison:
             candidate=self._function("candidate"),
             reference=None,
         )
-        self.loaded_in: Bench | None = None  # the measuring process that has it, and what that process answered
-        self.loaded: Loaded | None = None
+        self.loaded: tuple[Bench, Loaded] | None = None  # the measuring process that has it, and what that one answered
 
     @property
     def how(self) -> dict[str, str]:
@@ -110,11 +109,12 @@ class Comparison:
 
     def load_with_reference(self) -> Load:
         """`load` with the baseline in double precision, as far as that can be exported."""
-        slots, code = self.load.baseline.slots, None
+        baseline, code = self.load.baseline, None
+        assert isinstance(baseline, Artefact), "a Source is run in double precision as it is"
         with jax.enable_x64(True):
-            values = arrays.wide([self._leaves[self._data[slot]] for slot in slots])
+            values = arrays.wide([self._leaves[self._data[slot]] for slot in baseline.slots])
             try:
-                code = self._exported(self.functions["baseline"], slots, values)
+                code = self._exported(self.functions["baseline"], baseline.slots, values)
             except Exception:  # a baseline that fixes its dtypes need not trace in double precision
                 code = None
         return dataclasses.replace(self.load, reference=Reference(code))

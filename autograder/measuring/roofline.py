@@ -13,7 +13,7 @@ The shortest possible time of a call is max(bytes / bandwidth, operations / arit
 import math
 from dataclasses import dataclass
 
-from autograder.measuring.wire.messages import MeasureLimits, Rate
+from autograder.measuring.wire.messages import Limits, MeasureLimits, Rate, expect
 
 from . import bench
 
@@ -76,6 +76,7 @@ def roofline(size: int = _LARGEST, *, seconds: float = 1.0) -> Roofline:
     size = 2 ** round(math.log2(min(max(size, _SMALLEST), _LARGEST)))
     key = (size, bench.current().number)
     if key not in _cache:
-        limits = bench.current().ask(MeasureLimits(size, seconds), limit=60 + 10 * seconds)
+        reply = bench.current().ask(MeasureLimits(size, seconds), limit=60 + 10 * seconds)
+        limits = expect(reply, Limits)
         _cache[key] = Roofline(limits.device, size, limits.bandwidth, limits.arithmetic, limits.dispatch)
     return _cache[key]

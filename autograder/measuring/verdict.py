@@ -15,6 +15,7 @@ Wald's test with p wins in a pair errs with probability 1 / (1 + (p / (1 - p))^7
 
 import math
 from dataclasses import dataclass, field
+from typing import Literal
 
 LEAD = 7
 CLEAR, FAR = 4, 2.0
@@ -28,7 +29,7 @@ class Verdict:
     lead: int = LEAD
     balance: int = field(default=0, init=False)
     pairs: int = field(default=0, init=False)
-    answer: str | None = field(default=None, init=False)  # "pass", "fail", or None while nobody leads far enough
+    answer: Literal["pass", "fail"] | None = field(default=None, init=False)  # None while nobody leads far enough
     _clear: int = field(default=0, init=False)
 
     def add(self, ratio: float) -> None:

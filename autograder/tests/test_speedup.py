@@ -173,6 +173,7 @@ def an_answer(**changes):
         seconds={},
         compile_seconds={},
         others=0.0,
+        _comparison=None,
     )
     return Speedup(**values | changes)
 

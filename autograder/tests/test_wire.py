@@ -122,6 +122,12 @@ def test_a_reply_is_no_request():
         decode(encode(messages.Ready("1")), messages.Request)
 
 
+def test_a_reply_of_another_kind_than_the_request_asks_for_is_refused():
+    assert messages.expect(Result(LEAVES), Result) == Result(LEAVES)
+    with pytest.raises(ProtocolError, match=r"expected Result, got Done\(\)"):
+        messages.expect(messages.Done(), Result)
+
+
 def test_all_that_is_declared_can_be_checked():
     """The codec knows these kinds of fields; another one would be refused whatever it holds."""
     known = {bool, int, float, str, bytes, type(None)}

@@ -1,12 +1,15 @@
 """Arguments and results as messages hold them: a flat list of arrays and plain numbers."""
 
+from typing import Literal, TypeGuard
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from .messages import Array, Complex, Leaf, Number
 
-Value = object  # a jax.Array, an np.ndarray or a Python number
+ArrayOrScalar = jax.Array | np.ndarray | np.generic
+Value = ArrayOrScalar | bool | int | float | complex
 
 
 class Slot:
@@ -16,31 +19,32 @@ class Slot:
         self.index = index
 
 
-def is_array(value: object) -> bool:
+def is_array(value: object) -> TypeGuard[ArrayOrScalar]:
     """Whether `value` is an array or a NumPy scalar."""
-    return isinstance(value, jax.Array | np.ndarray | np.generic)
+    return isinstance(value, ArrayOrScalar)
 
 
-def is_data(value: object) -> bool:
+def is_data(value: object) -> TypeGuard[Value]:
     """Whether `value` travels as data (an array or a plain number), not as part of the function."""
     return is_array(value) or isinstance(value, bool | int | float | complex)
 
 
-def is_key(value: object) -> bool:
+def is_key(value: object) -> TypeGuard[jax.Array]:
     """Whether `value` is an array of typed random keys."""
     return isinstance(value, jax.Array) and jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key)
 
 
-def is_floating(value: Value) -> bool:
+def is_floating(value: Value) -> TypeGuard[ArrayOrScalar]:
     """Whether `value` is an array of real or complex floating-point numbers."""
     return is_array(value) and jnp.issubdtype(value.dtype, jnp.inexact)
 
 
 def encode(value: Value) -> Leaf:
     """An array or number as it travels."""
-    if not is_array(value):
+    if not isinstance(value, ArrayOrScalar):
         return Complex(value.real, value.imag) if isinstance(value, complex) else Number(value)
-    kind, key = ("jax" if isinstance(value, jax.Array) else "numpy"), None
+    kind: Literal["jax", "numpy", "key"] = "jax" if isinstance(value, jax.Array) else "numpy"
+    key = None
     if is_key(value):
         kind, key, value = "key", str(jax.random.key_impl(value)), jax.random.key_data(value)
     array = np.asarray(value)
@@ -65,7 +69,7 @@ def decode(leaf: Leaf) -> Value:
 def wide(values: list[Value]) -> list[Value]:
     """The same values in double precision (call inside `jax.enable_x64(True)`)."""
 
-    def widen(value):
+    def widen(value: Value) -> Value:
         if not is_floating(value):
             return value
         return value.astype(np.complex128 if jnp.issubdtype(value.dtype, jnp.complexfloating) else np.float64)

@@ -25,7 +25,7 @@ def encode(message: Any) -> list[bytes]:
     parts = [b""]
 
     def plain(value: Any) -> Any:
-        if dataclasses.is_dataclass(value):
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
             return {_NAME: type(value).__name__} | {name: plain(getattr(value, name)) for name in _fields(type(value))}
         if isinstance(value, bytes):
             parts.append(value)
@@ -84,6 +84,10 @@ def _filled(kind: Any, found: dict[str, Any], parts: list[bytes]) -> Any:
     return kind(**{name: _checked(found[name], fields[name], parts, f"{kind.__name__}.{name}") for name in fields})
 
 
+def _is_message(kind: Any) -> bool:
+    return isinstance(kind, type) and dataclasses.is_dataclass(kind)
+
+
 @functools.cache
 def _fields(kind: type) -> dict[str, Any]:
     """The declared type of each field."""
@@ -91,12 +95,12 @@ def _fields(kind: type) -> dict[str, Any]:
 
 
 @functools.cache
-def _alternatives(declared: Any) -> tuple[dict[str, type], list[tuple]]:
+def _alternatives(declared: Any) -> tuple[dict[str, Any], list[tuple]]:
     """The types of a union: dataclasses by their names, and the others as (type, its origin, its arguments)."""
     union = typing.get_origin(declared) in (types.UnionType, typing.Union)
     kinds = typing.get_args(declared) if union else (declared,)
-    messages = {kind.__name__: kind for kind in kinds if dataclasses.is_dataclass(kind)}
-    others = [(k, typing.get_origin(k), typing.get_args(k)) for k in kinds if not dataclasses.is_dataclass(k)]
+    messages = {kind.__name__: kind for kind in kinds if _is_message(kind)}
+    others = [(k, typing.get_origin(k), typing.get_args(k)) for k in kinds if not _is_message(k)]
     return messages, others
 
 

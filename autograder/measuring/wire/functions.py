@@ -15,7 +15,7 @@ from typing import Any
 import cloudpickle
 import jax
 
-_JITTED = type(jax.jit(lambda: None))
+_JITTED: Any = type(jax.jit(lambda: None))  # JAX declares a protocol in its place
 _INSTALLED = (os.path.dirname(os.__file__), *(at for at in sys.path if at.endswith(("site-packages", "dist-packages"))))
 
 
@@ -41,7 +41,7 @@ class _Pickler(cloudpickle.Pickler):
             if isinstance(value, type) and jax.tree_util.is_tree_node(value) and not hasattr(value, "_fields"):
                 raise pickle.PicklingError(f"the class {value.__qualname__} is registered as a pytree in the notebook")
         elif module and not isinstance(value, FunctionType | type | ModuleType):
-            name = getattr(value, "__qualname__", None) or getattr(value, "__name__", "")
+            name = getattr(value, "__qualname__", "") or getattr(value, "__name__", "")
             if getattr(module, name, None) is value:  # a jitted function or a ufunc of a library: by its name
                 return name
         if isinstance(value, _JITTED):

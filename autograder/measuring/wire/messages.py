@@ -9,13 +9,14 @@ what it holds. So the pipes lead to processes of our own only.
 """
 
 from dataclasses import dataclass
-from typing import BinaryIO, Literal
+from typing import IO, Any, Literal, TypeVar
 
 from . import frames
 from .codec import ProtocolError as ProtocolError
 from .codec import decode, encode
 
 Side = Literal["baseline", "candidate"]
+T = TypeVar("T")
 
 # --- what messages are made of -------------------------------------------------------------------------------------
 
@@ -275,16 +276,24 @@ Refusal = OtherStructure | OtherValues | SideRaised
 Reply = Ready | Loaded | NeedsReference | Forgotten | Outcome | Limits | Refusal | Failed
 GuestRequest = LoadCandidate | Prepare | Run | GetResult | Drop
 GuestReply = Ready | Done | Result | SideRaised | Failed
+Message = Request | Reply | GuestRequest | GuestReply
 
 
-def send(stream: BinaryIO, message: Request | Reply | GuestRequest | GuestReply) -> None:
+def send(stream: IO[bytes], message: Message) -> None:
     """Write one message. Raises OSError when the other side is gone."""
     frames.write(stream, encode(message))
 
 
-def receive(stream: BinaryIO, declared):
+def receive(stream: IO[bytes], declared: Any) -> Any:
     """Read one message of the `declared` kind, `Request` for one. Raises EOFError when the other side is gone.
 
     Raises `ProtocolError` where something else has arrived; the message has then been read.
     """
     return decode(frames.read(stream), declared)
+
+
+def expect(reply: Reply | GuestReply, kind: type[T]) -> T:
+    """The reply to a request that has this kind of reply. Raises `ProtocolError` for any other."""
+    if not isinstance(reply, kind):
+        raise ProtocolError(f"expected {kind.__name__}, got {reply}")
+    return reply

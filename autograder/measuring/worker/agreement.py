@@ -10,6 +10,7 @@ the largest value in the array.
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 from autograder.measuring.wire.arrays import is_key
 from autograder.measuring.wire.messages import OtherStructure, OtherValues
@@ -19,6 +20,12 @@ from .product import product_roundoff
 
 STRICT, OWN_ERROR = 64, 10
 ROUNDED = 2  # units of a product that drops digits: two programs may each be wrong by one
+_KINDS: dict[str, DTypeLike] = {
+    "boolean": jnp.bool_,
+    "integer": jnp.integer,
+    "floating": jnp.floating,
+    "complexfloating": jnp.complexfloating,
+}
 # A baseline that is itself wrong by more than this share cannot judge anybody: no more is allowed.
 WORST = 0.02
 
@@ -34,10 +41,7 @@ def _array(leaf) -> np.ndarray:
 
 def _kind(leaf) -> str:
     dtype = np.asarray(leaf).dtype if not isinstance(leaf, jax.Array) else leaf.dtype
-    for kind in (jnp.bool_, jnp.integer, jnp.floating, jnp.complexfloating):
-        if jnp.issubdtype(dtype, kind):
-            return kind.__name__.replace("bool_", "boolean")
-    return "other"
+    return next((name for name, kind in _KINDS.items() if jnp.issubdtype(dtype, kind)), "other")
 
 
 def leaf_type(leaf) -> str:

@@ -76,7 +76,9 @@ def contest(
     rule = Verdict(bar) if bar else None
     scales = candidate.scales()
     slow_calls, fast_calls = plan(bar or per_call[0] / per_call[1], baseline, candidate, per_call)
-    slow, fast, others = [], [], []
+    slow: list[float] = []
+    fast: list[float] = []
+    others: list[float] = []
     sides = [(baseline, slow_calls, slow), (candidate, fast_calls, fast)]
     repeats = int(min(REPEATS, PAIR / (slow_calls * per_call[0] + fast_calls * per_call[1])))
     if repeats:  # one round that does not count: caches and allocator as in what follows

@@ -15,7 +15,6 @@ from autograder.measuring.wire.messages import (
     Failed,
     Forgotten,
     Inputs,
-    Limits,
     Load,
     Loaded,
     MeasureLimits,
@@ -23,7 +22,6 @@ from autograder.measuring.wire.messages import (
     Outcome,
     Reply,
     Request,
-    Side,
     Source,
 )
 
@@ -104,7 +102,7 @@ class Jobs:
         if self._guest is not None:
             self._guest.close()
 
-    def rehearse(self) -> tuple[Loaded, Outcome, Limits]:
+    def rehearse(self) -> tuple[Reply, Reply, Reply]:
         """Compare, time and drop a function and itself: what happens once in a process happens before anyone waits."""
         twice, ones = jax.jit(lambda x: x + x), jax.numpy.ones(8)
         inputs = Inputs([arrays.encode(ones)], x64=False, precision=None)
@@ -119,18 +117,21 @@ class Jobs:
         """Make both sides ready, call each once on the arguments as given, and compare the results."""
         while len(self._jobs) >= KEPT:
             self._drop(next(iter(self._jobs)))
-        baseline, slow, want = self._make(load, "baseline")
-        candidate, fast, got = self._make(load, "candidate")
+        with on_behalf_of("baseline"):
+            baseline = build("baseline", load.baseline, load.inputs)
+            slow, want = _first_call(baseline)
         with on_behalf_of("candidate"):
-            if refusal := agreement.other_structure(got, want):
-                raise Refused(refusal)
+            candidate = self._candidate(load)
+            fast, got = _first_call(candidate)
+            if structure := agreement.other_structure(got, want):
+                raise Refused(structure)
             allowed = agreement.strict(got, want)
             if agreement.other_values(got, want, allowed):
                 if isinstance(load.baseline, Artefact) and load.reference is None:
                     return NeedsReference()
                 allowed = agreement.derived(got, want, _reference(load, baseline))
-                if refusal := agreement.other_values(got, want, allowed):
-                    raise Refused(refusal)
+                if values := agreement.other_values(got, want, allowed):
+                    raise Refused(values)
         returned = bytes_in(want)
         self._jobs[load.job] = job = Job(baseline, candidate, allowed, returned)
         job.calibrate()
@@ -143,18 +144,13 @@ class Jobs:
             returned=returned,
         )
 
-    def _make(self, load: Load, role: Side) -> tuple[Local | Remote, float, list]:
-        """(the side, seconds of its first call, the results of that call)."""
-        function: Artefact | Source = getattr(load, role)
-        with on_behalf_of(role):
-            if isinstance(function, Source) and function.own_process:
-                if self._guest is None or self._guest.process.poll() is not None:
-                    self._guest = self._start_guest()
-                side = Remote(self._guest, load.job, function, load.inputs)
-            else:
-                side = build(role, function, load.inputs)
-            nanoseconds, _ = time_block(side, 1, 1.0)
-            return side, nanoseconds / 1e9, side.result()
+    def _candidate(self, load: Load) -> Local | Remote:
+        """The candidate, which may run in the guest. A baseline never does: what is right is computed here."""
+        if not (isinstance(load.candidate, Source) and load.candidate.own_process):
+            return build("candidate", load.candidate, load.inputs)
+        if self._guest is None or self._guest.process.poll() is not None:
+            self._guest = self._start_guest()
+        return Remote(self._guest, load.job, load.candidate, load.inputs)
 
     def _contest(self, request: Contest) -> Outcome | Forgotten:
         """Run the rule at one bar; the results are compared for every pair."""
@@ -171,6 +167,12 @@ class Jobs:
             side.clock.close()
             if side.guest.process.poll() is None:
                 side.guest.ask(Drop(job))
+
+
+def _first_call(side: Local | Remote) -> tuple[float, list]:
+    """(seconds of the first call, the results of that call)."""
+    nanoseconds, _ = time_block(side, 1, 1.0)
+    return nanoseconds / 1e9, side.result()
 
 
 def _reference(load: Load, baseline: Local) -> list | None:

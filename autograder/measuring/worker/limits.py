@@ -66,7 +66,8 @@ def _rate(block: Callable[[int], object], work: float, seconds: float) -> Rate:
 
     block(2)
     calls = max(1, min(10_000, round(1e-3 / (work / rate(1)))))
-    rates, end = [], time.perf_counter() + seconds
+    rates: list[float] = []
+    end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(rates) < 7:
         rates.append(rate(calls))
     clock.close()

@@ -15,9 +15,10 @@ import sys
 import threading
 import types
 from collections.abc import Callable
+from io import BufferedReader, BufferedWriter
 from pathlib import Path
 from queue import SimpleQueue
-from typing import BinaryIO
+from typing import Any
 
 
 def settle(core: int) -> None:
@@ -32,7 +33,7 @@ def settle(core: int) -> None:
     sys.modules["autograder"] = package
 
 
-def private_pipes():
+def private_pipes() -> tuple[BufferedReader, BufferedWriter]:
     """Standard input and output as streams of our own; what a function prints goes nowhere."""
     streams = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDWR)
@@ -49,9 +50,10 @@ class Doorbell:
     thread sleeps in the system.
     """
 
-    def __init__(self, stream: BinaryIO, gone: Callable[[], None]):
+    def __init__(self, stream: BufferedReader, gone: Callable[[], None]):
         self._stream, self._gone = stream, gone
-        self._rings, self._served = SimpleQueue(), SimpleQueue()
+        self._rings: SimpleQueue[None] = SimpleQueue()
+        self._served: SimpleQueue[None] = SimpleQueue()
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _listen(self) -> None:
@@ -84,6 +86,8 @@ def main(arguments: list[str]) -> None:
 
     jax.block_until_ready(jax.numpy.zeros(8) + 1)  # the backend, and the first operation
     jobs = Jobs(__file__, [core])
+    declared: Any
+    answer: Callable[[Any], messages.Message]
     if guest:
         declared, answer = messages.GuestRequest, sides.Candidates().answer
     else:
@@ -109,7 +113,7 @@ def main(arguments: list[str]) -> None:
         except EOFError:
             return
         except messages.ProtocolError as error:
-            reply = messages.Failed(str(error))
+            reply: messages.Message = messages.Failed(str(error))
         finally:
             if bell:
                 bell.served()

@@ -16,7 +16,7 @@ import threading
 import jax
 import jax.export
 
-from autograder.measuring.wire import arrays, functions, messages
+from autograder.measuring.wire import arrays, frames, functions, messages
 from autograder.measuring.wire.messages import (
     Artefact,
     Done,
@@ -137,13 +137,14 @@ class Guest:
         command = [sys.executable, "-P", script, "--guest", *arguments]
         pipe, null = subprocess.PIPE, subprocess.DEVNULL
         self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=null)
-        messages.receive(self.process.stdout, Ready)
+        self._requests, self._replies = frames.pipes(self.process)
+        messages.receive(self._replies, Ready)
 
     def ask(self, request: GuestRequest) -> GuestReply:
         """The reply to one request. Raises `Refused` if the candidate raised, or ended its process."""
         try:
-            messages.send(self.process.stdin, request)
-            reply = messages.receive(self.process.stdout, GuestReply)
+            messages.send(self._requests, request)
+            reply = messages.receive(self._replies, GuestReply)
         except (OSError, EOFError):
             self.close()
             raise Refused(SideRaised("candidate", "SystemExit", "its process ended without an answer")) from None
@@ -161,7 +162,7 @@ class Guest:
 class Remote:
     """A `Local` in the guest."""
 
-    role = "candidate"
+    role: Side = "candidate"
     fresh_each_call = True
     most_calls, scales, watch = Local.most_calls, Local.scales, Local.watch
 
@@ -179,7 +180,8 @@ class Remote:
         self.guest.ask(Run())
 
     def result(self) -> list:
-        return [arrays.decode(leaf) for leaf in self.guest.ask(GetResult()).leaves]
+        reply = messages.expect(self.guest.ask(GetResult()), Result)
+        return [arrays.decode(leaf) for leaf in reply.leaves]
 
 
 class Candidates:
