@@ -100,7 +100,8 @@ def clear_cache(fn: Any) -> None:
     if hasattr(fn, "clear_cache"):
         fn.clear_cache()
     elif isinstance(fn, types.FunctionType):
-        jax.jit(fn).clear_cache()
+        jitted: Any = jax.jit(fn)  # JAX's types leave `clear_cache` out
+        jitted.clear_cache()
 
 
 def in_jax(value: Any) -> bool:

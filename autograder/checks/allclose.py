@@ -1,13 +1,14 @@
 """Are the values right?"""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 import numpy as np
 
 from autograder.failure import fail, passed
 from autograder.wording import count
 
-from .compare_trees import Match, Mismatch, compare, default_tolerance, ulps_between
+from .compare_trees import Match, Mismatch, WrongValues, compare, default_tolerance, ulps_between
 
 _MOST_ULPS = 2**24  # in float32 a factor of four; further apart, ulps say nothing
 
@@ -42,6 +43,8 @@ def assert_allclose(
     """
     found = compare(actual, desired, rtol=rtol, atol=atol)
     name = name or "the result"
+    if isinstance(found, WrongValues):
+        _value(name, found)
     if isinstance(found, Mismatch):
         _EXPLAIN[found.kind](name, found)
     agree = "agrees" if found.leaves == 1 else "agree"
@@ -56,7 +59,7 @@ def _closeness(found: Match) -> str:
     return f"at most {count(found.ulps, 'ulp')} apart (rtol {found.tolerance.rtol:.2g})"
 
 
-def _none(name: str, found: Mismatch) -> None:
+def _none(name: str, found: Mismatch) -> NoReturn:
     fail(
         f"{name} is None, expected values.",
         why="a Python function without a return line returns None.",
@@ -64,7 +67,7 @@ def _none(name: str, found: Mismatch) -> None:
     )
 
 
-def _callable(name: str, found: Mismatch) -> None:
+def _callable(name: str, found: Mismatch) -> NoReturn:
     fail(
         f"{name} is the function {found.actual}, expected values.",
         why="the function was returned or passed on, but not called.",
@@ -72,7 +75,7 @@ def _callable(name: str, found: Mismatch) -> None:
     )
 
 
-def _tracer(name: str, found: Mismatch) -> None:
+def _tracer(name: str, found: Mismatch) -> NoReturn:
     fail(
         f"{_at(name, found)} is a tracer of {found.actual}, expected an array with values.",
         why="a tracer stands for an array while JAX traces. A list, a global or an attribute kept this one "
@@ -81,7 +84,7 @@ def _tracer(name: str, found: Mismatch) -> None:
     )
 
 
-def _deleted(name: str, found: Mismatch) -> None:
+def _deleted(name: str, found: Mismatch) -> NoReturn:
     fail(
         f"{_at(name, found)} is a deleted {found.actual}, expected an array with values.",
         why="its memory was donated to a jitted call (donate_argnums), so that it can no longer be read.",
@@ -89,7 +92,7 @@ def _deleted(name: str, found: Mismatch) -> None:
     )
 
 
-def _structure(name: str, found: Mismatch) -> None:
+def _structure(name: str, found: Mismatch) -> NoReturn:
     if found.desired.startswith("one "):
         why = "the pieces are still in a container, or more than one value was returned."
         attempt = "return one array. jnp.stack or jnp.concatenate joins several."
@@ -109,7 +112,7 @@ def _structure(name: str, found: Mismatch) -> None:
     )
 
 
-def _shape(name: str, found: Mismatch) -> None:
+def _shape(name: str, found: Mismatch) -> NoReturn:
     why, attempt = _shape_cause(found.actual, found.desired)
     fail(
         f"{_at(name, found)} has shape {found.actual}, expected {found.desired}.",
@@ -160,7 +163,7 @@ def _shape_cause(got: tuple[int, ...], want: tuple[int, ...]) -> tuple[str, str]
     return "an axis was not reduced, or broadcasting made one.", "print the shape after each line."
 
 
-def _dtype(name: str, found: Mismatch) -> None:
+def _dtype(name: str, found: Mismatch) -> NoReturn:
     fail(
         f"{_at(name, found)} is {found.actual}, expected {found.desired}.",
         why="an operation changed the dtype: a division makes floats, a comparison makes booleans, "
@@ -169,7 +172,7 @@ def _dtype(name: str, found: Mismatch) -> None:
     )
 
 
-def _value(name: str, found: Mismatch) -> None:
+def _value(name: str, found: WrongValues) -> NoReturn:
     got, want = found.actual[found.index], found.desired[found.index]
     where = f" at index {found.index}" if found.index else ""
     line = f"{_at(name, found)}{where}: got {_shown(got, found)}, expected {_shown(want, found)}"
@@ -183,7 +186,7 @@ def _value(name: str, found: Mismatch) -> None:
     fail(f"{line}.", evidence="\n".join(evidence), why=why, attempt=attempt)
 
 
-def _distance(got: Any, want: Any, found: Mismatch) -> str:
+def _distance(got: Any, want: Any, found: WrongValues) -> str:
     ulps = None if found.dtype is None else ulps_between(got, want, found.dtype)
     if ulps is None:
         return ""
@@ -192,7 +195,7 @@ def _distance(got: Any, want: Any, found: Mismatch) -> str:
     return f", {100 * abs(float(got) / float(want) - 1):.3g} % off" if want else ""
 
 
-def _value_cause(found: Mismatch) -> tuple[str, str]:
+def _value_cause(found: WrongValues) -> tuple[str, str]:
     if found.dtype is None:
         return "a text or an object must be equal to the letter.", "compare the two, character by character."
     kind = np.complex128 if found.actual.dtype.kind == "c" else np.float64
@@ -230,7 +233,7 @@ def _value_cause(found: Mismatch) -> tuple[str, str]:
     )
 
 
-def _is_rounding(got: np.ndarray, want: np.ndarray, found: Mismatch) -> bool:
+def _is_rounding(got: np.ndarray, want: np.ndarray, found: WrongValues) -> bool:
     """Whether the wrong values miss by so little that no formula need be wrong."""
     allowed = max(found.tolerance.rtol, default_tolerance(found.dtype, want).rtol)
     with np.errstate(invalid="ignore"):
@@ -246,11 +249,11 @@ def _at(name: str, found: Mismatch) -> str:
     return f"{name}: leaf {found.leaf}" if found.leaf else name
 
 
-def _shown(value: Any, found: Mismatch) -> str:
+def _shown(value: Any, found: WrongValues) -> str:
     return repr(value) if found.dtype is None else str(value)
 
 
-_EXPLAIN = {
+_EXPLAIN: dict[str, Callable[[str, Mismatch], NoReturn]] = {
     "none": _none,
     "callable": _callable,
     "tracer": _tracer,
@@ -258,5 +261,4 @@ _EXPLAIN = {
     "structure": _structure,
     "shape": _shape,
     "dtype": _dtype,
-    "value": _value,
 }

@@ -27,13 +27,19 @@ class Mismatch:
 
     kind: str
     leaf: str = ""
-    actual: Any = None  # structure, shape, dtype: as text. value: the NumPy array
+    actual: Any = None  # structure, dtype: as text; shape: a tuple
     desired: Any = None
-    wrong: np.ndarray | None = None  # of values: a mask
-    tolerance: Tolerance | None = None
-    dtype: Any = None  # in which values are compared, None if they are no numbers
     missing: tuple[str, ...] = ()  # of the structure: paths of leaves
     extra: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class WrongValues(Mismatch):
+    """A mismatch of kind "value"; `actual` and `desired` are NumPy arrays of one shape."""
+
+    wrong: np.ndarray  # a mask of that shape
+    tolerance: Tolerance
+    dtype: Any  # in which the values are compared, None if they are no numbers
 
     @property
     def index(self) -> tuple[int, ...]:
@@ -56,15 +62,15 @@ def compare(actual: Any, desired: Any, *, rtol: float | None = None, atol: float
     if callable(actual) and not callable(desired) and not hasattr(actual, "shape"):
         return Mismatch("callable", actual=getattr(actual, "__name__", type(actual).__name__))
 
-    got, got_tree = jax.tree_util.tree_flatten_with_path(actual)
-    want, want_tree = jax.tree_util.tree_flatten_with_path(desired)
+    got, got_tree = _flattened(actual)
+    want, want_tree = _flattened(desired)
     for path, leaf in got + want:
         if is_tracer(leaf):
-            return Mismatch("tracer", jax.tree_util.keystr(path), aval_text(jax.typeof(leaf)))
+            return Mismatch("tracer", path, aval_text(jax.typeof(leaf)))
         if isinstance(leaf, jax.Array) and leaf.is_deleted():
-            return Mismatch("deleted", jax.tree_util.keystr(path), aval_text(jax.typeof(leaf)))
+            return Mismatch("deleted", path, aval_text(jax.typeof(leaf)))
     if got_tree != want_tree:
-        mine, theirs = ({jax.tree_util.keystr(path) for path, _ in leaves} for leaves in (got, want))
+        mine, theirs = ({path for path, _ in leaves} for leaves in (got, want))
         return Mismatch(
             "structure",
             actual=tree_text(actual),
@@ -75,24 +81,23 @@ def compare(actual: Any, desired: Any, *, rtol: float | None = None, atol: float
 
     ulps, loosest = 0, None
     for (path, mine), (_, theirs) in zip(got, want, strict=True):
-        leaf = jax.tree_util.keystr(path)
         mine, theirs = _key_data(mine), _key_data(theirs)
         if _opaque(mine) or _opaque(theirs):
             if not _same(mine, theirs):
-                everywhere = np.ones((), bool)
-                return Mismatch("value", leaf, _boxed(mine), _boxed(theirs), everywhere, Tolerance(0, 0))
+                a, d, wrong = _boxed(mine), _boxed(theirs), np.ones((), bool)
+                return WrongValues("value", path, a, d, wrong=wrong, tolerance=Tolerance(0, 0), dtype=None)
             continue
         if np.shape(mine) != np.shape(theirs):
-            return Mismatch("shape", leaf, np.shape(mine), np.shape(theirs))
+            return Mismatch("shape", path, np.shape(mine), np.shape(theirs))
         if not dtypes_agree(mine, theirs):
-            return Mismatch("dtype", leaf, type_text(mine), type_text(theirs))
+            return Mismatch("dtype", path, type_text(mine), type_text(theirs))
         dtype = _coarser(mine, theirs)
         a, d = np.asarray(mine), np.asarray(theirs)
         tolerance = default_tolerance(dtype, d)
         tolerance = Tolerance(tolerance.rtol if rtol is None else rtol, tolerance.atol if atol is None else atol)
         wrong = ~_close(a, d, tolerance)
         if wrong.any():
-            return Mismatch("value", leaf, a, d, wrong, tolerance, dtype)
+            return WrongValues("value", path, a, d, wrong=wrong, tolerance=tolerance, dtype=dtype)
         if jnp.issubdtype(dtype, jnp.inexact):
             ulps = max(ulps, largest_ulps(a, d, dtype))
             loosest = max(loosest or tolerance, tolerance, key=lambda t: t.rtol)
@@ -175,6 +180,12 @@ def tree_text(tree: Any) -> str:
     if text == "*":
         return f"one {type_text(tree)}"
     return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _flattened(tree: Any) -> tuple[list[tuple[str, Any]], Any]:
+    """The leaves of a pytree with their paths, "['w'][3]" or "" of the only one, and its structure."""
+    leaves, structure = jax.tree_util.tree_flatten_with_path(tree)
+    return [(jax.tree_util.keystr(path), leaf) for path, leaf in leaves], structure
 
 
 def _close(a: np.ndarray, d: np.ndarray, tolerance: Tolerance) -> np.ndarray:

@@ -52,8 +52,8 @@ def assert_hlo(
     evidence = []
     if modules is not None:
         evidence.append(_check_modules(name, fn, args, modules))
-    factors = {"bytes": max_bytes, "flops": max_flops, "fusions": max_fusions}
-    factors = {figure: factor for figure, factor in factors.items() if factor is not None}
+    limits = {"bytes": max_bytes, "flops": max_flops, "fusions": max_fusions}
+    factors = {figure: factor for figure, factor in limits.items() if factor is not None}
     if factors and reference is None:
         raise ValueError(f"max_{min(factors)} is a factor of the reference's figure: pass reference=")
     if includes or excludes or collectives is not None or factors:
@@ -61,7 +61,7 @@ def assert_hlo(
         evidence += _check_ops(name, compiled.module, _names(includes), _names(excludes))
         if collectives is not None:
             evidence.append(_check_collectives(name, compiled.module, collectives))
-        if factors:
+        if factors and reference is not None:
             compiled_reference = read_hlo.hlo(reference, *args)
             for figure, factor in factors.items():
                 mine = _figure(figure, fn, args, compiled, compiled_reference)

@@ -1,5 +1,6 @@
 """How often may JAX trace a function?"""
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -74,8 +75,8 @@ class assert_max_traces:
     def _too_many(self) -> NoReturn:
         log = self._log
         causes = [reason for reason in log.causes if reason.kind != "first"] or log.causes
-        counts = {kind: sum(cause.kind == kind for cause in causes) for kind in (c.kind for c in causes)}
-        why, attempt = _REMEDIES[max(counts, key=counts.get)]
+        [(commonest, _)] = Counter(cause.kind for cause in causes).most_common(1)
+        why, attempt = _REMEDIES[commonest]
         reasons = log.reasons
         lines = [f"trace {i}: {reason}" for i, reason in enumerate(reasons, 1)]
         if len(lines) > 8:
@@ -92,7 +93,8 @@ class assert_max_traces:
         )
 
     def _not_jitted(self) -> NoReturn:
-        if jax.config.jax_disable_jit:
+        settings: Any = jax.config  # JAX 0.10 does not type what it holds
+        if settings.jax_disable_jit:
             why, attempt = "jax_disable_jit is on, which turns jit off.", "switch jax_disable_jit off."
         else:
             why = "the @jax.jit line is missing, or the jitted function got another name."

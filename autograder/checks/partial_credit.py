@@ -24,24 +24,24 @@ def partial_credit(value: Any, tiers: Mapping[float, float]) -> float:
 
     Source: what nbgrader makes of a cell's output is in its `nbgrader.utils.determine_grade`.
     """
-    tiers = _checked_tiers(tiers)
-    total = tiers[-1][1]
+    rising = _checked_tiers(tiers)
+    total = rising[-1][1]
     _show(value)
     value, unit, verdict_at = _read(value)
 
-    verdicts = [verdict_at(threshold) for threshold, _ in tiers]
+    verdicts = [verdict_at(threshold) for threshold, _ in rising]
     reached = max((i for i, verdict in enumerate(verdicts) if verdict == "pass"), default=None)
     above = 0 if reached is None else reached + 1
-    undecided = [tiers[i][0] for i in range(above, len(tiers)) if verdicts[i] == "undecided"]
+    undecided = [rising[i][0] for i in range(above, len(rising)) if verdicts[i] == "undecided"]
     if reached is None:
-        _no_tier(value, unit, tiers, undecided)
+        _no_tier(value, unit, rising, undecided)
 
-    points = tiers[reached][1]
+    points = rising[reached][1]
     line = f"{value}{unit} earns {points:g} of {total:g} points"
     if undecided:
         line += f"; {_listed(undecided, unit)} undecided, not missed: the machine is busy, run the cell again"
-    elif above < len(tiers):
-        line += f"; {tiers[above][0]:g}{unit} would earn {tiers[above][1]:g}"
+    elif above < len(rising):
+        line += f"; {rising[above][0]:g}{unit} would earn {rising[above][1]:g}"
     passed(line)
     return float(points)
 

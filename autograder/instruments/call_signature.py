@@ -12,6 +12,7 @@ import numpy as np
 from autograder.jax_internals import is_tracer, type_notation
 
 _ONE_LEAF = jax.tree.structure(0)
+_NO_REPR: object = object.__repr__  # of a class that has no `__repr__` of its own
 _LONGEST = 60  # characters of a value in a message
 
 
@@ -189,7 +190,7 @@ def _tree_text(structure: Any, leaves: list[str]) -> str:
 def _static_text(value: Any) -> str:
     if isinstance(value, (types.FunctionType, type)):
         return value.__name__
-    if type(value).__repr__ is object.__repr__:
+    if type(value).__repr__ is _NO_REPR:
         return f"<{type(value).__name__} object>"
     try:
         text = repr(value)

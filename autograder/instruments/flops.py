@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 
-from .read_jaxpr import WRAPPERS, elements, subjaxprs, trip_count
+from .read_jaxpr import WRAPPERS, aval_of, elements, shape_of, subjaxprs, trip_count
 
 Cost = tuple[int, bool]  # FLOPs, and whether that is exact
 
@@ -77,29 +77,29 @@ def _out(eqn: JaxprEqn) -> int:
 
 def _dot_general(eqn: JaxprEqn) -> int:
     (contracting, _), _ = eqn.params["dimension_numbers"]
-    return 2 * _out(eqn) * math.prod(eqn.invars[0].aval.shape[axis] for axis in contracting)
+    return 2 * _out(eqn) * math.prod(shape_of(eqn.invars[0])[axis] for axis in contracting)
 
 
 def _convolution(eqn: JaxprEqn) -> int:
     """Two for each pair of a kernel element and an input element that it meets; padding and holes are not met."""
-    params, kernel = eqn.params, eqn.invars[1].aval.shape
+    params, kernel = eqn.params, shape_of(eqn.invars[1])
     lhs, rhs, out = params["dimension_numbers"]
     meetings = 1
     for axis, (low, _) in enumerate(params["padding"]):
-        length = eqn.invars[0].aval.shape[lhs[2 + axis]]
+        length = shape_of(eqn.invars[0])[lhs[2 + axis]]
         hole = params["lhs_dilation"][axis]
         meetings *= sum(
             0 <= place < length * hole and place % hole == 0
-            for start in range(eqn.outvars[0].aval.shape[out[2 + axis]])
+            for start in range(shape_of(eqn.outvars[0])[out[2 + axis]])
             for step in range(kernel[rhs[2 + axis]])
             for place in [start * params["window_strides"][axis] + step * params["rhs_dilation"][axis] - low]
         )
-    batch, features = (eqn.outvars[0].aval.shape[axis] for axis in out[:2])
+    batch, features = (shape_of(eqn.outvars[0])[axis] for axis in out[:2])
     return 2 * meetings * batch * features * kernel[rhs[1]]
 
 
 def _convert(eqn: JaxprEqn) -> int:
-    return _out(eqn) if eqn.invars[0].aval.dtype != eqn.outvars[0].aval.dtype else 0
+    return _out(eqn) if aval_of(eqn.invars[0]).dtype != aval_of(eqn.outvars[0]).dtype else 0
 
 
 def _integer_power(eqn: JaxprEqn) -> int:
@@ -109,7 +109,7 @@ def _integer_power(eqn: JaxprEqn) -> int:
 
 
 def _sort(eqn: JaxprEqn) -> int:
-    length = eqn.invars[0].aval.shape[eqn.params["dimension"]]
+    length = shape_of(eqn.invars[0])[eqn.params["dimension"]]
     return _in(eqn) * math.ceil(math.log2(max(length, 1)))
 
 
@@ -118,11 +118,11 @@ def _fft(eqn: JaxprEqn) -> int:
 
 
 def _cholesky(eqn: JaxprEqn) -> int:
-    return _in(eqn) * eqn.invars[0].aval.shape[-1] // 3
+    return _in(eqn) * shape_of(eqn.invars[0])[-1] // 3
 
 
 def _triangular_solve(eqn: JaxprEqn) -> int:
-    return _out(eqn) * eqn.invars[0].aval.shape[-1]
+    return _out(eqn) * shape_of(eqn.invars[0])[-1]
 
 
 def _reduce(eqn: JaxprEqn) -> int:

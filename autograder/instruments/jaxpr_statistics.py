@@ -5,12 +5,11 @@ The largest is the largest value that an equation produces, in elements. Inputs 
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
 
 from jax.extend.core import ClosedJaxpr, DropVar, Jaxpr
 
 from .flops import cost_of
-from .read_jaxpr import elements, equations, type_name
+from .read_jaxpr import Aval, elements, equations, type_name
 
 
 @dataclass(frozen=True)
@@ -44,5 +43,5 @@ def statistics(jaxpr: Jaxpr | ClosedJaxpr) -> JaxprStatistics:
     )
 
 
-def _item_bytes(aval: Any) -> int:
+def _item_bytes(aval: Aval) -> int:
     return getattr(getattr(aval, "dtype", None), "itemsize", 0)

@@ -191,7 +191,9 @@ _CALLED = re.compile(rf"\b({_ROLE})=(\{{[^}}]*\}}|%?[\w.-]+)")
 
 def parse(text: str) -> Module:
     """Read an HLO module. Lines that are no instruction (source tables, long constants) are passed over."""
-    name, entry, computations, current = "", "", {}, None
+    name, entry = "", ""
+    computations: dict[str, list[Instruction]] = {}
+    current: list[Instruction] | None = None
     for line in text.splitlines():
         if line.startswith("HloModule "):
             name = line.split()[1].rstrip(",")
@@ -294,7 +296,8 @@ def tuple_types(hlo_type: str) -> list[str]:
 
 def tidy(text: str) -> str:
     """HLO text for reading: without source tables, metadata, and what the backend notes for itself."""
-    lines, keep = [], True
+    lines: list[str] = []
+    keep = True
     for line in text.splitlines():
         if line.startswith("HloModule"):
             keep = True

@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 
 from autograder.jax_internals import is_jitted, source_of, trace_jitted
 from autograder.wording import array_type
 
 from .fresh_caches import fresh_caches
+
+Aval = Any  # JAX types the abstract value of a variable as AbstractValue, which has neither shape nor dtype
 
 WRAPPERS = frozenset(
     {
@@ -75,12 +77,22 @@ def is_jaxpr(value: Any) -> bool:
     return isinstance(value, Jaxpr | ClosedJaxpr)
 
 
-def elements(aval: Any) -> int:
+def aval_of(atom: Literal | Var) -> Aval:
+    """What is known of a value of a jaxpr before it runs."""
+    return atom.aval
+
+
+def shape_of(atom: Literal | Var) -> tuple[int, ...]:
+    """Of something that is known to be an array."""
+    return aval_of(atom).shape
+
+
+def elements(aval: Aval) -> int:
     """How many elements an abstract value has; 0 for one without a shape, such as a token."""
     return math.prod(getattr(aval, "shape", (0,)))
 
 
-def type_name(aval: Any) -> str:
+def type_name(aval: Aval) -> str:
     """`float32[3,4]` of an array or an abstract value; what has no dtype, such as a token, as JAX prints it."""
     return array_type(aval.dtype, aval.shape) if hasattr(aval, "dtype") else str(aval)
 
@@ -139,6 +151,6 @@ def trip_count(eqn: JaxprEqn) -> int | None:
 
 
 def _integer(atom: Any) -> int | None:
-    if isinstance(atom, Literal) and not atom.aval.shape and atom.aval.dtype.kind in "iu":
+    if isinstance(atom, Literal) and not shape_of(atom) and aval_of(atom).dtype.kind in "iu":
         return int(atom.val)
     return None

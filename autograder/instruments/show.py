@@ -23,7 +23,10 @@ class _View:
     """What a picture has in common: Mermaid where it can be drawn, text where it cannot."""
 
     text: str
-    mermaid: str
+
+    @property
+    def mermaid(self) -> str:
+        raise NotImplementedError
 
     def summary(self) -> str:
         raise NotImplementedError

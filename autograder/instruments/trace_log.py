@@ -6,7 +6,7 @@ import threading
 import time
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -47,15 +47,21 @@ class Reason(NamedTuple):
     text: str
 
 
-@dataclass
-class _Entry:
-    """One run of a followed function's body."""
+@dataclass(frozen=True)
+class _Run:
+    """A followed function's body ran, with real values unless it is a `_Trace`."""
 
     code: types.CodeType
     inner: bool  # found inside a followed function that is not jitted itself
-    reason: Reason | None = None  # None: it ran with real values, not to be traced
-    signature: Signature | None = None
-    function: Callable[[], Any] | None = None  # weak: a strong reference would change what JAX caches
+
+
+@dataclass(frozen=True)
+class _Trace(_Run):
+    """A followed function's body ran to be traced."""
+
+    signature: Signature
+    function: Callable[[], Any] | None  # weak: a strong reference would change what JAX caches
+    reason: Reason
 
 
 class TraceLog:
@@ -63,7 +69,7 @@ class TraceLog:
 
     def __init__(self, *fns: Callable):
         self._roots: list[types.CodeType] = []
-        self._entries: list[_Entry] = []
+        self._runs: list[_Run] = []
         self._traced_frames: dict[int, bool] = {}
         self._events: dict[str, list[tuple[str, float, float]]] = {
             TRACE_EVENT: [],
@@ -71,7 +77,8 @@ class TraceLog:
             COMPILE_EVENT: [],
         }
         self._watch = Watch(self._entered)
-        self._outside = self._thread = None
+        self._outside: object = None
+        self._thread: int | None = None
         self._pending = fns
         self.rows: list[Row] = []
 
@@ -94,15 +101,15 @@ class TraceLog:
         """Call `fn(*args, **kwargs)`, write a row about it, return the result, and go on following `fn`."""
         followed = self._follow(fn)
         text = call_text(function_name(fn), args, kwargs)
-        entries, events = len(self._entries), len(self._events[TRACE_EVENT])
+        runs, events = len(self._runs), len(self._events[TRACE_EVENT])
         try:
             result = fn(*args, **kwargs)
         except Exception as error:
             self.rows.append(Row(text, "raised", type(error).__name__))
             raise
-        new = self._entries[entries:]
-        if traced := [entry for entry in new if entry.reason]:
-            row = Row(text, "traced", "; ".join(self._text(entry, qualified=False) for entry in traced))
+        new = self._runs[runs:]
+        if traces := _traces(new):
+            row = Row(text, "traced", "; ".join(self._text(trace, qualified=False) for trace in traces))
         elif new:
             row = Row(text, "ran eagerly", "not jitted: the Python body ran with real values")
         elif followed or in_jax(fn):
@@ -120,12 +127,12 @@ class TraceLog:
     @property
     def own_traces(self) -> int:
         """Traces of the followed functions themselves, without those of functions they use."""
-        return sum(entry.reason is not None and not entry.inner for entry in self._entries)
+        return sum(not trace.inner for trace in _traces(self._runs))
 
     @property
     def eager(self) -> int:
         """Executions of the followed functions' own bodies with real values."""
-        return sum(entry.reason is None and not entry.inner for entry in self._entries)
+        return sum(not isinstance(run, _Trace) and not run.inner for run in self._runs)
 
     @property
     def compiles(self) -> int:
@@ -142,7 +149,7 @@ class TraceLog:
     @property
     def reasons(self) -> list[str]:
         if self._roots:
-            return [self._text(entry) for entry in self._entries if entry.reason]
+            return [self._text(trace) for trace in _traces(self._runs)]
         names = [name for name, _, _ in self._events[TRACE_EVENT]]
         again = [name in names[:i] for i, name in enumerate(names)]
         return [f"{n}: {'traced again' if a else 'first trace'}" for n, a in zip(names, again, strict=True)]
@@ -150,7 +157,7 @@ class TraceLog:
     @property
     def causes(self) -> list[Reason]:
         """As `reasons`, each with its kind. Only of followed functions."""
-        return [entry.reason for entry in self._entries if entry.reason]
+        return [trace.reason for trace in _traces(self._runs)]
 
     @property
     def seconds(self) -> dict[str, float]:
@@ -171,7 +178,8 @@ class TraceLog:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        head, rows = ("call", "outcome", "reason"), self.rows
+        head: tuple[str, ...] = ("call", "outcome", "reason")
+        rows: Sequence[tuple[object, ...]] = self.rows
         if not rows:
             head, rows = ("trace", "reason"), list(enumerate(self.reasons, 1))
         cell = '<td style="text-align: left">{}</td>'.format
@@ -199,13 +207,16 @@ class TraceLog:
             self._watch.add(function.__code__)
             if function is fn:  # not jitted: the traces, if any, are of functions that it uses
                 for used in used_functions(fn):
-                    is_code = isinstance(used, types.CodeType)
-                    self._watch.add(used if is_code else python_function(used).__code__)
+                    if isinstance(used, types.CodeType):
+                        self._watch.add(used)
+                    elif (body := python_function(used)) is not None:
+                        self._watch.add(body.__code__)
         return True
 
-    def _heard(self, event: str, duration: float, **details: Any) -> None:
+    def _heard(self, event: str, duration_secs: float, **details: Any) -> None:
         if event in self._events:
-            self._events[event].append((event_function(details), time.perf_counter() - duration, duration))
+            start = time.perf_counter() - duration_secs
+            self._events[event].append((event_function(details), start, duration_secs))
 
     def _entered(self, frame: types.FrameType) -> None:
         code = frame.f_code
@@ -215,13 +226,13 @@ class TraceLog:
         self._traced_frames[id(frame)] = traced
         if inner and not self._counts(frame):
             return
-        entry = _Entry(code, inner)
         if traced:
             caller = _Caller.of(frame)
-            entry.signature = Signature(signature.arguments, caller.keywords_of(signature))
-            entry.function = caller.function
-            entry.reason = self._reason(entry, caller)
-        self._entries.append(entry)
+            signature = Signature(signature.arguments, caller.keywords_of(signature))
+            reason = self._reason(code, signature, caller)
+            self._runs.append(_Trace(code, inner, signature, caller.function, reason))
+        else:
+            self._runs.append(_Run(code, inner))
 
     def _trace_is_active(self) -> bool:
         """Whether JAX is tracing in this thread. A function whose arguments are all static sees no tracer."""
@@ -241,14 +252,14 @@ class TraceLog:
             above = above.f_back
         return False
 
-    def _reason(self, entry: _Entry, caller: "_Caller") -> Reason:
-        earlier = [e for e in self._entries if e.code is entry.code and e.reason]
+    def _reason(self, code: types.CodeType, signature: Signature, caller: "_Caller") -> Reason:
+        earlier = [trace for trace in _traces(self._runs) if trace.code is code]
         if not earlier:
             return Reason("first", "first call")
         if caller.python is None and not under_jit():
             return Reason("transform", "same function: outside jit, grad and vmap trace in every call")
         # The most similar earlier trace shows what was new; of equally similar ones, the latest.
-        compared = [entry.signature.differences(e.signature) for e in reversed(earlier)]
+        compared = [signature.differences(trace.signature) for trace in reversed(earlier)]
         differences = min(compared, key=lambda found: (sum(d.kind != "keyword" for d in found), len(found)))
         if differences:
             texts = [difference.text for difference in differences[:3]]
@@ -257,16 +268,20 @@ class TraceLog:
             return Reason(differences[0].kind, "; ".join(texts))
         if caller.python is not None:
             return Reason("caller", f"same arguments: called again while {caller.python} was traced")
-        alike = [e for e in earlier if not entry.signature.differences(e.signature)]
-        function = entry.function and entry.function()
-        if function is not None and all(e.function is None or e.function() is not function for e in alike):
+        alike = [trace for trace in earlier if not signature.differences(trace.signature)]
+        function = caller.function and caller.function()
+        if function is not None and all(t.function is None or t.function() is not function for t in alike):
             return Reason("function", "same arguments, but a new function object")
         text = "same arguments, same function: its cache was cleared, or a JAX setting changed"
         return Reason("cleared", text)
 
-    def _text(self, entry: _Entry, qualified: bool = True) -> str:
-        several = entry.inner or (qualified and len(self._roots) > 1)
-        return f"{entry.code.co_name}: {entry.reason.text}" if several else entry.reason.text
+    def _text(self, trace: _Trace, qualified: bool = True) -> str:
+        several = trace.inner or (qualified and len(self._roots) > 1)
+        return f"{trace.code.co_name}: {trace.reason.text}" if several else trace.reason.text
+
+
+def _traces(runs: list[_Run]) -> list[_Trace]:
+    return [run for run in runs if isinstance(run, _Trace)]
 
 
 @dataclass(frozen=True)

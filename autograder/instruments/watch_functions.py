@@ -132,6 +132,7 @@ class _Hub:
 
     def remove(self, code: types.CodeType, on_entry: OnEntry) -> None:
         with self._lock:
+            assert self._source is not None  # it comes with the first code, and goes with the last
             _, callbacks = self._watched[id(code)]
             callbacks.remove(on_entry)
             if not callbacks:
@@ -183,7 +184,8 @@ class _Profiling:
     """
 
     def __init__(self, entered: OnEntry):
-        self._earlier = earlier = sys.getprofile()
+        earlier: Any = sys.getprofile()  # a function, or an object of cProfile's that cannot be called
+        self._earlier = earlier
 
         def profile(frame: types.FrameType, event: str, argument: Any) -> None:
             if event == "call":

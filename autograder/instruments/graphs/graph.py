@@ -1,22 +1,23 @@
 """Programs as graphs: what the pictures of a jaxpr and of HLO have in common."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 from autograder.wording import tally
 
-from .mermaid import Box, Edge, Kind, Node, flowchart
+from .mermaid import Box, Edge, Frame, Kind, Node, flowchart
 
 MAX_NODES = 60  # more than this is a hairball at 100 % zoom
 
 # What an edge comes from: a node, a literal to be written into the label, or a tuple of these.
-Source = Node | str | tuple
+Source: TypeAlias = "Node | str | tuple[Source, ...]"
 
 
 class Graph:
     """Builds a graph: boxes and nodes in `root`, and edges from the sources of values to what uses them."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.root = Box("graph", "")
         self.edges: list[Edge] = []
         self._names = 0
@@ -25,17 +26,21 @@ class Graph:
         self._names += 1
         return f"n{self._names}"
 
-    def box(self, parent: Box, title: str, kind: str = "box") -> Box:
+    def box(self, parent: Box, title: str, kind: Frame = "box") -> Box:
         box = Box(self._id(), title, kind)
         parent.content.append(box)
         return box
 
     def node(
-        self, box: Box, lines: Iterable[str], kind: Kind = "compute", sources: Iterable = (), labels: Iterable = ()
+        self,
+        box: Box,
+        lines: Iterable[str],
+        kind: Kind = "compute",
+        sources: Iterable[Source] = (),
+        labels: Sequence[str] = (),
     ) -> Node:
         node = Node(self._id(), tuple(lines), kind)
         box.content.append(node)
-        labels = list(labels)
         for index, source in enumerate(sources):
             self.edge(source, node, label=labels[index] if labels else "")
         return node

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Kind = Literal["input", "compute", "reduction", "control"]
+Frame = Literal["box", "loop"]
 
 # Each kind has a shape as well as a colour. The fills are pale tints of the Okabe-Ito palette, which colour-blind
 # people can tell apart, and the text on them is dark in the light and in the dark theme alike.
@@ -34,7 +35,7 @@ class Box:
 
     id: str
     title: str
-    kind: Literal["box", "loop"] = "box"
+    kind: Frame = "box"
     content: list["Node | Box"] = field(default_factory=list)
 
     def nodes(self) -> Iterator[Node]:

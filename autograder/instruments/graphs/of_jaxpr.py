@@ -1,5 +1,6 @@
 """The graph of a jaxpr."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from jax.extend.core import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal
@@ -20,14 +21,14 @@ class JaxprGraph(Graph):
     def __init__(self, jaxpr: ClosedJaxpr):
         super().__init__()
         names = argument_names(jaxpr)
-        inputs = []
+        inputs: list[Source] = []
         for index, variable in enumerate(jaxpr.in_avals):
-            name = names[index] if index < len(names) and names[index] else f"input {index}"
+            name = (names[index] if index < len(names) else None) or f"input {index}"
             inputs.append(self.node(self.root, (name, read_jaxpr.type_name(variable)), "input"))
         for index, source in enumerate(self.program(jaxpr, inputs, self.root)):
             self.result(index, len(jaxpr.out_avals), read_jaxpr.type_name(jaxpr.out_avals[index]), source)
 
-    def program(self, jaxpr: Jaxpr | ClosedJaxpr, inputs: list[Source], box: Box) -> list[Source]:
+    def program(self, jaxpr: Jaxpr | ClosedJaxpr, inputs: Sequence[Source], box: Box) -> list[Source]:
         """Draw a jaxpr into `box`; returns the sources of its outputs."""
         env: dict[Any, Source] = dict(zip(jaxpr.invars, inputs, strict=True))
         for variable in jaxpr.constvars:
@@ -83,9 +84,12 @@ class JaxprGraph(Graph):
         # Consts, then carries, then slices of the xs; the carries come first among the outputs. A slice has one axis
         # less inside than outside, and that is how they are told apart on every version of JAX.
         carries = sum(
-            len(v.aval.shape) == len(inner.shape) for v, inner in zip(eqn.outvars, body.out_avals, strict=True)
+            len(read_jaxpr.shape_of(v)) == len(inner.shape)
+            for v, inner in zip(eqn.outvars, body.out_avals, strict=True)
         )
-        slices = sum(len(v.aval.shape) > len(inner.shape) for v, inner in zip(eqn.invars, body.in_avals, strict=True))
+        slices = sum(
+            len(read_jaxpr.shape_of(v)) > len(inner.shape) for v, inner in zip(eqn.invars, body.in_avals, strict=True)
+        )
         consts = len(operands) - carries - slices
         length = eqn.params["length"]
         inside = self.box(box, f"scan, {count(length, 'time')}", "loop")
@@ -107,7 +111,7 @@ class JaxprGraph(Graph):
         carried = operands[first + second :]
         trips = read_jaxpr.trip_count(eqn)
         inside = self.box(box, "while" if trips is None else f"while, {count(trips, 'time')}", "loop")
-        carries = [
+        carries: list[Source] = [
             self.start(inside, "carry", read_jaxpr.type_name(aval), source)
             for aval, source in zip(body.in_avals[second:], carried, strict=True)
         ]
