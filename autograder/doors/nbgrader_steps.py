@@ -36,12 +36,10 @@ class SubmissionExporter(NotebookExporter):
         resources["metadata"] |= {"name": path.stem, "path": str(path.parent)}
         try:
             notebook = read_notebook(path)
-            notebook.metadata.pop("not_graded", None)
         except UnreadableNotebook as error:
             self.log.error("%s", error)
             # The student's page names the file, not where the instructor keeps it.
-            reason = str(error).replace(str(path), path.name)
-            notebook = new_notebook(metadata={"not_graded": reason})
+            notebook, resources["not_graded"] = new_notebook(), str(error).replace(str(path), path.name)
         return self.from_notebook_node(notebook, resources=resources, **kwargs)
 
 
@@ -56,11 +54,10 @@ class RestoreRelease(NbGraderPreprocessor):
         """Runs in the course's folder, as all of nbgrader does."""
         unit, name = resources["nbgrader"]["assignment"], resources["nbgrader"]["notebook"]
         graded = graded_form(Path("solutions", unit, f"{name}.ipynb"), self)
-        not_graded = nb.metadata.get("not_graded")  # why, from `SubmissionExporter`
         changes = restore(nb, released_form(graded, self))
         restore(nb, graded)
-        if not_graded:
-            nb.metadata["not_graded"] = not_graded
+        if "not_graded" in resources:
+            nb.metadata["not_graded"] = resources["not_graded"]  # for `RunNotebook`, and for the page
         elif changes:
             path = Path(resources["metadata"]["path"], f"{name}.ipynb")
             self.log.warning("%s: put back as released: %s", path, ", ".join(changes))

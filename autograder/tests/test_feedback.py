@@ -282,8 +282,9 @@ def unreadable(tmp_path):
 def test_not_graded_stands_first_and_names_no_folder(page, kind, unreadable):
     import nbformat
 
-    text, _ = SubmissionExporter().from_filename(str(unreadable))
+    text, resources = SubmissionExporter().from_filename(str(unreadable))
     notebook = nbformat.reads(text, as_version=4)
+    notebook.metadata["not_graded"] = resources["not_graded"]
     notebook.cells = [shown(source="import jax"), check("assert f() == 1")]  # as RestoreRelease puts them in
     notebook, _ = RunNotebook().preprocess(notebook, {"metadata": {"path": str(unreadable.parent)}})
     assert [o.ename for cell in notebook.cells for o in cell.outputs] == ["NotGraded"]
@@ -475,7 +476,7 @@ def contrast(one, other):
 
 @pytest.mark.parametrize(("scheme", "style"), [(0, "default"), (1, "github-dark")])
 def test_text_is_legible_in_light_and_in_dark(course, scheme, style):
-    css = (course / "autograder/templates/feedback/feedback.css").read_text()
+    css = (course / "autograder/doors/templates/feedback/feedback.css").read_text()
     block = re.findall(r":root \{(.*?)\}", css, re.DOTALL)[scheme]
     colours = dict(re.findall(r"--(\w+): (#\w+);", block))
     grounds = [colours.pop(name) for name in ("page", "box", "error")]

@@ -39,7 +39,7 @@ def test_a_lossy_product_allows_two_units_of_what_it_keeps(monkeypatch):
     got = [np.float32([1.0, 2.0035])]
     for roundoff, agree in ((2.0**-23, False), (2.0**-10, True)):
         monkeypatch.setattr(agreement, "product_roundoff", lambda precision, roundoff=roundoff: roundoff)
-        assert (agreement.difference(got, want, agreement.strict(got, want)) is None) == agree
+        assert (agreement.disagreement(got, want, agreement.strict(got, want)) is None) == agree
 
 
 def test_integers_stay_exact_whatever_a_product_drops(monkeypatch):

@@ -158,7 +158,7 @@ def test_a_process_that_is_asked_nonsense_says_so_and_goes_on():
 # --- which process reads which module ------------------------------------------------------------------------------
 
 SHARED = {"", ".verdict", ".wire", ".wire.arrays", ".wire.codec", ".wire.frames", ".wire.functions", ".wire.messages"}
-WORKER = {"", ".agreement", ".clock", ".contest", ".inputs", ".jobs", ".limits", ".refusal", ".sides"}
+WORKER = {"", ".agreement", ".clock", ".contest", ".inputs", ".jobs", ".limits", ".product", ".refusal", ".sides"}
 NOTEBOOK = {".bench", ".picture", ".request", ".roofline", ".speedup"}
 MEASURING = "autograder.measuring"
 

@@ -20,8 +20,9 @@ class ProtocolError(ValueError):
 
 def encode(message: Any) -> list[bytes]:
     """A dataclass as its text and its bytes. Fields hold what `decode` can check."""
-    if not _fields(type(message)):
-        return [type(message).__name__.encode()]
+    kind: type = type(message)
+    if not _fields(kind):
+        return [kind.__name__.encode()]
     parts = [b""]
 
     def plain(value: Any) -> Any:

@@ -189,7 +189,7 @@ class Candidates:
 
     def __init__(self):
         self._sides: dict[str, Local] = {}
-        self._prepared: Local | None = None
+        self._prepared: Local  # from the first `Prepare` on
 
     def answer(self, request: GuestRequest) -> GuestReply:
         """The reply to one request."""
