@@ -139,8 +139,9 @@ def speedup(
     A slow candidate raises nothing.
 
     Raises `CheckFailed` when the values disagree, when a side raises, does not end or cannot be sent to the measuring
-    process, and when the candidate is faster than this machine can move its results. Raises TypeError for what is not
-    a function, ValueError for a bar that is not a positive number or is none for this platform.
+    process, and when the candidate is faster than this machine can move its results; `NotBegun` when a side is still
+    the stub of an exercise. Raises TypeError for what is not a function, ValueError for a bar that is not a positive
+    number or is none for this platform.
 
     Source: the rule is Wald's sequential test (https://doi.org/10.1214/aoms/1177731118); `autograder.measuring.verdict`
     has its error rates, and `benchmarks/` what they were measured to be.

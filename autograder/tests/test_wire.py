@@ -157,18 +157,24 @@ def test_a_process_that_is_asked_nonsense_says_so_and_goes_on():
 
 # --- which process reads which module ------------------------------------------------------------------------------
 
-SHARED = {"", ".verdict", ".wire", ".wire.arrays", ".wire.codec", ".wire.frames", ".wire.functions", ".wire.messages"}
-WORKER = {"", ".agreement", ".clock", ".contest", ".inputs", ".jobs", ".limits", ".product", ".refusal", ".sides"}
-NOTEBOOK = {".bench", ".picture", ".request", ".roofline", ".speedup"}
 MEASURING = "autograder.measuring"
+SHARED = {MEASURING, f"{MEASURING}.verdict", f"{MEASURING}.wire"}
+SHARED |= {f"{MEASURING}.wire.{name}" for name in ("arrays", "codec", "frames", "functions", "messages")}
+HERE = Path(autograder.measuring.__file__).parent
 
 SERVE_NOBODY = """
-import importlib.util, sys
+import importlib.util, os, sys
+
+def end(code):
+    open(sys.argv[2], "w").write("\\n".join(sys.modules))
+    leave(code)
+
+leave, os._exit = os._exit, end
 spec = importlib.util.spec_from_file_location("main", sys.argv[1])
 main = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(main)
 main.main(sys.argv[3:] + ["-1"])
-open(sys.argv[2], "w").write("\\n".join(sys.modules))
+end(0)
 """
 ASK = """
 import sys
@@ -179,28 +185,30 @@ open(sys.argv[2], "w").write("\\n".join(sys.modules))
 
 def modules_of(program, tmp_path, *arguments) -> set[str]:
     """What is imported when the program has ended; its input is at its end from the start."""
-    script = Path(autograder.measuring.__file__).parent / "worker" / "main.py"
     found = tmp_path / "modules"
-    command = [sys.executable, "-c", program, str(script), str(found), *arguments]
+    command = [sys.executable, "-c", program, str(HERE / "worker" / "main.py"), str(found), *arguments]
     subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=True)
     return set(found.read_text().splitlines())
+
+
+def below(name, modules) -> set[str]:
+    return {module for module in modules if f"{module}.".startswith(f"{name}.")}
 
 
 @pytest.mark.parametrize("arguments", [[], ["--guest"]], ids=["measuring process", "guest"])
 def test_the_measuring_process_reads_its_own_modules_and_the_shared_ones(tmp_path, arguments):
     modules = modules_of(SERVE_NOBODY, tmp_path, *arguments)
-    own = {MEASURING + name for name in SHARED} | {f"{MEASURING}.worker{name}" for name in WORKER}
-    assert {name for name in modules if name.startswith("autograder.")} == own
+    own = below(f"{MEASURING}.worker", modules)
+    assert {
+        f"{MEASURING}.worker.{name}" for name in ("jobs", "sides", "contest", "clock", "agreement", "limits")
+    } <= own
+    assert below(MEASURING, modules) - own == SHARED
+    assert not modules & {"autograder.doors", "autograder.checks", "autograder.instruments"}
     assert not modules & {"matplotlib", "nbgrader", "IPython", "pytest", "lazy_loader"}
 
 
 def test_the_notebook_reads_its_own_modules_and_the_shared_ones(tmp_path):
-    modules = modules_of(ASK, tmp_path)
-    assert {n for n in modules if n.startswith(MEASURING)} == {MEASURING + name for name in SHARED | NOTEBOOK}
-
-
-def test_every_module_has_its_side():
-    folder = Path(autograder.measuring.__file__).parent
-    found = {"." + ".".join(path.relative_to(folder).with_suffix("").parts) for path in folder.rglob("*.py")}
-    found = {name.removesuffix("__init__").rstrip(".") for name in found}
-    assert found == SHARED | NOTEBOOK | {f".worker{name}" for name in WORKER | {".main"}}
+    modules = below(MEASURING, modules_of(ASK, tmp_path))
+    assert not below(f"{MEASURING}.worker", modules)
+    own = {f"{MEASURING}.{path.stem}" for path in HERE.glob("*.py") if path.stem != "__init__"}
+    assert modules == own | SHARED

@@ -119,6 +119,7 @@ def main(arguments: list[str]) -> None:
                 bell.served()
         if request is not None:
             reply = answer(request)
+            del request  # a `Load` holds arrays
         messages.send(stream_out, reply)
         gc.collect(0)
 
