@@ -131,7 +131,8 @@ def main() -> None:
     parser.add_argument("--lower", action="store_true", help="only lower the programs")
     options = parser.parse_args()
     facts = device()
-    page = Page(Path(__file__).with_name(f"accelerator_{facts[0]}{'_lowered' * options.lower}.md"), facts)
+    name = "_".join(["accelerator", facts[0], *options.units, *["lowered"] * options.lower])  # a part is no whole
+    page = Page(Path(__file__).with_name(f"{name}.md"), facts)
     for unit in UNITS:
         if options.units and unit[:2] not in options.units:
             continue
