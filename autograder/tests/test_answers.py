@@ -15,6 +15,9 @@ from autograder.doors.graded_notebook import Score, is_graded, nbgrader_metadata
 from autograder.doors.kernel_runner import Runner
 
 
+pytestmark = pytest.mark.notebooks
+
+
 class Answered(NamedTuple):
     """What the checks of one unit said."""
 

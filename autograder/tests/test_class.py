@@ -19,7 +19,7 @@ from nbgrader.api import Gradebook
 from autograder.doors.graded_notebook import is_graded, nbgrader_metadata, read_notebook, score
 from autograder.doors.kernel_runner import Runner
 
-pytestmark = [pytest.mark.once, pytest.mark.xdist_group("class")]  # one classroom serves all
+pytestmark = [pytest.mark.once, pytest.mark.notebooks, pytest.mark.xdist_group("class")]  # one classroom serves all
 
 IN_FULL = ["01_three_clocks", "02_jaxprs", "05_the_cache"]  # the whole class takes these units, one student the others
 

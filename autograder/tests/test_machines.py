@@ -16,6 +16,7 @@ from conftest import COURSE
 from autograder.doors.graded_notebook import failure_text, is_graded, read_notebook, score
 from autograder.doors.kernel_runner import Runner
 
+pytestmark = pytest.mark.notebooks
 x86_64 = pytest.mark.skipif(
     platform.machine() not in ("x86_64", "AMD64"), reason="the instruction sets are those of x86-64"
 )

@@ -19,7 +19,7 @@ from nbgrader.api import Gradebook
 
 from autograder.doors.graded_notebook import is_graded, nbgrader_metadata, read_notebook
 
-pytestmark = [pytest.mark.once, pytest.mark.xdist_group("road")]
+pytestmark = [pytest.mark.once, pytest.mark.notebooks, pytest.mark.xdist_group("road")]
 
 SECTION = (COURSE / "README.md").read_text().split("## How to teach it")[1].split("\n## ")[0]
 BLOCK = re.search(r"```sh\n(.*?)```", SECTION, re.DOTALL)[1]

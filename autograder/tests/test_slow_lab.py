@@ -10,6 +10,7 @@ UNIT = "16_slow_lab"
 
 
 @pytest.mark.once
+@pytest.mark.notebooks
 def test_each_crime_left_in_alone_costs_exactly_its_own_line():
     notebook = read_notebook(COURSE / "solutions" / UNIT / f"{UNIT[3:]}.ipynb")
     checks = {c.metadata.nbgrader.grade_id: c for c in notebook.cells if is_graded(c)}
