@@ -145,7 +145,7 @@ def _secret(notebook: NotebookNode) -> re.Pattern[str] | None:
     forms = {form for line in long for form in (line, html.escape(line, quote=False), repr(line)[1:-1])}
     anywhere = "|".join(map(re.escape, sorted(forms, key=len, reverse=True)))
     alone = "|".join(map(re.escape, sorted(short)))
-    marks = rf"[^\n]*(?:{_BEGIN}|{_END})[^\n]*"
+    marks = rf"^[^\n]*(?:{_BEGIN}|{_END})[^\n]*"  # from the start of a line: a long line is searched once
     return re.compile("|".join(filter(None, [anywhere, alone and rf"^[ \t]*(?:{alone})[ \t]*$", marks])), re.MULTILINE)
 
 

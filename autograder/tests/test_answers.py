@@ -14,7 +14,6 @@ from nbformat import NotebookNode
 from autograder.doors.graded_notebook import Score, is_graded, nbgrader_metadata, not_begun, read_notebook, score
 from autograder.doors.kernel_runner import Runner
 
-
 pytestmark = pytest.mark.notebooks
 
 

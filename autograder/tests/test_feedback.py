@@ -19,6 +19,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.token import STANDARD_TYPES, Token
 from traitlets.config import PyFileConfigLoader
 
+from autograder.doors import hidden_tests
 from autograder.doors.hidden_tests import hidden_output_dropped
 from autograder.doors.kernel_runner import Runner
 from autograder.doors.nbgrader_steps import RunNotebook, SubmissionExporter
@@ -196,6 +197,18 @@ ATTACKS = [
     "<!--><script>alert(1)</script>--><![CDATA[<script>alert(1)</script>]]><?php <script>alert(1)</script> ?>",
     "<template><script>alert(1)</script></template><textarea></textarea><script>alert(1)</script>",
 ]
+
+
+def test_a_long_line_is_searched_in_time_that_grows_with_its_length():
+    """A picture is one line of hundreds of kilobytes, and a pattern that starts anywhere in it takes minutes."""
+    secret = hidden_tests._secret(
+        new_notebook(cells=[check("### BEGIN HIDDEN TESTS\nassert f(3) == 9\n### END HIDDEN TESTS")])
+    )
+    picture = "A" * 2_000_000
+    assert (
+        secret.sub("[hidden]", f"{picture}\nassert f(3) == 9\nx ### END HIDDEN TESTS")
+        == f"{picture}\n[hidden]\n[hidden]"
+    )
 
 
 def live(soup):
