@@ -18,7 +18,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # what XLA cannot compile here, section 0 says
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"  # what XLA cannot compile here, section 0 says
 
 import jax
 import jax.numpy as jnp

@@ -651,7 +651,9 @@ def from_artifact(name="artifact"):
     return export.deserialize(bytearray((folder / name).read_bytes())).call(w, x)
 
 def from_executable():
-    return executables.deserialize_and_load(*pickle.loads((folder / "executable").read_bytes()))(w, x)
+    saved = pickle.loads((folder / "executable").read_bytes())
+    first = jax.devices()[:1]  # where it ran when it was saved; without this, it expects an argument for each device
+    return executables.deserialize_and_load(*saved, execution_devices=first)(w, x)
 
 if sys.argv[2] == "prepare":
     rows = jax.ShapeDtypeStruct(export.symbolic_shape("b, 64"), jnp.float32)
