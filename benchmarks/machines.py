@@ -193,7 +193,7 @@ def table(rows: list[dict]) -> str:
         "the machine's own is played on it.",
         "",
         "A field: the lesson, then the points of the solution. An empty one was not run, because nothing in the unit "
-        "could feel the condition, or other rows have it.",
+        "could feel the condition, or other rows have it. ° stands where the notebook's code has changed since.",
     ]
     numbers = [unit[:2] for unit in UNITS]
     for version in sorted({row["jax"] for row in rows}):
@@ -212,9 +212,10 @@ def table(rows: list[dict]) -> str:
 def _field(row: dict | None) -> str:
     if row is None:
         return ""
+    mark = "" if row["text"] == text_of(row["unit"], row["kind"]) else "°"
     if row["kind"] == "lesson":
-        return "✓" if is_green(row) else "**✗**"
-    return row["points"] if is_green(row) else f"**{row['points']} of {row['possible']}**"
+        return mark + ("✓" if is_green(row) else "**✗**")
+    return mark + (row["points"] if is_green(row) else f"**{row['points']} of {row['possible']}**")
 
 
 def newest_instructions() -> str:
@@ -233,14 +234,14 @@ def main() -> None:
     parser.add_argument("--table", action="store_true", help="measure nothing")
     asked = parser.parse_args()
     measured = {tuple(row[field] for field in IDENTITY): row for row in read(TABLE)}
-    texts = {(unit, kind): text_of(unit, kind) for unit in UNITS for kind in KINDS}
-    measured = {key: row for key, row in measured.items() if texts.get((row["unit"], row["kind"])) == row["text"]}
     chosen = asked.condition or list(CONDITIONS), asked.unit or [unit[:2] for unit in UNITS], asked.every_unit
     for name, unit, kind in [] if asked.table else fields(*chosen):
         identity = (name, unit, kind, jax.__version__, text_of(unit, kind))
         if identity in measured and is_green(measured[identity]):
             continue
-        row = measured[identity] = dict(zip(IDENTITY, identity, strict=True)) | measure(name, unit, kind)
+        row = dict(zip(IDENTITY, identity, strict=True)) | measure(name, unit, kind)
+        measured = {key: old for key, old in measured.items() if key[:4] != identity[:4]}  # of an earlier text
+        measured[identity] = row
         print("ok " if is_green(row) else "RED", name, unit, kind, row["points"], row["failure"], flush=True)
         save(measured)
     save(measured)
