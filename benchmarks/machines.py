@@ -192,8 +192,9 @@ def table(rows: list[dict]) -> str:
         f"Run on: {machine({row['jax'] for row in rows})}, newest instructions {newest_instructions()}. Everything but "
         "the machine's own is played on it.",
         "",
-        "A field: the lesson, then the points of the solution. An empty one was not run, because nothing in the unit "
-        "could feel the condition, or other rows have it. ° stands where the notebook's code has changed since.",
+        "A field: the lesson, then the points of the solution. An empty one was not run: as far as reading tells, the "
+        "condition makes no difference to it. `--every-unit` runs it too. ° stands where the notebook's code has "
+        "changed since.",
     ]
     numbers = [unit[:2] for unit in UNITS]
     for version in sorted({row["jax"] for row in rows}):
@@ -204,7 +205,7 @@ def table(rows: list[dict]) -> str:
             if any(cells):
                 lines.append(f"| **{name}**: {condition.meaning} | {' | '.join(cells)} |")
         red = [row for row in found.values() if not is_green(row)]
-        lines += ["", "No field is red." if not red else "Red:", ""]
+        lines += ["", "Red:", ""] if red else ["", "No field is red."]
         lines += [f"- {row['condition']}, {row['unit']}, {row['kind']}: {row['failure']}" for row in red]
     return "\n".join(lines).rstrip() + "\n"
 
