@@ -4,14 +4,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import nbformat
 import pytest
-from conftest import graded, locked, solution
+from conftest import COURSE, UNITS, graded, locked, solution
 from nbgrader.api import Gradebook
 from nbgrader.converters import GenerateAssignment
 from nbgrader.converters.base import NbGraderException
 from nbgrader.coursedir import CourseDirectory
 from traitlets.config import Config
 
-from autograder.doors.graded_notebook import read_notebook
+from autograder.doors.graded_notebook import is_graded, read_notebook
 from autograder.doors.register_units import graded_form, register, released_form
 
 pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")]  # nbgrader's queries
@@ -29,7 +29,12 @@ def no_alembic(monkeypatch):
 @pytest.fixture
 def coursedir(tmp_path):
     config = Config(
-        CourseDirectory={"root": str(tmp_path), "source_directory": "solutions", "release_directory": "exercises"},
+        CourseDirectory={
+            "root": str(tmp_path),
+            "source_directory": "solutions",
+            "release_directory": "exercises",
+            "db_url": f"sqlite:///{tmp_path}/gradebook.db",
+        },
         ClearSolutions={"code_stub": {"python": STUB}},
     )
     return CourseDirectory(config=config)
@@ -150,3 +155,14 @@ def test_graders_that_start_at_once_make_one_gradebook(write, coursedir):
 def test_a_folder_that_is_no_unit_is_left_to_nbgrader(coursedir, tmp_path):
     register("05_cache", coursedir, coursedir)
     assert not (tmp_path / "gradebook.db").exists()
+
+
+def test_every_unit_comes_into_the_gradebook_with_all_its_points(coursedir):
+    coursedir.root = str(COURSE)
+    for unit in UNITS:
+        register(unit, coursedir, coursedir)
+        cells = filter(is_graded, read_notebook(COURSE / "exercises" / unit / f"{unit[3:]}.ipynb").cells)
+        points = {cell.metadata.nbgrader.grade_id: cell.metadata.nbgrader.points for cell in cells}
+        with Gradebook(coursedir.db_url, coursedir.course_id) as gradebook:
+            grades = gradebook.find_notebook(unit[3:], unit).grade_cells
+            assert {cell.name: cell.max_score for cell in grades} == points
