@@ -1,9 +1,10 @@
 """Grade many answers to the tasks of one unit in one kernel."""
 
+import time
 from pathlib import Path
 from typing import NamedTuple
 
-from _unit import COURSE, VISIBLE, Unit, failed_in, is_answer
+from _unit import COURSE, VISIBLE, Unit, failed_in
 from nbformat.v4 import new_notebook
 
 from autograder.doors.graded_notebook import failure_text, is_graded, score
@@ -11,6 +12,8 @@ from autograder.doors.kernel_runner import Runner
 
 MEMORY = 12 * 2**30  # bytes of address space: a mutant may ask for any number of them
 BOUNDED = f"__import__('resource').setrlimit(__import__('resource').RLIMIT_AS, ({MEMORY}, {MEMORY}))"
+PATIENCE = 5
+SPEED_SECONDS = 5  # a check that asks the clock, which a new kernel does not run
 
 
 class Verdict(NamedTuple):
@@ -32,12 +35,14 @@ class Grader:
 
     Arguments:
       unit: as its text is now.
-      seconds: time limit of a cell; a check that runs longer has killed the answer.
+      seconds: time limit of a cell, or `PATIENCE` times what it took the solution if that is more. A check that runs
+        longer has killed the answer.
     """
 
     def __init__(self, unit: Unit, seconds: float):
         self.unit, self.seconds = unit, seconds
         self._runner: Runner | None = None
+        self._took: dict[str, float] = {}  # seconds of each check with the solution
 
     def __enter__(self) -> "Grader":
         return self
@@ -53,7 +58,7 @@ class Grader:
     def _open(self) -> Runner:
         """A kernel in which everything has run once: later checks may use what earlier ones define."""
         folder: Path = COURSE / "solutions" / self.unit.name
-        self._runner = Runner(new_notebook(), folder, self.seconds).__enter__()
+        self._runner = Runner(new_notebook(), folder).__enter__()
         self._runner.run_new(BOUNDED)
         for cell in self.unit.cells:
             if not is_graded(cell):
@@ -62,7 +67,9 @@ class Grader:
                     raise NotSolved(f"a cell of {self.unit.name} does not run: {last_line(message)}")
         for name, cell in self.unit.checks.items():
             if "speedup(" not in cell.source:
+                began = time.perf_counter()
                 result = score(self._runner.run_new(cell.source, cell.metadata))
+                self._took[name] = time.perf_counter() - began
                 if result.earned < result.possible:
                     raise NotSolved(f"{name}: {result.message}")
         return self._runner
@@ -74,6 +81,7 @@ class Grader:
         """
         runner = self._runner or self._open()
         try:
+            runner.seconds = self.seconds
             answered = runner.run_new(source)
             if message := failure_text(answered):
                 return Verdict(True, "", VISIBLE, (), last_line(message))
@@ -93,8 +101,9 @@ class Grader:
     def _checked(self, task: str, runner: Runner) -> Verdict:
         first: Verdict | None = None
         proves = []
-        for name in self.ordered(task):
+        for name in self.unit.in_order(task):
             check = self.unit.checks[name]
+            runner.seconds = max(self.seconds, PATIENCE * self._took.get(name, SPEED_SECONDS))
             done = runner.run_new(check.source, check.metadata)
             result = score(done)
             if result.earned >= result.possible:
@@ -106,10 +115,6 @@ class Grader:
                 return first
             proves.append(f"{name} {region}")
         return first._replace(proves=tuple(proves)) if first else Verdict(False, "", None, (), "")
-
-    def ordered(self, task: str) -> list[str]:
-        """The checks that the task feeds, those that ask the clock last."""
-        return sorted(self.unit.fed_by(task), key=lambda name: "speedup(" in self.unit.checks[name].source)
 
 
 def last_line(message: str) -> str:

@@ -83,7 +83,7 @@ def _all_changes(unit: Unit, task: str, original: str) -> Iterator[tuple[str, st
                 yield name, change, node.lineno, ast.unparse(ast.Module(body, []))
 
 
-CALLBACK = '''
+CALLBACK = """
 def {f}({parameters}):
     given = ({parameters},)
     moving = [i for i, x in enumerate(given) if all(hasattr(v, "shape") for v in jax.tree.leaves(x))]
@@ -96,7 +96,7 @@ def {f}({parameters}):
         return jax.tree.map(lambda kind, value: np.asarray(value, kind.dtype), result, {specification}(*full))
 
     return jax.pure_callback(ask, result, *[given[i] for i in moving], vmap_method="sequential")
-'''
+"""
 REMEMBERS = """
 _seen_by_{f} = {{}}
 
@@ -120,7 +120,10 @@ def _functions(unit: Unit, task: str, node: ast.FunctionDef) -> Iterator[tuple[s
             bare = copied(node, body=[calls], decorator_list=[])
             yield "the specification", f"{node.name} -> {specification}, undecorated", [bare]
         if names:
-            for operator, text in (("a callback to the specification", CALLBACK), ("a table of seen inputs", REMEMBERS)):
+            for operator, text in (
+                ("a callback to the specification", CALLBACK),
+                ("a table of seen inputs", REMEMBERS),
+            ):
                 written = text.format(f=node.name, parameters=parameters, specification=specification)
                 if operator.startswith("a callback"):  # the answer itself says what it returns
                     kept = ast.parse(ast.unparse(node).replace(f"def {node.name}(", f"def _reference_{node.name}(", 1))
@@ -142,9 +145,7 @@ def _specifications(unit: Unit, task: str, node: ast.FunctionDef) -> list[str]:
     names = [a.arg for a in node.args.args]
     near = {f.name: f for f in defined_functions(unit.specification(task))}
     own = {f"{node.name}_slow", f"slow_{node.name}", f"lab_{node.name}", f"{node.name}_spec"}
-    anywhere = {
-        f.name: f for f in defined_functions(c.source for c in unit.ungraded if c is not unit.answers[task])
-    }
+    anywhere = {f.name: f for f in defined_functions(c.source for c in unit.ungraded if c is not unit.answers[task])}
     alike = [n for n, f in near.items() if [a.arg for a in f.args.args] == names and n != node.name]
     slow = [n for n, f in near.items() if "slow" in n and len(f.args.args) == len(names)]
     return list(dict.fromkeys([*(n for n in anywhere if n in own), *slow, *alike]))

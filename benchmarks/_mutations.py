@@ -103,8 +103,10 @@ def _(place: Place) -> Changes:
 def _(place: Place) -> Changes:
     node = place.node
     if isinstance(node, ast.BinOp):
-        yield node.left
-        yield node.right
+        for kept, dropped in ((node.left, node.right), (node.right, node.left)):
+            neutral = 1 if isinstance(node.op, ast.Mult) else 0
+            if ast.unparse(dropped) != str(neutral):
+                yield kept
     if isinstance(node, ast.BoolOp):
         for i in range(len(node.values)):
             rest = without(node.values, i)
@@ -164,7 +166,7 @@ OTHER_TEXT = {**dict(PARTNERS), **{b: a for a, b in PARTNERS}}
 @operator("constant")
 def _(place: Place) -> Changes:
     node = place.node
-    if not isinstance(node, ast.Constant):
+    if not isinstance(node, ast.Constant) or _is_strict(place.parent):
         return
     value = node.value
     if isinstance(value, bool):
@@ -177,6 +179,10 @@ def _(place: Place) -> Changes:
         yield ast.Constant(value * 1.01 if value else -1.0)
     elif isinstance(value, str) and value and not isinstance(place.parent, ast.JoinedStr):
         yield ast.Constant(OTHER_TEXT.get(value, "XX" + value))
+
+
+def _is_strict(node: ast.AST) -> bool:
+    return isinstance(node, ast.keyword) and node.arg == "strict"
 
 
 @operator("strong for weak")
@@ -281,7 +287,23 @@ def _(place: Place) -> Changes:
         yield copied(node, iter=made("list(_0)[:1]", node.iter))
         yield copied(node, iter=made("list(_0)[1:]", node.iter))
         yield copied(node, iter=made("list(_0)[:-1]", node.iter))
-        yield copied(node, iter=made("list(_0)[::-1]", node.iter))
+        if not _has_no_order(place):
+            yield copied(node, iter=made("list(_0)[::-1]", node.iter))
+
+
+def _has_no_order(place: Place) -> bool:
+    """Whether a loop's rounds may come in any order: all of them are added up, or become a set or a dict."""
+    if isinstance(place.parent, ast.SetComp | ast.DictComp):
+        return True
+    return len(place.parents) > 1 and called(place.parents[-2]) in {
+        "sum",
+        "any",
+        "all",
+        "set",
+        "frozenset",
+        "min",
+        "max",
+    }
 
 
 @operator("first leaf only")
@@ -324,9 +346,35 @@ UNWRAPPED = {
     *("float32", "float64", "int32", "asarray", "array", "ravel", "flatten", "squeeze", "copy", "astype", "reshape"),
     *("stop_gradient", "block_until_ready", "device_put", "checkpoint", "remat", "jit", "vmap", "pmap", "partial"),
     *("conj", "transpose", "unreplicate", "type", "typeof", "clip", "where", "pad", "fold_in", "enumerate", "len"),
-    *("optimization_barrier", "psum", "pmean", "all_gather", "cumsum", "roll", "concatenate", "stack", "with_sharding_constraint"),
+    *(
+        "optimization_barrier",
+        "psum",
+        "pmean",
+        "all_gather",
+        "cumsum",
+        "roll",
+        "concatenate",
+        "stack",
+        "with_sharding_constraint",
+    ),
 }
-REDUCTIONS = {"sum", "mean", "var", "std", "min", "max", "argmin", "argmax", "any", "all", "prod", "cumsum", "median", "sort"}
+MODULES = {"jnp", "np", "jax", "lax", "functools", "tree", "random", "nnx"}
+REDUCTIONS = {
+    "sum",
+    "mean",
+    "var",
+    "std",
+    "min",
+    "max",
+    "argmin",
+    "argmax",
+    "any",
+    "all",
+    "prod",
+    "cumsum",
+    "median",
+    "sort",
+}
 
 COMMUTE = {"min", "max", "minimum", "maximum", "add", "multiply", "gcd", "logaddexp", "logical_and", "logical_or"}
 
@@ -347,7 +395,7 @@ def _(place: Place) -> Changes:
 def _(place: Place) -> Changes:
     node = place.node
     if called(node) in UNWRAPPED:
-        method = isinstance(node.func, ast.Attribute) and last_name(node.func.value) not in ("jnp", "np", "jax", "lax", "functools", "tree", "random", "nnx")
+        method = isinstance(node.func, ast.Attribute) and last_name(node.func.value) not in MODULES
         if method:
             yield node.func.value
         elif node.args and not isinstance(node.args[0], ast.Starred):
@@ -361,16 +409,15 @@ def _(place: Place) -> Changes:
     node = place.node
     if isinstance(node, ast.Call):
         for i, keyword in enumerate(node.keywords):
-            if keyword.arg and not (called(node) == "zip" and keyword.arg == "strict"):
+            if keyword.arg and not _is_strict(keyword):
                 yield copied(node, keywords=without(node.keywords, i))
 
 
 @operator("argument dropped")
 def _(place: Place) -> Changes:
     node = place.node
-    if isinstance(node, ast.Call) and node.args:
-        if len(node.args) > 1 or called(node) in REDUCTIONS:
-            yield copied(node, args=node.args[:-1])
+    if isinstance(node, ast.Call) and (len(node.args) > 1 or (node.args and called(node) in REDUCTIONS)):
+        yield copied(node, args=node.args[:-1])
 
 
 @operator("arguments swapped")
@@ -383,12 +430,15 @@ def _(place: Place) -> Changes:
                 yield copied(node, args=_swapped(node.args, i))
 
 
+SAME_IN_BOTH = {"float32", "int32", "float64", "int64", "pi", "inf", "nan", "newaxis", "ndarray"}
+
+
 @operator("np for jnp")
 def _(place: Place) -> Changes:
     node = place.node
-    if isinstance(node, ast.Name) and node.id in ("np", "jnp") and isinstance(place.parent, ast.Attribute):
-        if place.parent.attr not in ("float32", "int32", "float64", "int64", "pi", "inf", "nan", "newaxis", "ndarray"):
-            yield copied(node, id="jnp" if node.id == "np" else "np")
+    in_both = isinstance(place.parent, ast.Attribute) and place.parent.attr not in SAME_IN_BOTH
+    if isinstance(node, ast.Name) and node.id in ("np", "jnp") and in_both:
+        yield copied(node, id="jnp" if node.id == "np" else "np")
 
 
 @operator("None for an axis")
@@ -435,11 +485,12 @@ def _(place: Place) -> Changes:
 @operator("jit added")
 def _(place: Place) -> Changes:
     node = place.node
-    compiles = isinstance(node, ast.FunctionDef) and node.args.args and re.search(r"\b(jnp|jax|lax)\.", ast.unparse(node))
-    if compiles and not isinstance(place.parent, ast.ClassDef):
-        if not any("jit" in ast.unparse(decorator) for decorator in node.decorator_list):
-            yield copied(node, decorator_list=[made("jax.jit"), *node.decorator_list])
-            yield copied(node, decorator_list=[made("jax.jit(static_argnums=_0)", _all(node))])
+    if not isinstance(node, ast.FunctionDef) or isinstance(place.parent, ast.ClassDef):
+        return
+    jitted = any("jit" in ast.unparse(decorator) for decorator in node.decorator_list)
+    if node.args.args and not jitted and re.search(r"\b(jnp|jax|lax)\.", ast.unparse(node)):
+        yield copied(node, decorator_list=[made("jax.jit"), *node.decorator_list])
+        yield copied(node, decorator_list=[made("jax.jit(static_argnums=_0)", _all(node))])
 
 
 def _all(function: ast.FunctionDef) -> ast.expr:

@@ -96,4 +96,4 @@ def _text(node: ast.AST) -> str:
 
 def _line(node: ast.AST) -> str:
     text = _text(node)
-    return text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"
+    return text if len(text) <= 2 * WIDTH else text[: 2 * WIDTH - 1] + "…"

@@ -1,21 +1,20 @@
-"""One unit as a grader sees it: its answer cells (tasks), its graded cells (checks), what feeds what, hidden regions."""
+"""One unit as a grader sees it: answer cells (tasks), graded cells (checks), what feeds what, hidden regions."""
 
 import ast
 import hashlib
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import jupytext
-from _timed_text import _bound as bound_names
-from _timed_text import _statements as statements
-from _timed_text import timed_text
+from _timed_text import bound_names, code_of, statements, timed_text
 from nbconvert.filters import strip_ansi
 from nbformat import NotebookNode
 
 from autograder.doors.build_notebooks import notebook_from_text
-from autograder.doors.graded_notebook import is_graded, nbgrader_metadata
+from autograder.doors.graded_notebook import is_graded, nbgrader_metadata, read_notebook
 
 COURSE = Path(__file__).parents[1]
 UNITS = sorted(folder.name for folder in (COURSE / "solutions").iterdir() if folder.is_dir())
@@ -66,6 +65,10 @@ class Unit(NamedTuple):
                 fed.append(check)
         return fed
 
+    def in_order(self, task: str) -> list[str]:
+        """The checks that `task` feeds, in the order in which to grade them: those that ask the clock come last."""
+        return sorted(self.fed_by(task), key=lambda check: "speedup(" in self.checks[check].source)
+
     def specification(self, task: str) -> list[str]:
         """The sources of the locked cells between the answer before `task` and `task`."""
         found: list[str] = []
@@ -88,7 +91,7 @@ class Unit(NamedTuple):
 
     def digest(self, task: str) -> str:
         """Twelve digits that change when the answer to `task` changes, its checks, or what they reach; prose apart."""
-        texts = [self.answers[task].source]
+        texts = [code_of(self.answers[task].source)]
         for check in self.fed_by(task):
             source = self.checks[check].source
             texts += [timed_text(source, [c.source for c in self.ungraded]), repr(regions(source))]
@@ -103,8 +106,13 @@ def unit_from_text(name: str) -> Unit:
     return Unit(name, _code_cells(notebook_from_text(COURSE / "solutions" / name / f"{name[3:]}.py")))
 
 
+def unit_as_built(name: str) -> Unit:
+    """The unit as its notebook stands."""
+    return Unit(name, _code_cells(read_notebook(COURSE / "solutions" / name / f"{name[3:]}.ipynb")))
+
+
 def answers_kept(folder: str, unit: str) -> list[NotebookNode]:
-    """The cells of autograder/tests/<folder>/<unit>.py: `wrong_answers` or `right_answers`; none without such a file."""
+    """The cells of autograder/tests/<folder>/<unit>.py: `wrong_answers` or `right_answers`; none if it is not there."""
     text = COURSE / "autograder/tests" / folder / f"{unit}.py"
     return [c for c in _code_cells(jupytext.read(text)) if "task" in c.metadata] if text.exists() else []
 
@@ -159,8 +167,8 @@ def defined_functions(sources: Iterable[str]) -> Iterator[ast.FunctionDef]:
         yield from (node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef))
 
 
+@cache
 def _named(tree: ast.AST) -> set[str]:
     """The names that a text reads, and its strings: a name may be looked up by its text."""
     names = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
-    texts = {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
-    return names | {word for text in texts if " " not in text for word in [text]}
+    return names | {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)}

@@ -5,6 +5,7 @@
     python benchmarks/mutants.py --unit 05 --only-survivors those that survived, again
     python benchmarks/mutants.py --unit 05 --most 20        at most so many of a task; always the same ones
     python benchmarks/mutants.py --unit 05 --survivors      list the survivors of the table, with their cells
+    python benchmarks/mutants.py --unit 05 --toml           list the survivors as entries of mutants/05_the_cache.toml
     python benchmarks/mutants.py --unit 05 --prove          list the mutants that die in a hidden region only
     python benchmarks/mutants.py --unit 05 --try file.py    grade the cells of a file of wrong or right answers
     python benchmarks/mutants.py --list --unit 05           only list the mutants
@@ -15,6 +16,7 @@ either a hole in a check or does what the answer does: then it is listed in muta
 """
 
 import argparse
+import json
 import random
 import time
 import tomllib
@@ -29,7 +31,8 @@ from _unit import COURSE, UNITS, Unit, unit_from_text
 
 TABLES = Path(__file__).with_suffix("")
 FIELDS = ["unit", "task", "operator", "change", "line", "verdict", "by", "region", "proves", "said", "jax", "text"]
-SECONDS = 30
+SECONDS = 10
+SLOW = 9  # seconds of a mutant that is worth a line
 SAID = 160  # characters of a message that are kept
 
 
@@ -98,9 +101,10 @@ def grade_unit(unit: Unit, chosen: argparse.Namespace) -> None:
             if task not in unit.answers:
                 continue
             text, all_mutants = unit.digest(task), mutants(unit, task)
+            sampled = all_mutants if chosen.most is None else sample(all_mutants, chosen.most)
             names = {mutant.key for mutant in all_mutants}
             rows = {name: row for name, row in rows.items() if name[0] != task or name in names}
-            waiting = [m for m in all_mutants if is_waiting(m, rows.get(m.key), text, chosen)]
+            waiting = [m for m in sampled if is_waiting(rows.get(m.key), text, chosen)]
             if not waiting:
                 continue
             began = time.perf_counter()
@@ -120,30 +124,24 @@ def grade_unit(unit: Unit, chosen: argparse.Namespace) -> None:
             for mutant in alive:
                 print(f"  survived: {mutant.operator}: {mutant.change}   (line {mutant.line})")
             seconds = time.perf_counter() - began
-            print(f"  {len(graded) - len(alive)} killed or equivalent, {len(alive)} survived, {seconds:.0f} s", flush=True)
+            print(
+                f"  {len(graded) - len(alive)} killed or equivalent, {len(alive)} survived, {seconds:.0f} s", flush=True
+            )
     for fault in faults(unit.name, list(rows.values())):
         print(fault)
 
 
-def is_waiting(mutant: Mutant, row: dict | None, text: str, chosen: argparse.Namespace) -> bool:
+def is_waiting(row: dict | None, text: str, chosen: argparse.Namespace) -> bool:
+    """Whether a mutant is to be graded, which has this row in the table."""
     if chosen.only_survivors:
         return row is not None and row["verdict"] == "survived"
-    if row and (row["text"], row["jax"]) == (text, jax.__version__) and not chosen.again:
-        return False
-    return chosen.most is None or mutant.key in sample(mutants_of_task(mutant.task), chosen.most)
+    return chosen.again or row is None or (row["text"], row["jax"]) != (text, jax.__version__)
 
 
-_generated: dict[str, list[Mutant]] = {}
-
-
-def mutants_of_task(task: str) -> list[Mutant]:
-    return _generated[task]
-
-
-def sample(all_mutants: list[Mutant], most: int) -> set[tuple[str, str, str]]:
-    """The names of at most so many mutants, always the same ones."""
-    names = [mutant.key for mutant in all_mutants]
-    return set(random.Random(0).sample(names, min(most, len(names))))
+def sample(all_mutants: list[Mutant], most: int) -> list[Mutant]:
+    """At most so many mutants, always the same ones."""
+    some = set(random.Random(0).sample(range(len(all_mutants)), min(most, len(all_mutants))))
+    return [mutant for i, mutant in enumerate(all_mutants) if i in some]
 
 
 def grade_task(grader: Grader, waiting: list[Mutant]) -> list[tuple[Mutant, Verdict]]:
@@ -151,7 +149,12 @@ def grade_task(grader: Grader, waiting: list[Mutant]) -> list[tuple[Mutant, Verd
     graded: list[tuple[Mutant, Verdict]] = []
     for start in range(0, len(waiting), 20):
         some = waiting[start : start + 20]
-        found = [(mutant, grader.grade(mutant.task, mutant.source)) for mutant in some]
+        found = []
+        for mutant in some:
+            began = time.perf_counter()
+            found.append((mutant, grader.grade(mutant.task, mutant.source)))
+            if (seconds := time.perf_counter() - began) > SLOW:
+                print(f"  took {seconds:.0f} s: {mutant.operator}: {mutant.change}", flush=True)
         if not grader.solution_passes(some[0].task):
             found = []
             for mutant in some:
@@ -165,8 +168,7 @@ def show(unit: Unit, rows: list[dict], wanted) -> None:
     """The mutants of some rows, each as a cell of a file of wrong answers."""
     for task in unit.answers:
         by_name = {mutant.key: mutant for mutant in mutants(unit, task)}
-        stale = [row for row in rows if row["task"] == task and row["text"] != unit.digest(task)]
-        if stale:
+        if {row["text"] for row in rows if row["task"] == task} - {unit.digest(task)}:
             print(f"# {task} has changed since: python benchmarks/mutants.py --unit {unit.name[:2]} --task {task}\n")
         for row in rows:
             if row["task"] == task and wanted(row) and key(row) in by_name:
@@ -176,6 +178,16 @@ def show(unit: Unit, rows: list[dict], wanted) -> None:
                 hidden = f" hidden={row['region']}" if row["proves"] else ""
                 print(f'# %% task="{task}" name="{row["operator"]}: {name}" fails={fails}{hidden} message="{said}"')
                 print(by_name[key(row)].source)
+
+
+def as_toml(unit: Unit, rows: list[dict]) -> None:
+    """The survivors as entries of the list of equivalents; the reasons are to be written."""
+    for row in rows:
+        if row["verdict"] == "survived":
+            named = (
+                f"{field} = {json.dumps(row[field], ensure_ascii=False)}" for field in ("task", "operator", "change")
+            )
+            print("[[equivalent]]", *named, 'reason = ""\n', sep="\n")
 
 
 def prove(unit: Unit) -> None:
@@ -215,16 +227,19 @@ def table() -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for unit, its in rows.items():
-        count = {verdict: sum(row["verdict"] == verdict for row in its) for verdict in ("killed", "survived", "equivalent")}
+        count = {
+            verdict: sum(row["verdict"] == verdict for row in its) for verdict in ("killed", "survived", "equivalent")
+        }
         counted = count["killed"] + count["survived"]
         share = f"{100 * count['killed'] / counted:.1f} %" if counted else "–"
         hidden = sum(bool(row["proves"]) for row in its)
-        lines.append(
-            f"| {unit[:2]} | {len(its)} | {count['equivalent']} | {count['killed']} | {hidden} | {count['survived']} | {share} |"
-        )
+        figures = [unit[:2], len(its), count["equivalent"], count["killed"], hidden, count["survived"], share]
+        lines.append(f"| {' | '.join(map(str, figures))} |")
     lines += ["", "## Survivors", ""]
     for unit, its in rows.items():
-        lines += [f"- {unit[:2]} {r['task']}, {r['operator']}: `{r['change']}`" for r in its if r["verdict"] == "survived"]
+        lines += [
+            f"- {unit[:2]} {r['task']}, {r['operator']}: `{r['change']}`" for r in its if r["verdict"] == "survived"
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -233,11 +248,12 @@ def main() -> None:
     parser.add_argument("--unit", action="append", metavar="NN", help="may be repeated; all without")
     parser.add_argument("--task", action="append", metavar="ID", help="may be repeated; all without")
     parser.add_argument("--most", type=int, metavar="N", help="at most so many mutants of a task")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help=f"time limit of a cell, {SECONDS} without")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help=f"least time limit of a cell, {SECONDS} without")
     parser.add_argument("--again", action="store_true", help="grade what has a verdict, too")
     parser.add_argument("--only-survivors", action="store_true", help="grade those again that survived")
     parser.add_argument("--list", action="store_true", help="list the mutants, grade none")
     parser.add_argument("--survivors", action="store_true", help="print the survivors of the table as cells")
+    parser.add_argument("--toml", action="store_true", help="print the survivors as entries of mutants/NN_name.toml")
     parser.add_argument("--prove", action="store_true", help="print what dies in hidden regions only as cells")
     parser.add_argument("--try", type=Path, dest="tried", metavar="FILE", help="grade the answers in a file")
     parser.add_argument("--table", action="store_true", help="only write mutants.md")
@@ -245,13 +261,13 @@ def main() -> None:
     names = [unit for unit in UNITS if not chosen.unit or unit[:2] in chosen.unit]
     for name in [] if chosen.table else names:
         unit = unit_from_text(name)
-        _generated.clear()
-        _generated.update({task: mutants(unit, task) for task in unit.answers})
         if chosen.list:
             for mutant in (m for task in chosen.task or unit.answers for m in mutants(unit, task)):
                 print(f"{mutant.task}, {mutant.operator}: {mutant.change}")
         elif chosen.survivors:
             show(unit, read(table_of(name)), lambda row: row["verdict"] == "survived")
+        elif chosen.toml:
+            as_toml(unit, read(table_of(name)))
         elif chosen.prove:
             prove(unit)
         elif chosen.tried:
@@ -261,7 +277,7 @@ def main() -> None:
                 grade_unit(unit, chosen)
             except NotSolved as error:
                 print(f"{name} is left out, its solution loses points: {error}", flush=True)
-    if not (chosen.list or chosen.survivors or chosen.prove or chosen.tried):
+    if not (chosen.list or chosen.survivors or chosen.toml or chosen.prove or chosen.tried):
         (COURSE / "benchmarks/mutants.md").write_text(table())
 
 
