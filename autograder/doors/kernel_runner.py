@@ -1,5 +1,6 @@
 """Run a notebook's cells in one kernel: a time limit for each, a plain line for a kernel that dies."""
 
+import math
 import os
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -58,7 +59,7 @@ class Runner:
         if not self._started and not self._start():
             self._died(cell, f"no kernel started in {STARTS} attempts: the machine has no room, or its ports are taken")
             return cell
-        self._client.timeout = self.seconds
+        self._client.timeout = math.ceil(self.seconds)
         try:
             self._client.execute_cell(cell, index)
         except CellTimeoutError:
