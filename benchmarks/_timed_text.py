@@ -10,6 +10,7 @@ import ast
 import io
 import tokenize
 from collections.abc import Iterable, Iterator
+from functools import cache
 
 SHOWN = {"print", "display", "show_guess", "show_hlo", "show_jaxpr"}  # statements that only show something
 
@@ -20,25 +21,30 @@ def timed_text(check: str, cells: Iterable[str]) -> str:
     Statements that bind no name are kept as well (a setting of JAX, an assignment to an item), unless they only show
     something.
     """
-    statements = [part for cell in cells for part in _statements(cell)]
-    needed = _loaded(ast.parse(check))
+    parts = [part for cell in cells for part in statements(cell)]
+    needed = set(_loaded(ast.parse(check)))
     kept: set[int] = set()
     while True:
         found = {
             number
-            for number, (node, _) in enumerate(statements)
-            if number not in kept and (_bound(node) & needed or (not _bound(node) and not _only_shows(node)))
+            for number, (node, _) in enumerate(parts)
+            if number not in kept and (bound_names(node) & needed or (not bound_names(node) and not _only_shows(node)))
         }
         if not found:
             break
         kept |= found
         for number in found:
-            needed |= _loaded(statements[number][0])
-    return "\n".join([*(statements[number][1] for number in sorted(kept)), _code(check)])
+            needed |= _loaded(parts[number][0])
+    return "\n".join([*(parts[number][1] for number in sorted(kept)), code_of(check)])
+
+
+@cache
+def statements(cell: str) -> tuple[tuple[ast.stmt, str], ...]:
+    """The top-level statements of a cell, each with its code; each imported name is a statement of its own."""
+    return tuple(_statements(cell))
 
 
 def _statements(cell: str) -> Iterator[tuple[ast.stmt, str]]:
-    """The top-level statements of a cell, each with its code; each imported name is a statement of its own."""
     lines = cell.split("\n")
     for node in ast.parse(cell).body:
         if isinstance(node, ast.Import | ast.ImportFrom):
@@ -48,22 +54,25 @@ def _statements(cell: str) -> Iterator[tuple[ast.stmt, str]]:
             continue
         first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))])
         if not _is_text(node):
-            yield node, _code("\n".join(lines[first - 1 : node.end_lineno]))
+            yield node, code_of("\n".join(lines[first - 1 : node.end_lineno]))
 
 
-def _bound(node: ast.AST) -> set[str]:
+@cache
+def bound_names(node: ast.AST) -> frozenset[str]:
     """The names that a statement gives to the notebook."""
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
-        return {node.name}
+        return frozenset({node.name})
     if isinstance(node, ast.Import | ast.ImportFrom):
-        return {(alias.asname or alias.name).split(".")[0] for alias in node.names}
+        return frozenset((alias.asname or alias.name).split(".")[0] for alias in node.names)
     if isinstance(node, ast.Name):
-        return {node.id} if isinstance(node.ctx, ast.Store) else set()
-    return set().union(*(_bound(child) for child in ast.iter_child_nodes(node)))
+        return frozenset({node.id} if isinstance(node.ctx, ast.Store) else ())
+    return frozenset().union(*(bound_names(child) for child in ast.iter_child_nodes(node)))
 
 
-def _loaded(tree: ast.AST) -> set[str]:
-    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+@cache
+def _loaded(tree: ast.AST) -> frozenset[str]:
+    names = (node for node in ast.walk(tree) if isinstance(node, ast.Name))
+    return frozenset(name.id for name in names if isinstance(name.ctx, ast.Load))
 
 
 def _only_shows(node: ast.stmt) -> bool:
@@ -77,7 +86,7 @@ def _is_text(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
-def _code(source: str) -> str:
+def code_of(source: str) -> str:
     """`source` without comments, docstrings and blank lines."""
     lines = source.split("\n")
     for token in tokenize.generate_tokens(io.StringIO(source).readline):

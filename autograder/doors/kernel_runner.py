@@ -1,5 +1,6 @@
 """Run a notebook's cells in one kernel: a time limit for each, a plain line for a kernel that dies."""
 
+import math
 import os
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -25,14 +26,13 @@ class Runner:
     Arguments:
       notebook: read by `read_notebook`; its code cells receive their outputs.
       folder: the kernel's working folder.
-      seconds: time limit of each cell.
+      seconds: time limit of each cell; the attribute may be changed between two cells.
     """
 
     def __init__(self, notebook: NotebookNode, folder: Path, seconds: float = CELL_SECONDS):
         self.notebook, self.seconds = notebook, seconds
         self._client = NotebookClient(
             notebook,
-            timeout=seconds,
             allow_errors=True,
             kernel_name="python3",  # a submission may name a kernel that is not here
             extra_arguments=["--IPKernelApp.log_level=ERROR"],  # it warns of its transport on every start
@@ -59,6 +59,7 @@ class Runner:
         if not self._started and not self._start():
             self._died(cell, f"no kernel started in {STARTS} attempts: the machine has no room, or its ports are taken")
             return cell
+        self._client.timeout = math.ceil(self.seconds)
         try:
             self._client.execute_cell(cell, index)
         except CellTimeoutError:

@@ -5,18 +5,25 @@ import os
 import subprocess
 from pathlib import Path
 
-import jupytext
 import nbformat
 import pytest
+from _unit import UNITS as UNITS
+from _unit import answers_kept
 
 COURSE = Path(__file__).parents[2]
-UNITS = sorted(folder.name for folder in (COURSE / "solutions").iterdir() if folder.is_dir())
 
 
 def wrong_answers(unit: str) -> list[nbformat.NotebookNode]:
-    """The wrong answers of a unit: cells whose metadata hold `name`, `task`, `fails` (checks) and `message`."""
-    cells = jupytext.read(COURSE / "autograder/tests/wrong_answers" / f"{unit}.py").cells
-    return [cell for cell in cells if cell.cell_type == "code" and "task" in cell.metadata]
+    """The wrong answers of a unit: cells whose metadata hold `name`, `task`, `fails` (checks) and `message`.
+
+    With `hidden=1` as well, the answer passes all that is visible and fails in the first hidden region of each of them.
+    """
+    return answers_kept("wrong_answers", unit)
+
+
+def right_answers(unit: str) -> list[nbformat.NotebookNode]:
+    """The answers of a unit in other styles than the solution's: cells whose metadata hold `name` and `task`."""
+    return answers_kept("right_answers", unit)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,20 +1,49 @@
-"""Every check from all its sides: the untouched exercise earns nothing, the solution everything, and each named wrong
-answer fails for its own reason.
+"""Every check from all its sides: the untouched exercise earns nothing, the solution and each right answer everything,
+and each named wrong answer fails for its own reason.
 
-One kernel serves a unit: it runs the exercise as it is released, then the solution, then the wrong answers, each in
-place of the one before, as a learner's kernel does.
+One kernel serves a unit: it runs the exercise as it is released, then the solution, then the right answers and the
+wrong ones, each in place of the one before, as a learner's kernel does.
+
+A wrong answer marked `hidden=1` proves that the first hidden region of the checks that it fails is needed: it passes
+all that is visible in its task, and fails in that region. Two lists hold what is still missing; they may only get
+shorter.
 """
 
+from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from conftest import COURSE, UNITS, wrong_answers
+from _unit import VISIBLE, failed_in, is_answer, unit_as_built
+from conftest import COURSE, UNITS, right_answers, wrong_answers
 from nbformat import NotebookNode
 
-from autograder.doors.graded_notebook import Score, is_graded, nbgrader_metadata, not_begun, read_notebook, score
+from autograder.doors.graded_notebook import Score, is_graded, not_begun, read_notebook, score
 from autograder.doors.kernel_runner import Runner
 
 pytestmark = pytest.mark.notebooks
+
+UNPROVEN = "unproven_regions.txt"
+SHORT = "tasks_short_of_right_answers.txt"
+STYLES = 3  # right answers that every task has, beside the solution
+
+unit_as_built = cache(unit_as_built)
+
+
+class Graded(NamedTuple):
+    """What one check said to one answer."""
+
+    answer: NotebookNode
+    check: str
+    score: Score
+    region: int | None  # where it failed, see `failed_in`
+
+    def __str__(self) -> str:
+        where = f"hidden region {self.region}" if self.region else "the visible part"
+        return (
+            f"{self.answer.metadata['name']!r} in {self.check}: {self.score.earned:g} points, last in {where}\n"
+            f"{self.score.message}"
+        )
 
 
 class Answered(NamedTuple):
@@ -22,38 +51,43 @@ class Answered(NamedTuple):
 
     untouched: dict[str, NotebookNode]  # each graded cell as it was executed
     solved: dict[str, Score]
-    wrong: list[tuple[NotebookNode, str, Score]]  # wrong answer, the check that it fails, what that said
+    right: list[Graded]
+    wrong: list[Graded]  # to the checks that the answer is to fail
+    beside: list[Graded]  # what the other checks of the task said to an answer that fails in a hidden region
 
 
-def is_answer(cell: NotebookNode) -> bool:
-    return bool(nbgrader_metadata(cell).get("solution"))
-
-
-def answer_every_way(unit: str) -> Answered:
+def answer_every_way(name: str) -> Answered:
     """Run all answers to a unit through its checks."""
-    exercise = read_notebook(COURSE / "exercises" / unit / f"{unit[3:]}.ipynb")
-    solution = read_notebook(COURSE / "solutions" / unit / f"{unit[3:]}.ipynb")
-    cells = [cell for cell in solution.cells if cell.cell_type == "code"]
-    checks = {cell.metadata.nbgrader.grade_id: cell for cell in cells if is_graded(cell)}
-    answers = {cell.metadata.nbgrader.grade_id: cell for cell in cells if is_answer(cell)}
-    first = next(i for i, cell in enumerate(cells) if is_answer(cell))
-    with Runner(exercise, COURSE / "solutions" / unit) as runner:
+    exercise = read_notebook(COURSE / "exercises" / name / f"{name[3:]}.ipynb")
+    unit = unit_as_built(name)
+    first = next(i for i, cell in enumerate(unit.cells) if is_answer(cell))
+    with Runner(exercise, COURSE / "solutions" / name) as runner:
+
+        def grade(answer: NotebookNode, check: str) -> Graded:
+            cell = runner.run_new(unit.checks[check].source, unit.checks[check].metadata)
+            return Graded(answer, check, score(cell), failed_in(cell))
+
         runner.run_all()
         untouched = {cell.metadata.nbgrader.grade_id: cell for cell in exercise.cells if is_graded(cell)}
 
-        for cell in cells[first:]:  # what stands above has been run: a setup is made once
+        for cell in unit.cells[first:]:  # what stands above has been run: a setup is made once
             if not is_graded(cell):
                 runner.run_new(cell.source)
-        solved = {name: score(runner.run_new(cell.source, cell.metadata)) for name, cell in checks.items()}
+        solved = {check: score(runner.run_new(cell.source, cell.metadata)) for check, cell in unit.checks.items()}
 
-        wrong = []
-        for answer in wrong_answers(unit):
+        right, wrong, beside = [], [], []
+        for answer in right_answers(name):
             runner.run_new(answer.source)
-            for name in answer.metadata["fails"]:
-                check = checks[name]
-                wrong.append((answer, name, score(runner.run_new(check.source, check.metadata))))
-            runner.run_new(answers[answer.metadata["task"]].source)
-    return Answered(untouched, solved, wrong)
+            right += [grade(answer, check) for check in unit.in_order(answer.metadata["task"])]
+            runner.run_new(unit.answers[answer.metadata["task"]].source)
+        for answer in wrong_answers(name):
+            runner.run_new(answer.source)
+            wrong += [grade(answer, check) for check in answer.metadata["fails"]]
+            if "hidden" in answer.metadata:
+                others = (c for c in unit.in_order(answer.metadata["task"]) if c not in answer.metadata["fails"])
+                beside += [grade(answer, check) for check in others]
+            runner.run_new(unit.answers[answer.metadata["task"]].source)
+    return Answered(untouched, solved, right, wrong, beside)
 
 
 @pytest.fixture(scope="module", params=[pytest.param(u, marks=pytest.mark.xdist_group(f"answers {u}")) for u in UNITS])
@@ -76,17 +110,73 @@ def test_the_solution_earns_every_point(answered):
     assert answered.solved.keys() == answered.untouched.keys()
 
 
+def test_each_right_answer_earns_every_point(answered):
+    missed = [str(graded) for graded in answered.right if graded.score.earned < graded.score.possible]
+    assert not missed, "\n\n".join(missed)
+
+
 def test_each_named_wrong_answer_fails_with_the_message_meant_for_it(answered):
     unmeant = [
-        f"{answer.metadata['name']!r} in {name}: {result.earned:g} points\n{result.message}"
-        for answer, name, result in answered.wrong
-        if result.earned or answer.metadata["message"] not in result.message
+        str(graded)
+        for graded in answered.wrong
+        if graded.score.earned or graded.answer.metadata["message"] not in graded.score.message
     ]
     assert answered.wrong and not unmeant, "\n\n".join(unmeant)
 
 
+def test_an_answer_that_proves_a_hidden_region_passes_all_that_is_visible(answered):
+    """The first line that fails ends a check: one that fails in its hidden region has passed what stands above it."""
+    proofs = [graded for graded in answered.wrong if "hidden" in graded.answer.metadata]
+    elsewhere = [str(graded) for graded in proofs if graded.region != graded.answer.metadata["hidden"]]
+    assert not elsewhere, "not in the region that it is there for:\n\n" + "\n\n".join(elsewhere)
+    lost = [graded for graded in answered.beside if graded.score.earned < graded.score.possible]
+    seen = [str(graded) for graded in lost if graded.region in (VISIBLE, None)]
+    assert not seen, "the learner sees these fail:\n\n" + "\n\n".join(seen)
+
+
 @pytest.mark.parametrize("unit", UNITS)
 def test_each_task_has_a_wrong_answer(unit):
-    solution = read_notebook(COURSE / "solutions" / unit / f"{unit[3:]}.ipynb")
-    tasks = {cell.metadata.nbgrader.grade_id for cell in solution.cells if is_answer(cell)}
-    assert {answer.metadata["task"] for answer in wrong_answers(unit)} == tasks
+    assert {answer.metadata["task"] for answer in wrong_answers(unit)} == unit_as_built(unit).answers.keys()
+
+
+def listed(file: str, unit: str) -> set[str]:
+    """The entries of a list that belong to a unit."""
+    lines = (Path(__file__).parent / file).read_text().splitlines()
+    entries = [line for line in lines if line.split()[:1] == [unit]]
+    assert len(set(entries)) == len(entries), f"{file}: a line stands there twice"
+    return set(entries)
+
+
+def assert_only_listed(missing: set[str], file: str, unit: str, how: str) -> None:
+    new, done = missing - listed(file, unit), listed(file, unit) - missing
+    assert not new, f"{how}:\n" + "\n".join(sorted(new))
+    assert not done, f"that is done: take it out of autograder/tests/{file}:\n" + "\n".join(sorted(done))
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_each_hidden_region_is_proven_to_be_needed(unit):
+    marked = [answer.metadata for answer in wrong_answers(unit) if "hidden" in answer.metadata]
+    proven = {(check, answer["hidden"]) for answer in marked for check in answer["fails"]}
+    there = set(unit_as_built(unit).regions())
+    assert proven <= there, "hidden regions that do not exist"
+    missing = {f"{unit} {check} {number}" for check, number in there - proven}
+    assert_only_listed(missing, UNPROVEN, unit, "no wrong answer passes all that is visible and fails in these regions")
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_each_task_has_right_answers_in_several_styles(unit):
+    solution, given = unit_as_built(unit), [answer.metadata for answer in right_answers(unit)]
+    styles = {task: {answer["name"] for answer in given if answer["task"] == task} for task in solution.answers}
+    assert sum(map(len, styles.values())) == len(given), (
+        "an answer to a task that does not exist, or a name that is used twice"
+    )
+    missing = {
+        f"{unit} {task}" for task, names in styles.items() if len(names) < STYLES and not solution.is_prediction(task)
+    }
+    assert_only_listed(missing, SHORT, unit, f"fewer than {STYLES} right answers in other styles")
+
+
+def test_the_lists_of_what_is_missing_name_units_that_exist():
+    for file in (UNPROVEN, SHORT):
+        lines = (Path(__file__).parent / file).read_text().splitlines()
+        assert {line.split()[0] for line in lines if line.strip() and line[0] != "#"} <= set(UNITS), file

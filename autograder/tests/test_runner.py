@@ -46,6 +46,14 @@ def test_an_endless_python_loop_costs_its_own_cell(tmp_path, make_notebook):
     assert text(notebook.cells[2]) == "on\n"
 
 
+def test_the_time_limit_may_be_changed_between_two_cells(tmp_path, make_notebook):
+    with Runner(make_notebook(), tmp_path, 60) as runner:
+        runner.seconds = 1.5
+        cell = runner.run_new("while True: pass")
+        assert "longer than its 1.5 s" in failure_text(cell)
+        assert not failure_text(runner.run_new("print(1)"))
+
+
 def test_compiled_code_that_never_ends_costs_the_kernel(tmp_path, make_notebook):
     failures = run(make_notebook("print(1)", STUCK, "print(2)"), tmp_path, seconds=8)
     assert failures == [

@@ -1,6 +1,7 @@
 # %% [markdown]
 # Wrong answers to unit 01, one for each misconception. Each replaces its whole solution cell and must fail the named
-# cells with the message that is meant for it.
+# cells with the message that is meant for it. One marked `hidden=1` passes all that is visible, and fails in the first
+# hidden region of these cells.
 
 # %% task="honest-timer" name="forgets to wait" fails=["honest-timer-check", "honest-timer-rounds"] message="did not wait for the result"
 def honest_timer(fn, *args, rounds=5, clock=time.perf_counter):
@@ -92,6 +93,21 @@ def catch_the_liar(build, dispatch, run, backlog):
         "C": dispatch + run,
         "D": dispatch + 3 * run,
         "E": build + 3 * (dispatch + run),
+        "F": dispatch + run,
+        "G": build + 2 * dispatch,
+        "H": 2 * (dispatch + run),
+    }
+
+
+# %% task="catch-the-liar" name="every box is built in 900 ticks" fails=["catch-the-liar-check"] hidden=1 message="Every round makes a new program"
+def catch_the_liar(build, dispatch, run, backlog):
+    build = 900
+    return {
+        "A": max(build + dispatch, backlog) + run,
+        "B": dispatch,
+        "C": dispatch + run,
+        "D": dispatch + 3 * run,
+        "E": 3 * (build + dispatch + run),
         "F": dispatch + run,
         "G": build + 2 * dispatch,
         "H": 2 * (dispatch + run),
@@ -241,6 +257,16 @@ def break_even(eager_first, eager, jit_first, jit):
     if debt < 0:
         return 1
     return None if saved <= 0 else 2 + debt // saved
+
+
+# %% task="break-even" name="no debt is a debt, too" fails=["break-even-check"] hidden=1 message="forty more"
+def break_even(eager_first, eager, jit_first, jit):
+    debt, saved = jit_first - eager_first, eager - jit
+    if debt < 0:
+        return 1
+    if saved <= 0:
+        return None
+    return 1 + -(-debt // saved)
 
 
 # %% task="sealed-box" name="the first wait is the run" fails=["sealed-box-check", "sealed-box-golf"] message="The first wait is for the backlog too"
