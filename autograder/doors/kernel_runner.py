@@ -3,6 +3,7 @@
 import math
 import os
 from contextlib import ExitStack, suppress
+from itertools import count
 from pathlib import Path
 from queue import Empty
 from tempfile import TemporaryDirectory
@@ -14,8 +15,13 @@ from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_output
 
+from .warm_kernels import WarmKernelManager
+
 CELL_SECONDS = 60
 STARTS = 3
+COLD = 2  # kernels that start as usual; a process that needs more will need many, and they are forked
+
+_kernels = count(1)  # of this process
 
 
 class Runner:
@@ -35,6 +41,8 @@ class Runner:
             notebook,
             allow_errors=True,
             kernel_name="python3",  # a submission may name a kernel that is not here
+            kernel_manager_class=AsyncKernelManager if next(_kernels) <= COLD else WarmKernelManager,
+            shutdown_kernel="immediate",  # nothing in it is waited for
             extra_arguments=["--IPKernelApp.log_level=ERROR"],  # it warns of its transport on every start
             resources={"metadata": {"path": str(folder)}},
             on_cell_executed=_keep_error,
