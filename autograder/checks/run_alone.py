@@ -91,6 +91,8 @@ def call_alone(fn: Callable[..., Any], args: tuple, keywords: Mapping[str, Any],
         if reply["own"]:
             attempt += f" If {missing} is a helper of your own, put it into the same cell."
         happened = f"{name} uses {missing}, which does not exist where it is run."
+        if missing == name:
+            happened = f"{name} cannot be made where it is run."
         fail(happened, evidence="\n".join(evidence), why=why, attempt=attempt)
     if "error" in reply:
         fail(
