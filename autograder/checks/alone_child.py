@@ -22,6 +22,7 @@ from importlib.machinery import PathFinder
 from typing import Any
 
 MEMORY = 4 << 30  # bytes that may be asked for; a list that grows for ever ends here
+PROCESSOR = 60  # seconds; should the notebook have gone, nobody else ends it
 _OPERATORS = {name for name in {*dir(int), *dir(list), *dir(dict)} - {*dir(object)} if name.startswith("__")} | {
     *("__lt__", "__le__", "__gt__", "__ge__"),
     *("__call__", "__next__", "__enter__", "__matmul__", "__array__", "__instancecheck__", "__mro_entries__"),
@@ -216,10 +217,11 @@ def line_of(error: BaseException, file: str) -> int | None:
 
 
 def prepare(numpy: str) -> None:
-    """Load NumPy from this folder, if one is named, and set the limit on memory."""
+    """Load NumPy from this folder, if one is named, and set the limits."""
     try:
         import resource
 
+        resource.setrlimit(resource.RLIMIT_CPU, (PROCESSOR, PROCESSOR))
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     except (ImportError, ValueError, OSError):  # not on Windows, and not on every macOS
         pass

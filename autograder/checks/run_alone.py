@@ -77,12 +77,12 @@ def call_alone(fn: Callable[..., Any], args: tuple, keywords: Mapping[str, Any],
         return alone_child.decode(reply["value"])
     if (reply.get("error"), reply.get("text")) == ("NotImplementedError", STUB):
         raise NotBegun(name)
-    if reply.get("error") == "NameError":  # of a cell that has not been run, or of none
+    if reply.get("error") == "NameError" and reply["name"] not in names:  # of a cell that has not been run, or of none
         raise NameError(reply["text"], name=reply["name"])
     evidence = []
     if reply.get("line"):
         evidence.append(f"line {reply['line']} of its cell: {linecache.getline(file, reply['line']).strip()}")
-    if reply.get("error") == "ModuleNotFoundError":
+    if reply.get("error") in ("ModuleNotFoundError", "NameError"):  # the other names are the notebook's
         reply |= {"missing": reply["name"], "own": False, "made_with": ""}
     if "missing" in reply:
         missing = reply["missing"]

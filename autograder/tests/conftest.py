@@ -90,9 +90,9 @@ _cells = itertools.count(1)
 
 def run_cell(source: str, names: dict | None = None, **more: object) -> dict:
     """Run a cell as a notebook does: its names are the notebook's, and its text can be found again."""
-    names = {"__name__": "__main__"} if names is None else names
+    names = {} if names is None else names
     file = f"<cell {next(_cells)}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    names |= more
+    names |= {"__name__": "__main__", **more}
     exec(compile(source, file, "exec"), names)
     return names

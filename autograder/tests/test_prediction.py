@@ -165,8 +165,8 @@ def test_a_prediction_that_measures_is_refused():
         "  line 2 of its cell: return {'n': count(3)}\n"
         "  Why this usually happens: a prediction is made before anything is measured: its function is run in plain "
         "Python, where neither JAX nor this notebook exists.\n"
-        "  Try: work it out on paper, and write numbers and formulas. If count is a helper of your own, put it into the "
-        "same cell."
+        "  Try: work it out on paper, and write numbers and formulas. If count is a helper of your own, put it into "
+        "the same cell."
     )
 
 
