@@ -139,7 +139,7 @@ def decode(value: Any, lent: Callable[[int], Any] | None = None) -> Any:
 def main() -> None:
     """Read what to run from standard input, answer on standard output; between the two, call what was lent."""
     requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "w")
-    sys.stdin, sys.stdout = io.StringIO(), io.StringIO()
+    sys.stdin, sys.stdout, printed = io.StringIO(), io.StringIO(), io.StringIO()
     task = json.loads(requests.readline())
     prepare(task["numpy"])
 
@@ -166,16 +166,16 @@ def main() -> None:
     try:
         known, args, keywords = Unpickler(io.BytesIO(requests.read(task["size"]))).load()
         say(ready=True)
-        confine(task["libraries"])
+        confine(*task["libraries"])
         names = run_cell(task["source"], task["file"], known)
-        sys.stdout = io.StringIO()  # what the cell prints has been printed
-        say(value=encode(names[task["name"]](*args, **keywords)), printed=sys.stdout.getvalue())
+        sys.stdout = printed  # what the cell prints has been printed
+        say(value=encode(names[task["name"]](*args, **keywords)), printed=printed.getvalue())
     except Refused as refused:
         line = line_of(refused, task["file"])
         say(missing=refused.name, own=refused.own, made_with=refused.made_with, line=line)
     except BaseException as error:
         line, name = line_of(error, task["file"]), getattr(error, "name", None)
-        say(error=type(error).__name__, text=str(error), name=name, line=line, printed=sys.stdout.getvalue())
+        say(error=type(error).__name__, text=str(error), name=name, line=line, printed=printed.getvalue())
 
 
 def run_cell(source: str, file: str, known: dict[str, Any]) -> dict[str, Any]:
@@ -236,16 +236,19 @@ def prepare(numpy: str) -> None:
         __import__("numpy")
 
 
-def confine(libraries: list[str]) -> None:
-    """From now on, refuse all but calculating: files outside the libraries, other programs, networks."""
+def confine(standard: str, numpy: str) -> None:
+    """From now on, refuse all but calculating: files outside the two libraries, other programs, networks."""
     # Not a wall against an attack: it keeps what is not calculating out of a prediction, and says so.
-    places = tuple(os.path.realpath(place) + os.sep for place in libraries)
+    standard, numpy = (os.path.realpath(place) + os.sep for place in (standard, numpy))
+
+    def readable(path: Any) -> bool:
+        found = "" if isinstance(path, int) else os.path.realpath(os.fsdecode(path))
+        return found.startswith(numpy) or (found.startswith(standard) and f"{os.sep}site-packages" not in found)
 
     def hook(event: str, args: tuple) -> None:
         wing = event.partition(".")[0]
         if event == "open":
-            path, _, flags = args
-            if flags & (os.O_WRONLY | os.O_RDWR) or not os.path.realpath(os.fsdecode(path)).startswith(places):
+            if args[2] & (os.O_WRONLY | os.O_RDWR) or not readable(args[0]):
                 raise Refused("open")
         elif wing in ("subprocess", "socket", "ctypes", "pty", "shutil", "webbrowser", "winreg"):
             raise Refused(wing)

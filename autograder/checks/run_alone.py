@@ -173,7 +173,7 @@ def _call(lent: list[Any], call: int, method: str | None, args: Any) -> dict[str
             return {"error": "AttributeError", "text": f"{method} cannot be asked for"}
         target = getattr(target, method)
     try:
-        return {"value": alone_child.encode(target(*alone_child.decode(args, lent.__getitem__)), lend)}
+        return {"value": alone_child.encode(target(*alone_child.decode(args)), lend)}
     except Exception as error:
         return {"error": type(error).__name__, "text": str(error)}
 

@@ -2,6 +2,7 @@
 
 import functools
 import math
+import os
 import string
 import subprocess
 
@@ -13,6 +14,8 @@ from conftest import run_cell
 
 from autograder import run_alone
 from autograder.failure import CheckFailed
+
+SITE = os.path.dirname(os.path.dirname(jax.__file__))
 
 
 @pytest.fixture
@@ -139,6 +142,8 @@ def test_arguments_are_copies():
         ("def helper():\n    return count(3)\ndef f():\n    return helper()", "count"),
         ("def f():\n    return open('/etc/passwd').read()", "open"),
         ("def f():\n    return open('answers', 'w').write('1')", "open"),
+        ("def f():\n    return open(0).read()", "open"),
+        (f"def f():\n    import sys\n    sys.path.append({SITE!r})\n    import jax", "open"),
         ("def f():\n    import subprocess\n    return subprocess.run(['true']).returncode", "subprocess"),
         ("def f():\n    import os\n    return os.system('true')", "os.system"),
         ("def f():\n    import socket\n    return socket.socket()", "socket"),
