@@ -3,6 +3,7 @@ from .checks.equal import assert_equal as assert_equal
 from .checks.hlo import assert_hlo as assert_hlo
 from .checks.primitives import assert_primitives as assert_primitives
 from .checks.prediction import assert_prediction as assert_prediction
+from .checks.run_alone import run_alone as run_alone
 from .checks.max_traces import assert_max_traces as assert_max_traces
 from .checks.allclose import assert_allclose as assert_allclose
 from .checks.partial_credit import partial_credit as partial_credit

@@ -20,9 +20,9 @@ def assert_equal(
     name      the function's, for the messages.
     hints     a dict of case and the sentence that is shown when this case is wrong.
 
-    Values are compared as by `assert_prediction`. Prints one line when all are right, and returns nothing.
-    Raises `CheckFailed` when a case is missing or wrong, or when `returned` is no dict. Unlike for a prediction, the
-    expected value is shown.
+    Values are compared as by `assert_prediction`, strings with their blanks and capitals. Prints one line when all are
+    right, and returns nothing. Raises `CheckFailed` when a case is missing or wrong, or when `returned` is no dict.
+    Unlike for a prediction, the expected value is shown.
     """
     hints = hints or {}
     if not isinstance(returned, Mapping):

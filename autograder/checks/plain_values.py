@@ -28,19 +28,26 @@ def kind(value: Any) -> str:
     return "list" if isinstance(value, (list, tuple)) else "other"
 
 
-def means_the_same(said: Any, value: Any) -> bool:
-    """Whether two plain values mean the same."""
+def means_the_same(said: Any, value: Any, *, as_read: bool = False) -> bool:
+    """Whether two plain values mean the same; `as_read`: whatever the blanks and capitals of their strings."""
     said, value = _plain(said), _plain(value)
     sort = kind(value)
     if kind(said) != sort:
         return False
     if sort == "list":
-        return len(said) == len(value) and all(map(means_the_same, said, value))
+        return len(said) == len(value) and all(
+            means_the_same(*pair, as_read=as_read) for pair in zip(said, value, strict=True)
+        )
     if sort == "text":
-        return said.strip() == value.strip()
+        return _read(said) == _read(value) if as_read else said.strip() == value.strip()
     if sort == "number" and not isinstance(said, complex) and not isinstance(value, complex):
-        return said == value or math.isclose(said, value, rel_tol=1e-6)
+        return said == value or math.isclose(said, value, rel_tol=1e-6) or (said != said and value != value)
     return bool(said == value)
+
+
+def _read(text: str) -> str:
+    # No two answers of the course differ in a blank or a capital letter alone.
+    return "".join(text.split()).casefold()
 
 
 def _plain(value: Any) -> Any:

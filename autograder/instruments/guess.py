@@ -1,6 +1,7 @@
 """A learner's guess beside the measurement."""
 
 import html
+import math
 from typing import Any
 
 from autograder.wording import is_number
@@ -43,7 +44,8 @@ def show_guess(guess: Any, measured: Any, unit: str = "") -> Guess:
 
 
 def _verdict(guess: Any, measured: Any) -> str:
-    if guess == measured:
+    guess, measured = _meant(guess), _meant(measured)
+    if guess == measured and isinstance(guess, bool) == isinstance(measured, bool):
         return "exactly."
     if not (is_number(guess) and is_number(measured)):
         return "not the same."
@@ -56,6 +58,21 @@ def _verdict(guess: Any, measured: Any) -> str:
     if factor < 2:
         return f"a little {side}."
     return f"too {side} by a factor of {_written(float(f'{factor:.2g}'))}."
+
+
+def _meant(value: Any) -> Any:
+    """What is compared: a number also where it is written as text, a text whatever its blanks and capitals."""
+    if hasattr(value, "tolist"):  # of NumPy or JAX
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [_meant(item) for item in value]
+    if not isinstance(value, str):
+        return value
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    return number if math.isfinite(number) else "".join(value.split()).casefold()
 
 
 def _written(value: Any) -> str:

@@ -36,6 +36,9 @@ from autograder import (
 #
 # Read, decide, fill in the dict. The check says which names are wrong, never the number.
 #
+# A prediction is made before anything is measured: its function is run in plain Python, where neither JAX nor this
+# notebook exists.
+#
 # <details><summary>Hint 1</summary>
 # Go through the body as Python does, with one question for each line: does this line operate on a tracer?
 # </details>
@@ -117,8 +120,8 @@ def predict_tape():
 # %% nbgrader={"grade": true, "grade_id": "predict-tape-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 """3 points. Every tape is predicted right."""
 assert_prediction(
-    predict_tape(),
-    {fn.__name__: len(jax.make_jaxpr(fn)(jnp.ones(3)).eqns) for fn in TAPES},
+    predict_tape,
+    lambda: {fn.__name__: len(jax.make_jaxpr(fn)(jnp.ones(3)).eqns) for fn in TAPES},
     hints={
         "noisy": "Neither append nor print operates on the tracer.",
         "wasteful": "A result that nobody uses was still computed while the tape ran.",

@@ -33,7 +33,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import io_callback
 
-from autograder import assert_allclose, assert_equal, assert_max_traces, assert_prediction
+from autograder import assert_allclose, assert_equal, assert_max_traces, assert_prediction, run_alone
 
 jax.config.update("jax_default_matmul_precision", "highest")  # or a GPU or TPU drops digits of products (unit 10)
 
@@ -69,8 +69,10 @@ jax.config.update("jax_default_matmul_precision", "highest")  # or a GPU or TPU 
 # answers["after clear_cache"] = jf(3.0)
 # ```
 #
-# `seance(old, new)` returns the dict `answers` as plain numbers, for any two integers: formulas in `old` and `new`,
-# no JAX.
+# `seance(old, new)` returns the dict `answers` as plain numbers, for any two integers: formulas in `old` and `new`.
+#
+# A prediction is made before anything is measured: its function is run in plain Python, where neither JAX nor this
+# notebook exists.
 #
 # Then six other ghosts, each in a jitted function of a scalar `x` that is called `n` times with floats. `haunting(n)`
 # returns how often each is heard in these `n` calls, again as formulas:
@@ -183,9 +185,9 @@ def hold_seance(old, new):
     return {name: float(answer) for name, answer in answers.items()}
 
 
-assert_prediction(seance(1, 10), hold_seance(1, 10), hints=seance_hints)
+assert_prediction(seance, lambda: hold_seance(1, 10), args=(1, 10), hints=seance_hints)
 ### BEGIN HIDDEN TESTS
-assert_prediction(seance(3, -70), hold_seance(3, -70), hints=seance_hints)
+assert_prediction(seance, lambda: hold_seance(3, -70), args=(3, -70), hints=seance_hints)
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "seance-haunting", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
@@ -229,9 +231,9 @@ def go_haunting(n):
     return counts
 
 
-assert_prediction(haunting(3), go_haunting(3), hints=haunting_hints)
+assert_prediction(haunting, lambda: go_haunting(3), args=(3,), hints=haunting_hints)
 ### BEGIN HIDDEN TESTS
-assert_prediction(haunting(7), go_haunting(7), hints=haunting_hints)
+assert_prediction(haunting, lambda: go_haunting(7), args=(7,), hints=haunting_hints)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -755,7 +757,7 @@ leak_hints = {
     "closure": "A function holds the variables that it uses.",
     "callback": "At run time, when the callback happens, there are no tracers: what does it receive?",
 }
-assert_prediction(who_leaks(), interrogate(), hints=leak_hints)
+assert_prediction(who_leaks, interrogate, hints=leak_hints)
 
 # %% nbgrader={"grade": true, "grade_id": "leak-hunt-repair", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. The table is made once, can be asked for first under jit, and never leaks."""
@@ -1050,7 +1052,8 @@ assert_equal(sneaky_said, dict.fromkeys(sneaky_said, True), name="sneaky", hints
 # | `("clear",)` | `jf.clear_cache()` |
 #
 # `ghost(script)` returns `(answers, runs)`: the answers of all calls as a list of floats, and how often the body of
-# `f` ran. The checks play each script on the real `jax.jit`, and on your ghost with `jit` switched off.
+# `f` ran. The checks play each script on the real `jax.jit`, and on your ghost, which is run in plain Python, where neither
+# JAX nor this notebook exists.
 #
 # <details><summary>Hint 1: a nudge</summary>
 #
@@ -1126,12 +1129,6 @@ def write_script(seed, length=14):
     return script
 
 
-def without_jit(player, script):
-    """What a player makes of a script while jit is switched off: it has to remember by itself."""
-    with jax.disable_jit():
-        return list(player(script))
-
-
 # %% nbgrader={"grade": false, "grade_id": "be-the-jit", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def ghost(script):
     """Play the script without JAX: (answers of all calls, runs of the body of f)."""
@@ -1187,7 +1184,7 @@ rules = {
 }
 ghost_said, really = {}, {}
 for script_name, script in scripts.items():
-    ghost_said[script_name] = without_jit(ghost, script)
+    ghost_said[script_name] = run_alone(ghost, script)
     really[script_name] = play(script)
 assert_equal(ghost_said, really, name="ghost", hints=rules)
 
@@ -1196,7 +1193,7 @@ assert_equal(ghost_said, really, name="ghost", hints=rules)
 for script_seed in (1, 2):
     long_script = write_script(script_seed)
     assert_equal(
-        {"the script": without_jit(ghost, long_script)},
+        {"the script": run_alone(ghost, long_script)},
         {"the script": play(long_script)},
         name="ghost",
         hints={"the script": f"It reads {long_script}"},
@@ -1205,7 +1202,7 @@ for script_seed in (1, 2):
 for script_seed in (31, 47, 59):
     long_script = write_script(script_seed)
     assert_equal(
-        {"the script": without_jit(ghost, long_script)},
+        {"the script": run_alone(ghost, long_script)},
         {"the script": play(long_script)},
         name="ghost",
         hints={"the script": f"It reads {long_script}"},

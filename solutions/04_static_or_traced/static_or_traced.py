@@ -39,6 +39,9 @@ from autograder import (
 # Inside a trace, `x` is a traced `float32[4,3]` and `n` is a static 2. `table` is a JAX array from outside. For
 # each of the twelve values in `VALUES`, say whether it is `"static"` or `"traced"`, without running anything.
 #
+# A prediction is made before anything is measured: its function is run in plain Python, where neither JAX nor this
+# notebook exists.
+#
 # <details><summary>Hint 1</summary>
 # Who computes it, and when? Python and NumPy compute on the spot. An operation of JAX writes a line on the tape.
 # </details>
@@ -94,18 +97,22 @@ def static_or_traced():
 
 # %% nbgrader={"grade": true, "grade_id": "static-or-traced-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 """3 points. All twelve values are sorted right."""
-kinds = {}
 
 
-def look(x, n):
-    for name, value_of in VALUES.items():
-        kinds[name] = "traced" if isinstance(value_of(x, n), jax.core.Tracer) else "static"
+def look():
+    kinds = {}
+
+    def traced(x, n):
+        for name, value_of in VALUES.items():
+            kinds[name] = "traced" if isinstance(value_of(x, n), jax.core.Tracer) else "static"
+
+    jax.make_jaxpr(traced, static_argnums=1)(jnp.ones((4, 3)), 2)
+    return kinds
 
 
-jax.make_jaxpr(look, static_argnums=1)(jnp.ones((4, 3)), 2)
 assert_prediction(
-    static_or_traced(),
-    kinds,
+    static_or_traced,
+    look,
     hints={
         "x.shape[1] + n": "Two Python integers.",
         "x.T.shape": "x.T is a tracer, but every tracer knows its shape.",
@@ -456,7 +463,7 @@ assert_equal(
         "names": "Equal strings are one value, however often they are written.",
         "None, 0 and False": "0 and False are equal, but something else is compared too.",
     },
-    name="price",
+    name="static_traces",
 )
 ### BEGIN HIDDEN TESTS
 fresh_cases = {
@@ -469,7 +476,7 @@ fresh_cases = {
 assert_equal(
     {case: static_traces(values) for case, values in fresh_cases.items()},
     {case: counted(values) for case, values in fresh_cases.items()},
-    name="price",
+    name="static_traces",
 )
 ### END HIDDEN TESTS
 
@@ -718,11 +725,17 @@ def predict_stubborn():
 
 # %% nbgrader={"grade": true, "grade_id": "stubborn-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 """1 point. The stubborn amplifier is predicted."""
-with trace_log(StubbornAmplifier.__call__) as log:
-    heard = stubborn_session()
+
+
+def listen():
+    with trace_log(StubbornAmplifier.__call__) as log:
+        heard = stubborn_session()
+    return {**heard, "traces in all": log.traces}
+
+
 assert_prediction(
-    predict_stubborn(),
-    {**heard, "traces in all": log.traces},
+    predict_stubborn,
+    listen,
     hints={
         "gain turned to 10": "The same object, so its program is found again. Which gain is in that program?",
         "gain still at 10, an array of threes": "A new shape, a new trace. Each trace reads the gain of that moment.",

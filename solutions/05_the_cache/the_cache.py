@@ -37,6 +37,9 @@ from autograder import (
 # Write your twelve numbers **before** you run anything. The check counts now, on your machine, and tells you which names
 # are wrong, never the number.
 #
+# A prediction is made before anything is measured: its function is run in plain Python, where neither JAX nor this
+# notebook exists.
+#
 # <details><summary>Hint 1</summary>
 # Ask of each call: which earlier call has the same function, the same packing, the same types, the same static values?
 # </details>
@@ -168,8 +171,8 @@ def oracle_functions():
 # %% nbgrader={"grade": true, "grade_id": "cache-oracle-arguments", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. The six programs about arguments are predicted right."""
 assert_prediction(
-    oracle_arguments(),
-    {program.__name__: count_traces(program) for program in ABOUT_ARGUMENTS},
+    oracle_arguments,
+    lambda: {program.__name__: count_traces(program) for program in ABOUT_ARGUMENTS},
     hints={
         "other_values": "A trace never sees a value, so a value cannot be in the key.",
         "equal_in_python": "1 == True in Python, but what does jax.typeof say of each?",
@@ -183,8 +186,8 @@ assert_prediction(
 # %% nbgrader={"grade": true, "grade_id": "cache-oracle-functions", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. The six programs about functions and calls are predicted right."""
 assert_prediction(
-    oracle_functions(),
-    {program.__name__: count_traces(program) for program in ABOUT_FUNCTIONS},
+    oracle_functions,
+    lambda: {program.__name__: count_traces(program) for program in ABOUT_FUNCTIONS},
     hints={
         "call_forms": "Positions and keywords are packed differently; the order of the keywords does not matter.",
         "default_value": "A default that is not passed is not an argument of the call at all.",
@@ -277,15 +280,17 @@ why_wrong = {
     "epoch": "Without a static epoch, later epochs repeat each other. When does rate change its type?",
     "all": "One key is left.",
 }
+
+
+def count_left(epochs):
+    return {name: len(train(epochs, cured)) for name, cured in cures.items()}
+
+
 for epochs in (2, 3):
-    assert_prediction(
-        detective(epochs), {name: len(train(epochs, cured)) for name, cured in cures.items()}, hints=why_wrong
-    )
+    assert_prediction(detective, lambda: count_left(epochs), args=(epochs,), hints=why_wrong)
 ### BEGIN HIDDEN TESTS
 for epochs in (4, 7):
-    assert_prediction(
-        detective(epochs), {name: len(train(epochs, cured)) for name, cured in cures.items()}, hints=why_wrong
-    )
+    assert_prediction(detective, lambda: count_left(epochs), args=(epochs,), hints=why_wrong)
 ### END HIDDEN TESTS
 
 # %% [markdown]

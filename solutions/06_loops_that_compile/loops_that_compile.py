@@ -47,6 +47,9 @@ plt.style.use("autograder.course")
 #   how many `sin` equations stand on the tape, into every inner tape.
 # - `has_gradient()`: for each program in `LOOPS`, `True` if `jax.grad` with respect to `x` works, `False` if it raises.
 #
+# A prediction is made before anything is measured: its function is run in plain Python, where neither JAX nor this
+# notebook exists.
+#
 # <details><summary>Hint 1</summary>
 # For a loop ask what JAX knows while it traces: the number of rounds, or not? For a choice: can the inputs of one call
 # disagree?
@@ -179,8 +182,8 @@ def read_the_tape(program):
 
 
 assert_prediction(
-    on_the_tape(),
-    {name: read_the_tape(program) for name, program in PROGRAMS.items()},
+    on_the_tape,
+    lambda: {name: read_the_tape(program) for name, program in PROGRAMS.items()},
     hints={
         "python_for": "Python's loop runs while JAX traces. What is left of it on the tape?",
         "fori_fixed": "Both bounds are Python integers, so the number of rounds is known while tracing.",
@@ -209,8 +212,8 @@ def grad_works(program):
 
 
 assert_prediction(
-    has_gradient(),
-    {name: grad_works(program) for name, program in LOOPS.items()},
+    has_gradient,
+    lambda: {name: grad_works(program) for name, program in LOOPS.items()},
     hints={
         "python_for": "Four sines in a row. What should be in the way?",
         "fori_fixed": "Which primitive is it? Does that one know its length?",

@@ -41,6 +41,9 @@ from autograder import (
 # Ten programs. Say the shape of each result as a list: `[2, 3]`, or `[]` for a number. Decide first, run afterwards: the
 # check tells you which are wrong, never what is right.
 #
+# A prediction is made before anything is measured: its function is run in plain Python, where neither JAX nor this
+# notebook exists.
+#
 # <details><summary>Hint 1</summary>
 # Three steps for each <code>vmap</code>: take the axis in <code>in_axes</code> away from each argument, say what the
 # function returns for what is left, put the axis back in at <code>out_axes</code> (0 if nothing is said).
@@ -96,8 +99,8 @@ def predict_shapes():
 # %% nbgrader={"grade": true, "grade_id": "predict-shapes-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. All ten shapes."""
 assert_prediction(
-    predict_shapes(),
-    {name: list(jax.eval_shape(program).shape) for name, program in SHAPE_PROGRAMS.items()},
+    predict_shapes,
+    lambda: {name: list(jax.eval_shape(program).shape) for name, program in SHAPE_PROGRAMS.items()},
     hints={
         "front": "Axis 0 is the batch; what one call sees is summed to a number.",
         "back": "-1 is the last axis. It is the one that stays, not the one that is summed.",
@@ -753,8 +756,8 @@ def predict_bill():
 # %% nbgrader={"grade": true, "grade_id": "predict-bill-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 """1 point. All seven bills."""
 assert_prediction(
-    predict_bill(),
-    {name: lines(program) for name, program in BILLS.items()},
+    predict_bill,
+    lambda: {name: lines(program) for name, program in BILLS.items()},
     hints={
         "vmap over 1, 3, 100": "The loop goes round until the last example is done, and everybody goes with it.",
         "vmap over 1, 3, then 100 alone": "Two programs, two bills: in the first, 1 waits for 3.",

@@ -45,6 +45,9 @@ jax.config.update("jax_default_matmul_precision", "highest")  # or a GPU or TPU 
 # - `oracle_runs`: the sentence makes a function, which is called five times with the same argument. How often does the Python
 #   body of `f` run?
 #
+# A prediction is made before anything is measured: its function is run in plain Python, where neither JAX nor this
+# notebook exists.
+#
 # <details><summary>Hint 1</summary>
 # Read from the inside out, and write the type of each step on paper: number to number, vector to vector, ... What does each
 # transformation want, and what does it make?
@@ -195,8 +198,8 @@ def oracle_runs():
 # %% nbgrader={"grade": true, "grade_id": "order-sizes", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 """1 point. The size of what comes back is predicted right for all eight sentences."""
 assert_prediction(
-    oracle_sizes(),
-    {sentence: numbers_back(run) for sentence, run in SIZES.items()},
+    oracle_sizes,
+    lambda: {sentence: numbers_back(run) for sentence, run in SIZES.items()},
     hints={
         "jit(grad(grad(vmap(f))))(xs)": "How many numbers does vmap(f)(xs) return, and how many does grad want?",
         "jit(vmap(grad(grad(f))))(xs)": "grad(grad(f)) takes a number to a number, and vmap does that for each of xs.",
@@ -212,8 +215,8 @@ assert_prediction(
 # %% nbgrader={"grade": true, "grade_id": "order-if", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 """1 point. You know under which transformations a Python `if` may look at its argument."""
 assert_prediction(
-    oracle_if(),
-    {sentence: accepted(run) for sentence, run in WITH_IF.items()},
+    oracle_if,
+    lambda: {sentence: accepted(run) for sentence, run in WITH_IF.items()},
     hints={
         "grad(branch)(2.0)": "grad traces with the value at hand: its tracer is a number with a derivative beside it.",
         "jit(grad(branch))(2.0)": "Under jit, the number that grad carries along is itself a tracer without a value.",
@@ -229,8 +232,8 @@ assert_prediction(
 # %% nbgrader={"grade": true, "grade_id": "order-runs", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 """1 point. You know who remembers a trace and who does not."""
 assert_prediction(
-    oracle_runs(),
-    {sentence: body_runs(make) for sentence, make in RUNS.items()},
+    oracle_runs,
+    lambda: {sentence: body_runs(make) for sentence, make in RUNS.items()},
     hints={
         "grad(f)": "grad keeps nothing from one call to the next.",
         "jit(grad(f))": "jit stands around everything, and was made once.",

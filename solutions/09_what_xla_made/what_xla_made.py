@@ -37,6 +37,9 @@ from autograder import (
 # Write your twelve numbers **before** you run anything. The check compiles them on your machine and says which are
 # wrong, never the number.
 #
+# A prediction is made before anything is measured: its function is run in plain Python, where neither JAX nor this
+# notebook exists.
+#
 # <details><summary>Hint 1</summary>
 # Would the result be the same, bit by bit, for <em>every</em> <code>x</code>? With a NaN or an infinity in it, too?
 # </details>
@@ -163,8 +166,8 @@ def survivors_arithmetic():
 # %% nbgrader={"grade": true, "grade_id": "survivors-bookkeeping", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. The six programs about bookkeeping are predicted right."""
 assert_prediction(
-    survivors_bookkeeping(),
-    count_survivors(BOOKKEEPING),
+    survivors_bookkeeping,
+    lambda: count_survivors(BOOKKEEPING),
     hints={
         "second_output": "Who reads the second output?",
         "decided": "The condition is known before x is.",
@@ -178,8 +181,8 @@ assert_prediction(
 # %% nbgrader={"grade": true, "grade_id": "survivors-arithmetic", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. The six programs about arithmetic are predicted right."""
 assert_prediction(
-    survivors_arithmetic(),
-    count_survivors(ARITHMETIC),
+    survivors_arithmetic,
+    lambda: count_survivors(ARITHMETIC),
     hints={
         "minus_itself": "Are there equal expressions? And is a difference of equal numbers always 0?",
         "mirrored": "That the sine is odd is mathematics. XLA looks for equal operands.",

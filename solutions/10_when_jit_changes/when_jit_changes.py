@@ -23,6 +23,9 @@ from autograder import assert_allclose, assert_equal, assert_prediction, show_hl
 # What your machine can do is printed below: `FMA` is `True` if it joins a product and a sum, `EXCESS` if it skips
 # roundings of `bfloat16`. Use these two names in your answer where it depends on them.
 #
+# A prediction is made before anything is measured: its function is run in plain Python, where neither JAX nor this
+# notebook exists, only its numbers and text, such as these two.
+#
 # <details><summary>Hint 1</summary>
 # There are three causes: a product meets a sum in one box, a pass rewrites the operations, a rounding in half precision is
 # skipped. Where none of them applies, the digits are the same.
@@ -148,8 +151,8 @@ def changes_elsewhere():
 # %% nbgrader={"grade": true, "grade_id": "changes-sums", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. The six functions of sums and products are predicted right."""
 assert_prediction(
-    changes_in_sums(),
-    changed_by_jit(there_and_back, squares, nothing_left, factors, twice_and_more, between),
+    changes_in_sums,
+    lambda: changed_by_jit(there_and_back, squares, nothing_left, factors, twice_and_more, between),
     hints={
         "there_and_back": "Does XLA change the order of additions among values that it does not know?",
         "squares": "One of the two products can be joined with the difference. Then it is not rounded.",
@@ -163,8 +166,8 @@ assert_prediction(
 # %% nbgrader={"grade": true, "grade_id": "changes-elsewhere", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 """1 point. The five other functions are predicted right."""
 assert_prediction(
-    changes_elsewhere(),
-    changed_by_jit(log_of_root, halves, squashed, total, widened),
+    changes_elsewhere,
+    lambda: changed_by_jit(log_of_root, halves, squashed, total, widened),
     hints={
         "log_of_root": "algsimp knows a shorter way to this logarithm.",
         "halves": "Is a product with the reciprocal of 2 another number?",

@@ -40,6 +40,9 @@ jax.config.update("jax_platforms", "cpu")  # the receipts to predict are those o
 # The first eight are plain. The last six donate their first argument. Write your numbers **before** you run
 # anything; the check compiles the programs and says which are wrong, never the number.
 #
+# A prediction is made before anything is measured: its function is run in plain Python, where neither JAX nor this
+# notebook exists.
+#
 # <details><summary>Hint 1</summary>
 # Three questions. What must come in? What must come out, and can it lie where something came in? And what is needed
 # whole in between, rather than element by element?
@@ -167,8 +170,8 @@ def receipts_donated():
 # %% nbgrader={"grade": true, "grade_id": "receipts-plain", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. The receipts of the eight plain programs are predicted right."""
 assert_prediction(
-    receipts_plain(),
-    tables_needed(PLAIN, donate=False),
+    receipts_plain,
+    lambda: tables_needed(PLAIN, donate=False),
     hints={
         "sum_of_squares": "Must the squares ever be there all at once?",
         "handed_back": "The result is a new array, even if it is equal.",
@@ -183,8 +186,8 @@ assert_prediction(
 # %% nbgrader={"grade": true, "grade_id": "receipts-donated", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 """1 point. The receipts of the six programs that donate are predicted right."""
 assert_prediction(
-    receipts_donated(),
-    tables_needed(DONATED, donate=True),
+    receipts_donated,
+    lambda: tables_needed(DONATED, donate=True),
     hints={
         "plus_one": "Each element can be written where it was read.",
         "sum_of_squares": "Which result could move into the table?",

@@ -34,6 +34,9 @@ jax.config.update("jax_default_matmul_precision", "highest")  # or a GPU or TPU 
 #
 # Write your numbers **before** you run anything.
 #
+# A prediction is made before anything is measured: its function is run in plain Python, where neither JAX nor this
+# notebook exists.
+#
 # <details><summary>Hint 1</summary>
 # Go through trace, lower, compile, run for each line. Where does the line get off?
 # </details>
@@ -149,8 +152,8 @@ def compiles():
 # %% nbgrader={"grade": true, "grade_id": "stages-traces", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 """1 point. The traces of all eight programs are predicted right."""
 assert_prediction(
-    traces(),
-    {program.__name__: stages_of(program)[0] for program in PROGRAMS},
+    traces,
+    lambda: {program.__name__: stages_of(program)[0] for program in PROGRAMS},
     hints={
         "look_only": "eval_shape finds the shape by running your Python once. The size does not matter.",
         "three_loweries": "Each lower() needs a jaxpr for its own shape.",
@@ -166,8 +169,8 @@ assert_prediction(
 # %% nbgrader={"grade": true, "grade_id": "stages-compiles", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. The compiles of all eight programs are predicted right."""
 assert_prediction(
-    compiles(),
-    {program.__name__: stages_of(program)[1] for program in PROGRAMS},
+    compiles,
+    lambda: {program.__name__: stages_of(program)[1] for program in PROGRAMS},
     hints={
         "look_only": "Who would ever run it?",
         "three_loweries": "lower() ends before XLA begins.",

@@ -45,6 +45,9 @@ from autograder import (
 # The loops only trace. `jax.eval_shape` goes through the same cache as a call, and computes nothing; so does `step` in
 # all of them but the last.
 #
+# A prediction is made before anything is measured: its function is run in plain Python, where neither JAX nor this
+# notebook exists.
+#
 # <details><summary>Hint 1</summary>
 # The key holds the types of all arrays, and everything in the arguments that is no array. What of that changes from
 # call to call?
@@ -183,8 +186,8 @@ def predicted_traces():
 # %% nbgrader={"grade": true, "grade_id": "traces-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 """3 points. The traces of all eight loops are predicted right."""
 assert_prediction(
-    predicted_traces(),
-    {loop.__name__: count_traces(loop) for loop in LOOPS},
+    predicted_traces,
+    lambda: {loop.__name__: count_traces(loop) for loop in LOOPS},
     hints={
         "batches_of_40": "96 rows are 40, 40 and how many? And are those of the second epoch new?",
         "float64_then_numpy_then_jax": "What does JAX make of a float64 that comes in, unless told otherwise?",

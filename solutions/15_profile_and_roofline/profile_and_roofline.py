@@ -34,6 +34,9 @@ jax.config.update("jax_platforms", "cpu")  # so that every profile here has the 
 # Take every array of the arguments as read once, every result as written once, and everything in between as fused. No
 # measurement is needed, only two divisions a program.
 #
+# A prediction is made before anything is measured: its function is run in plain Python, where neither JAX nor this
+# notebook exists.
+#
 # <details><summary>Hint 1</summary>
 # For each: how many operations, how many bytes? Then the microseconds of both. At 100 GB/s, a megabyte takes 10 µs; at
 # 2 TFLOP/s, a microsecond is two million operations.
@@ -158,8 +161,8 @@ def walls_disguised():
 # %% nbgrader={"grade": true, "grade_id": "walls-plain", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 """1 point. The four that look like what they are."""
 assert_prediction(
-    walls_plain(),
-    name_walls(PLAIN, PAPER),
+    walls_plain,
+    lambda: name_walls(PLAIN, PAPER),
     hints={
         "doubled": "One operation for eight bytes: which takes longer, 10 million operations or 80 MB?",
         "square_product": "2 n^3 operations on three arrays of n^2 numbers.",
@@ -171,8 +174,8 @@ assert_prediction(
 # %% nbgrader={"grade": true, "grade_id": "walls-disguised", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. The four that look like something else."""
 assert_prediction(
-    walls_disguised(),
-    name_walls(DISGUISED, PAPER),
+    walls_disguised,
+    lambda: name_walls(DISGUISED, PAPER),
     hints={
         "matrix_times_vector": "Each number of the matrix is used once. It only has the name of a product.",
         "thin_product": "Each number of `rows` is used 8 times. How often would pay on this machine?",

@@ -68,6 +68,11 @@ def predict_tape():
     }
 
 
+# %% task="predict-tape" name="measured instead" fails=["predict-tape-check"] message="predict_tape uses jax.make_jaxpr, which does not exist where it is run"
+def predict_tape():
+    return {fn.__name__: len(jax.make_jaxpr(fn)(jnp.ones(3)).eqns) for fn in TAPES}
+
+
 # %% task="golf-relu" name="uses maximum" fails=["golf-relu-check"] message="max"
 def golf_relu(x):
     return jnp.maximum(x, 0.0)

@@ -99,6 +99,16 @@ def haunting(n):
     }
 
 
+# %% task="seance" name="measured instead" fails=["seance-check"] message="seance uses hold_seance, which does not exist where it is run"
+def seance(old, new):
+    return hold_seance(old, new)
+
+
+# %% task="seance" name="haunting measured instead" fails=["seance-haunting"] message="haunting uses go_haunting, which does not exist where it is run"
+def haunting(n):
+    return go_haunting(n)
+
+
 # %% task="cures" name="everything static" fails=["cures-step-check"] message="rate: static"
 def make_step():
     def step(w, rate, clip):
@@ -401,6 +411,11 @@ def mixer(n):
         return jax.random.normal(jax.random.key(n), (n, n))
 
 
+# %% task="leak-hunt" name="measured instead" fails=["leak-hunt-check"] message="who_leaks uses interrogate, which does not exist where it is run"
+def who_leaks():
+    return interrogate()
+
+
 # %% task="is-pure" name="compares a trace with itself" fails=["is-pure-check"] message="what is found agrees with itself"
 def is_pure(fn, *args):
     one, two = jax.make_jaxpr(fn)(*args), jax.make_jaxpr(fn)(*args)
@@ -567,9 +582,15 @@ def ghost(script):
     return answers, runs
 
 
-# %% task="be-the-jit" name="asks jax" fails=["be-the-jit-check", "be-the-jit-all"] message="ghost is wrong"
+# %% task="be-the-jit" name="asks jax" fails=["be-the-jit-check", "be-the-jit-all"] message="ghost uses play, which does not exist where it is run"
 def ghost(script):
     return play(script)
+
+
+# %% task="be-the-jit" name="switches jit on" fails=["be-the-jit-check"] message="ghost uses jax.disable_jit, which does not exist where it is run"
+def ghost(script):
+    with jax.disable_jit(False):
+        return play(script)
 
 
 # %% task="minijit-refuse" name="a tracer is true, as every object" fails=["minijit-refuse-check"] message="no answer is right for all values"

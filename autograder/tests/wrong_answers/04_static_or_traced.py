@@ -56,6 +56,18 @@ def static_or_traced():
     }
 
 
+# %% task="static-or-traced" name="measured instead" fails=["static-or-traced-check"] message="static_or_traced uses jax.make_jaxpr, which does not exist where it is run"
+def static_or_traced():
+    kinds = {}
+
+    def look(x, n):
+        for name, value_of in VALUES.items():
+            kinds[name] = "traced" if isinstance(value_of(x, n), jax.core.Tracer) else "static"
+
+    jax.make_jaxpr(look, static_argnums=1)(jnp.ones((4, 3)), 2)
+    return kinds
+
+
 # %% task="collect" name="the neighbours of the wanted classes" fails=["collect-common", "collect-rare"] message="no error"
 def exhibit_if(x):
     return x if x.shape[0] > 0 else -x  # a shape is static: no error
@@ -298,6 +310,13 @@ def predict_stubborn():
         "another amplifier with gain 10": 6.0,
         "traces in all": 2,
     }
+
+
+# %% task="stubborn" name="measured instead" fails=["stubborn-check"] message="predict_stubborn uses trace_log, which does not exist where it is run"
+def predict_stubborn():
+    with trace_log(StubbornAmplifier.__call__) as log:
+        heard = stubborn_session()
+    return heard | {"traces in all": log.traces}
 
 
 # %% task="amplifier" name="static self" fails=["amplifier-check"] message="is self static"

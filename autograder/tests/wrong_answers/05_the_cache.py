@@ -94,6 +94,19 @@ def oracle_functions():
     }
 
 
+# %% task="cache-oracle" name="measured instead" fails=["cache-oracle-arguments"] message="oracle_arguments uses count_traces, which does not exist where it is run"
+def oracle_arguments():
+    return {program.__name__: count_traces(program) for program in ABOUT_ARGUMENTS}
+
+
+# %% task="cache-oracle" name="measured above the function" fails=["cache-oracle-functions"] message="COUNTED cannot be made there: its line of the cell uses count_traces"
+COUNTED = {program.__name__: count_traces(program) for program in ABOUT_FUNCTIONS}
+
+
+def oracle_functions():
+    return COUNTED
+
+
 # %% task="detective" name="adds the leaks up" fails=["detective-check"] message="With equal batches each epoch still brings"
 def detective(epochs):
     return {
@@ -121,6 +134,12 @@ def detective(epochs):
         "epoch": 5,
         "all": 1,
     }
+
+
+# %% task="detective" name="measured instead" fails=["detective-check"] message="detective uses train, which does not exist where it is run"
+def detective(epochs):
+    cures = {"nothing": (), **{leak: (leak,) for leak in LEAKS}, "all": LEAKS}
+    return {name: len(train(epochs, cured)) for name, cured in cures.items()}
 
 
 # %% task="lambda-loop" name="keeps a lambda around the named function" fails=["lambda-loop-check"] message="a new function object"

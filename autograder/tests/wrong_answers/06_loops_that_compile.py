@@ -89,6 +89,28 @@ def has_gradient():
     }
 
 
+# %% task="oracle" name="measured instead" fails=["oracle-check"] message="on_the_tape uses show_jaxpr, which does not exist where it is run"
+def on_the_tape():
+    found = {}
+    for name, program in PROGRAMS.items():
+        tape = show_jaxpr(program, 0.5).primitives
+        loops = [loop for loop in ("scan", "while", "cond", "select_n") if tape[loop]]
+        found[name] = [*(loops or ["none"]), tape["sin"]]
+    return found
+
+
+# %% task="oracle" name="gradient measured instead" fails=["oracle-gradient-check"] message="has_gradient uses jax.grad, which does not exist where it is run"
+def has_gradient():
+    found = {}
+    for name, program in LOOPS.items():
+        try:
+            jax.grad(program)(0.5)
+            found[name] = True
+        except Exception:
+            found[name] = False
+    return found
+
+
 # %% task="universe" name="Python loops under jit" fails=["universe-check"] message="`history` is unrolled"
 def step(row, rule):
     return (rule >> (4 * jnp.roll(row, 1) + 2 * row + jnp.roll(row, -1))) & 1

@@ -202,6 +202,21 @@ def oracle_if():
     }
 
 
+# %% task="order" name="sizes measured instead" fails=["order-sizes"] message="oracle_sizes uses numbers_back, which does not exist where it is run"
+def oracle_sizes():
+    return {sentence: numbers_back(run) for sentence, run in SIZES.items()}
+
+
+# %% task="order" name="ifs measured instead" fails=["order-if"] message="oracle_if uses accepted, which does not exist where it is run"
+def oracle_if():
+    return {sentence: accepted(run) for sentence, run in WITH_IF.items()}
+
+
+# %% task="order" name="runs measured instead" fails=["order-runs"] message="oracle_runs uses body_runs, which does not exist where it is run"
+def oracle_runs():
+    return {sentence: body_runs(make) for sentence, make in RUNS.items()}
+
+
 # %% task="tower" name="the order of the post" fails=["tower-check"] message="Gradient only defined for scalar-output functions"
 @jax.jit(static_argnames=("f", "order"))
 def tower(f, xs, order):

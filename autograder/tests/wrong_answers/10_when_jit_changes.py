@@ -66,6 +66,16 @@ def changes_elsewhere():
     return dict.fromkeys(("log_of_root", "halves", "squashed", "total", "widened"), True)
 
 
+# %% task="changes" name="sums measured instead" fails=["changes-sums"] message="changes_in_sums uses changed_by_jit, which does not exist where it is run"
+def changes_in_sums():
+    return changed_by_jit(there_and_back, squares, nothing_left, factors, twice_and_more, between)
+
+
+# %% task="changes" name="others measured instead" fails=["changes-elsewhere"] message="changes_elsewhere uses changed_by_jit, which does not exist where it is run"
+def changes_elsewhere():
+    return changed_by_jit(log_of_root, halves, squashed, total, widened)
+
+
 # %% task="steps" name="divides by the ulp of one of them" fails=["steps-check"] message="do not divide, count"
 def steps(a, b):
     a, b = np.asarray(a, np.float32), np.asarray(b, np.float32)

@@ -52,6 +52,16 @@ def receipts_donated():
     }
 
 
+# %% task="receipts" name="plain measured instead" fails=["receipts-plain"] message="receipts_plain uses tables_needed, which does not exist where it is run"
+def receipts_plain():
+    return tables_needed(PLAIN, donate=False)
+
+
+# %% task="receipts" name="donated measured instead" fails=["receipts-donated"] message="receipts_donated uses tables_needed, which does not exist where it is run"
+def receipts_donated():
+    return tables_needed(DONATED, donate=True)
+
+
 # %% task="hoarder" name="forgets that momentum is state" fails=["hoarder-step"] message="both go in, both come out"
 def in_place(step):
     return jax.jit(step, donate_argnums=0)

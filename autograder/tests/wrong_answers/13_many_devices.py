@@ -97,6 +97,20 @@ def specs_of_maps():
     }
 
 
+# %% task="maps" name="pieces measured instead" fails=["maps-pieces"] message="pieces uses place, which does not exist where it is run"
+def pieces():
+    laid_out = {name: place(np.zeros((16, 24)), GRID, spec) for name, spec in LAYOUTS.items()}
+    return {name: list(array.addressable_shards[0].data.shape) for name, array in laid_out.items()}
+
+
+# %% task="maps" name="holders measured instead" fails=["maps-holders"] message="holders uses place, which does not exist where it is run"
+def holders():
+    table = np.zeros((16, 24))
+    table[5, 13] = 1
+    shards = {name: place(table, GRID, spec).addressable_shards for name, spec in LAYOUTS.items()}
+    return {name: sorted(s.device.id for s in found if np.asarray(s.data).any()) for name, found in shards.items()}
+
+
 # %% task="ring" name="each device is a ring of its own" fails=["ring-shards"] message="A device needs its left neighbour's last point"
 @jax.jit
 def diffuse_shards(u):
@@ -372,6 +386,11 @@ def result_types():
         "running_sums": "float32[64@i,16]",
         "slopes": "float32[16,4]",
     }
+
+
+# %% task="types" name="measured instead" fails=["types-check"] message="result_types uses type_of, which does not exist where it is run"
+def result_types():
+    return {name: type_of(expression) for name, expression in EXPRESSIONS.items()}
 
 
 # %% task="golf" name="a copy for everybody" fails=["golf-product", "golf-heads", "golf-layers", "golf-both"] message="held too much: returned"

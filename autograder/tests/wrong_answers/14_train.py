@@ -45,6 +45,11 @@ def predicted_traces():
     }
 
 
+# %% task="traces" name="measured instead" fails=["traces-check"] message="predicted_traces uses count_traces, which does not exist where it is run"
+def predicted_traces():
+    return {loop.__name__: count_traces(loop) for loop in LOOPS}
+
+
 # %% task="port" name="trains the constants" fails=["port-check"] message="make them no nnx.Param"
 class NnxPainter(nnx.Module):
     def __init__(self, variables):

@@ -59,6 +59,16 @@ def walls_disguised():
     }
 
 
+# %% task="walls" name="plain measured instead" fails=["walls-plain"] message="walls_plain uses name_walls, which does not exist where it is run"
+def walls_plain():
+    return name_walls(PLAIN, PAPER)
+
+
+# %% task="walls" name="disguised measured instead" fails=["walls-disguised"] message="walls_disguised uses name_walls, which does not exist where it is run"
+def walls_disguised():
+    return name_walls(DISGUISED, PAPER)
+
+
 # %% task="price" name="believes XLA about loops" fails=["price-check"] message="ten times as much as its body"
 def price(fn, *args):
     arrays = jax.tree.leaves((args, jax.eval_shape(fn, *args)))
