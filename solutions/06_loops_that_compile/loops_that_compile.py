@@ -236,9 +236,9 @@ assert_prediction(
 #
 # - `step(row, rule)`: one step for all cells at once, no loop.
 # - `history(row, rule, steps)`: jitted; every row from the first to the last. One trace serves all rules; a new `steps`
-#   may cost one, since it decides a shape. At most 40 equations.
-# - `evolve(row, rule, steps)`: jitted; only the last row. **One trace for all rules and all numbers of steps.** At most 40
-#   equations, too.
+#   may cost one, since it decides a shape. A longer row or more steps add no equation.
+# - `evolve(row, rule, steps)`: jitted; only the last row. **One trace for all rules and all numbers of steps.** A longer
+#   row adds no equation.
 #
 # The last check measures a thousand steps of `evolve` against a Python loop around a jitted step: "jit the expensive part",
 # as the older post has it. 20x earns 1 point, 60x earns 2.
@@ -315,18 +315,20 @@ def evolve(row, rule, steps):
 # %% nbgrader={"grade": true, "grade_id": "universe-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. The right history, one scan, and one trace for every law of nature."""
 row = one_cell(31)
-assert_primitives(history, row, 30, 50, includes={"scan"}, max_equations=40)
+assert_primitives(history, row, 30, 50, includes={"scan"}, smaller=(one_cell(11), 30, 20))
 for rule in (110, 30, 90):
     expected = universe_slow(row, rule, 24)
-    assert_allclose(step(expected[20], rule), expected[21], name=f"step(row, {rule})")
+    assert_allclose(step(jnp.asarray(expected[20]), rule), expected[21], name=f"step(row, {rule})")
     assert_allclose(history(row, rule, steps=24), expected, name=f"history(row, {rule}, steps=24)")
+assert_primitives(step, row, 30, excludes={"scan", "while"}, smaller=(one_cell(11), 30))
 with assert_max_traces(history, 1):
     for rule in range(0, 256, 15):
         history(row, rule, steps=24)
 ### BEGIN HIDDEN TESTS
 rng = np.random.default_rng()
 row = rng.integers(0, 2, 23).astype(np.int32)
-for rule in rng.integers(0, 256, 4).tolist():
+row[7:10] = 1  # rules from 128 on let a cell live between two living ones
+for rule in rng.integers((0, 0, 128, 128), (128, 128, 256, 256)).tolist():
     assert_allclose(history(row, rule, steps=9), universe_slow(row, rule, 9), name=f"history(row, {rule}, steps=9)")
 ### END HIDDEN TESTS
 
@@ -340,10 +342,10 @@ with assert_max_traces(evolve, 1):
             universe_slow(row, rule, steps)[-1],
             name=f"evolve(row, {rule}, {steps})",
         )
-assert_primitives(evolve, row, 30, 1000, includes={"while"}, max_equations=40)
+assert_primitives(evolve, row, 30, 1000, includes={"while"}, smaller=(one_cell(11), 30, 1000))
 ### BEGIN HIDDEN TESTS
 row = np.random.default_rng().integers(0, 2, 47).astype(np.int32)
-for rule, steps in ((86, 13), (45, 21)):
+for rule, steps in ((86, 13), (173, 40)):
     assert_allclose(evolve(row, rule, steps), universe_slow(row, rule, steps)[-1], name=f"evolve(row, {rule}, {steps})")
 ### END HIDDEN TESTS
 
@@ -384,7 +386,7 @@ plt.show()
 # that you always come down to 1. Nobody knows whether that is true, and 27 makes quite a flight of it.
 #
 # `flight(n)`, jitted, returns the number of steps until 1 is reached and the highest number on the way (the start counts),
-# both as `int32`. One trace for all starts, at most 60 equations, and `jax.vmap` must be able to send many at once. The
+# both as `int32`. One trace for all starts, a `while` on the tape, and `jax.vmap` must be able to send many at once. The
 # check stays far from numbers that do not fit.
 #
 # <details><summary>Hint 1</summary>
@@ -432,7 +434,7 @@ def flight(n):
 with assert_max_traces(flight, 1):
     for start in (27, 1, 8, 6):
         assert_allclose(flight(start), flight_slow(start), name=f"flight({start})")
-assert_primitives(flight, 27, includes={"while"}, max_equations=60)
+assert_primitives(flight, 27, includes={"while"})
 fleet = [flight_slow(start) for start in range(1, 31)]
 fleet = tuple(np.array(column) for column in zip(*fleet, strict=True))
 assert_allclose(jax.vmap(flight)(np.arange(1, 31, dtype=np.int32)), fleet, name="vmap(flight)(1, 2, ..., 30)")
@@ -461,8 +463,8 @@ for start in (871, 6171, 64, 97):
 # at instruction 0 and returns the registers and the number of instructions it has done (`HALT` is not counted). It stops
 # at `HALT`, or when `limit` instructions are done. Do not forget `limit`: it also saves you from waiting for ever.
 #
-# One `while` and one `cond` on the tape, and at most 150 equations: a new instruction is a choice, not a new loop. And
-# **one trace for all programs of one length**.
+# One `while` and one `cond` on the tape: a new instruction is a choice, not a new loop, and a longer program adds no
+# equation. And **one trace for all programs of one length**.
 #
 # <details><summary>Hint 1</summary>
 # Three things change from instruction to instruction. They are the carry. The program and <code>limit</code> do not.
@@ -579,6 +581,9 @@ for name, program, registers, limit in (
     ("a divisor of 97", divisor, switched_on(97), 1000),
     ("a maze", maze, switched_on(0, 3), 37),
     ("a maze, entered elsewhere", maze, switched_on(1, 1), 20),
+    ("no instruction allowed", maze, switched_on(1, 1), 0),
+    ("counting up from -3", assemble((SET, 1, 1), (ADD, 0, 1), (ADD, 2, 1), (JNZ, 0, 1)), switched_on(-3), 100),
+    ("a longer program", assemble(*[(ADD, 0, 0)] * 10, (JNZ, 1, 0), length=12), switched_on(3), 100),
 ):
     assert_allclose(computer(program, registers, limit), computer_slow(program, registers, limit), name=name)
 ### END HIDDEN TESTS
@@ -592,7 +597,10 @@ with assert_max_traces(computer, 1):
         ("Euclid, 8 and 12", EUCLID, switched_on(8, 12), 700),
     ):
         assert_allclose(computer(program, registers, limit), computer_slow(program, registers, limit), name=name)
-assert_primitives(computer, FACTORIAL, switched_on(5), 1000, includes={"while"}, counts={"cond": 1}, max_equations=150)
+longer = assemble(*FACTORIAL, length=40)
+assert_primitives(
+    computer, longer, switched_on(5), 1000, counts={"while": 1, "cond": 1}, smaller=(FACTORIAL, switched_on(5), 1000)
+)
 
 # %% [markdown]
 # Switched on: one compiled program, three programs as data, twelve inputs for each, which `jax.vmap` sends through at
@@ -620,7 +628,7 @@ print({name: tape[name] for name in ("while", "cond", "select_n")})
 #
 # `slide_until_rest` is a `while_loop`. Forward mode works with it, reverse mode does not. Write `slide(speed, drag)`, jitted:
 # the same distance, and `jax.grad` works. No puck in this rink slides longer than `MOST_ROUNDS` rounds. One trace for all
-# pucks, at most 40 equations.
+# pucks, and a `scan` on the tape.
 #
 # <details><summary>Hint 1</summary>
 # A loop with a gradient knows its number of rounds. What must happen in the rounds after the puck has stopped?
@@ -675,7 +683,7 @@ def slide(speed, drag):
 
 # %% nbgrader={"grade": true, "grade_id": "puck-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 """1 point. Every puck stops where it should, in one trace, and the loop knows its length."""
-assert_primitives(slide, 3.0, 0.1, includes={"scan"}, max_equations=40)
+assert_primitives(slide, 3.0, 0.1, includes={"scan"})
 with assert_max_traces(slide, 1):
     for speed, drag in ((0.7, 0.0), (3.0, 0.1), (8.0, 0.02)):
         assert_allclose(
@@ -696,7 +704,7 @@ for speed, drag in ((0.0, 0.1), (8.9, 0.0), (4.4, 0.25)):
 
 # %% nbgrader={"grade": true, "grade_id": "puck-gradient-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. Reverse mode agrees with forward mode."""
-assert_primitives(slide, 3.0, 0.1, includes={"scan|while"}, max_equations=40)
+assert_primitives(slide, 3.0, 0.1, includes={"scan|while"})
 for speed, drag in ((3.0, 0.1), (0.7, 0.0)):
     assert_allclose(
         jax.grad(slide, argnums=(0, 1))(speed, drag),
@@ -705,7 +713,7 @@ for speed, drag in ((3.0, 0.1), (0.7, 0.0)):
         name=f"the gradient of slide at ({speed}, {drag})",
     )
 ### BEGIN HIDDEN TESTS
-for speed, drag in ((8.0, 0.02), (5.3, 0.2)):
+for speed, drag in ((8.9, 0.0), (5.3, 0.2)):
     assert_allclose(
         jax.grad(slide, argnums=(0, 1))(speed, drag),
         jax.jacfwd(slide_until_rest, argnums=(0, 1))(speed, drag),
@@ -723,7 +731,7 @@ for speed, drag in ((8.0, 0.02), (5.3, 0.2)):
 #
 # It looks like the very picture of a loop that has to wait: who could know the state at letter 500 without having read the
 # first 499? Write `read(table, text)`, jitted, that returns the state after **each** letter, starting from state 0, and
-# has **no loop**: no `scan`, no `while`, and for 300 letters at most 400 equations.
+# has **no loop**: no `scan`, no `while`, no callback into Python, and for 300 letters at most 400 equations.
 #
 # <details><summary>Hint 1</summary>
 # In the lesson, values had to wait and <em>steps</em> did not: "times 2, plus 1" could be joined with the next step
@@ -779,14 +787,16 @@ def read(table, text):
 
 # %% nbgrader={"grade": true, "grade_id": "reader-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 """3 points. Every state is right, and nobody waits for the letter before."""
-assert_primitives(read, SEVEN, np.arange(300) % 2, excludes={"scan", "while"}, max_equations=400)
+together = "two letters can be joined into one step before anybody knows the state: see hint 1."
+left_out = {"scan", "while", "pure_callback|io_callback"}
+assert_primitives(read, SEVEN, np.arange(300) % 2, excludes=left_out, max_equations=400, hint=together)
 text = 'say "yes, \\"twice\\"", and go'
 assert_allclose(read(QUOTES, spell(text)), read_slow(QUOTES, spell(text)), name=f"the states in {text}")
 bits = np.array([int(one_bit) for one_bit in f"{7**5:b}"], np.int32)
 assert_allclose(read(SEVEN, bits), read_slow(SEVEN, bits), name="7 to the power of 5, modulo 7")
 ### BEGIN HIDDEN TESTS
 rng = np.random.default_rng()
-for letters, states, n in ((4, 5, 13), (3, 6, 1)):
+for letters, states, n in ((4, 5, 13), (3, 6, 1), (2, 9, 700)):
     table = rng.integers(0, states, (letters, states)).astype(np.int32)
     text = rng.integers(0, letters, n).astype(np.int32)
     assert_allclose(read(table, text), read_slow(table, text), name=f"a random table, n = {n}")
