@@ -292,7 +292,8 @@ def _other_values(candidate: str, baseline: str, found: OtherValues) -> NoReturn
         f"{candidate} and {baseline} agree on the arguments as given, but disagree {count} on others,"
         " so their speed was not compared",
         evidence=worst,
-        why="what holds for the given numbers only is built in; each timed call gets new ones of the same kind",
+        why="each timed call gets new numbers of the same kind: an answer that was kept or built in does not fit them,"
+        " and one that comes after the call has returned comes too late",
         attempt=f"compare the two on other numbers: assert_allclose({candidate}(...), {baseline}(...))",
     )
 

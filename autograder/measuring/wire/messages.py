@@ -260,7 +260,7 @@ class Run:
 
 @dataclass(frozen=True)
 class GetResult:
-    """Answered by Result or SideRaised."""
+    """Answered by Result, OtherStructure or SideRaised."""
 
 
 @dataclass(frozen=True)
@@ -289,7 +289,7 @@ Request = Load | Contest | MeasureLimits
 Refusal = OtherStructure | OtherValues | NothingNew | SideRaised
 Reply = Ready | Loaded | NeedsReference | Forgotten | Outcome | Limits | Refusal | Failed
 GuestRequest = LoadCandidate | Prepare | Run | GetResult | Drop
-GuestReply = Ready | Done | Result | SideRaised | Failed
+GuestReply = Ready | Done | Result | OtherStructure | SideRaised | Failed
 Message = Request | Reply | GuestRequest | GuestReply
 
 

@@ -31,6 +31,7 @@ from autograder.measuring.wire.messages import (
     GuestRequest,
     Inputs,
     LoadCandidate,
+    OtherStructure,
     Prepare,
     ProtocolError,
     Ready,
@@ -159,14 +160,14 @@ class Guest:
         messages.receive(self._replies, Ready)
 
     def ask(self, request: GuestRequest) -> GuestReply:
-        """The reply to one request. Raises `Refused` if the candidate raised, or ended its process."""
+        """The reply to one request. Raises `Refused` if the candidate raised or returned no arrays, or ended its process."""
         try:
             messages.send(self._requests, request)
             reply = messages.receive(self._replies, GuestReply)
         except (OSError, EOFError):
             self.close()
             raise Refused(SideRaised("candidate", "SystemExit", "its process ended without an answer")) from None
-        if isinstance(reply, SideRaised):
+        if isinstance(reply, SideRaised | OtherStructure):
             raise Refused(reply)
         if isinstance(reply, Failed):
             raise ProtocolError(reply.text)
@@ -214,7 +215,7 @@ class Candidates:
                     self._prepared = self._sides[request.job]
                     self._prepared.prepare(request.calls, request.draw)
                 case GetResult():
-                    return Result([arrays.encode(leaf) for leaf in self._prepared.result()])
+                    return self._result()
                 case LoadCandidate():
                     self._sides[request.job] = build("candidate", request.candidate, request.inputs, fresh=True)
                 case Drop():
@@ -222,3 +223,10 @@ class Candidates:
         except Exception as error:
             return told("candidate", error)
         return Done()
+
+    def _result(self) -> Result | OtherStructure:
+        leaves = self._prepared.result()
+        for leaf in leaves:  # what computes its values when it is asked for them has computed nothing yet
+            if not arrays.is_data(leaf):
+                return OtherStructure(f"it returns a {type(leaf).__name__}, which is neither an array nor a number")
+        return Result([arrays.encode(leaf) for leaf in leaves])
