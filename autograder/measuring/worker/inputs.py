@@ -150,11 +150,12 @@ def _multiples(leaf: Value) -> _Variants | None:
     array = np.asarray(leaf)
     ordered, nonzero = has_order(array), np.count_nonzero(array)
     digits = jnp.finfo(array.dtype).nmant - 4  # of a factor between 31/32 and 1
+    below_one = 1 - float(jnp.finfo(array.dtype).epsneg)
     if not nonzero or (digits if ordered else 2 * (digits + math.log2(nonzero))) < ENOUGH:
         return None
 
     def make(chance: _Chance) -> Value:
-        first, second = chance.factors.astype(array.dtype)
+        first, second = np.minimum(chance.factors, below_one).astype(array.dtype)
         new = np.asarray(array * first)
         if not ordered:
             start, stop = (chance.stretch * array.size).astype(int)

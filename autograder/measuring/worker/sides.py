@@ -160,7 +160,7 @@ class Guest:
         messages.receive(self._replies, Ready)
 
     def ask(self, request: GuestRequest) -> GuestReply:
-        """The reply to one request. Raises `Refused` if the candidate raised or returned no arrays, or ended its process."""
+        """The reply. Raises `Refused` if the candidate raised, ended its process or returned no arrays."""
         try:
             messages.send(self._requests, request)
             reply = messages.receive(self._replies, GuestReply)
