@@ -6,9 +6,10 @@ from typing import Any, NoReturn
 import numpy as np
 
 from autograder.failure import fail, passed
+from autograder.tolerance import default_tolerance
 from autograder.wording import count
 
-from .compare_trees import Match, Mismatch, WrongValues, compare, default_tolerance, ulps_between
+from .compare_trees import Match, Mismatch, WrongValues, compare, ulps_between
 
 _MOST_ULPS = 2**24  # in float32 a factor of four; further apart, ulps say nothing
 
@@ -31,14 +32,15 @@ def assert_allclose(
              desired leaf, 1 eps for 16 bits and fewer. Passing one of the two leaves the other at its default.
     name     what messages call `actual`; "the result" if it is not given.
 
-    An element agrees when |actual - desired| <= atol + rtol * |desired|. NaN agrees with NaN, an infinity with itself.
+    An element agrees when |actual - desired| <= atol + rtol * |desired|. NaN agrees with NaN, an infinity with itself;
+    integers are exact with any tolerance.
 
     A dtype counts only where somebody chose it: a Python number agrees with each dtype it would not promote, NumPy's
     default float64, int64 and complex128 agree with 32 bits too, and weak types make no difference.
 
     Prints how close the values are, and returns nothing. Raises `CheckFailed` with the first wrong leaf and index.
 
-    Source: `default_tolerance` in `autograder.checks.compare_trees` derives the defaults from Higham, "Accuracy and
+    Source: `default_tolerance` in `autograder.tolerance` derives the defaults from Higham, "Accuracy and
     Stability of Numerical Algorithms", section 4.2 (https://doi.org/10.1137/1.9780898718027).
     """
     found = compare(actual, desired, rtol=rtol, atol=atol)
