@@ -67,6 +67,11 @@ def is_tracer(value: Any) -> bool:
 # --- functions that are jitted ---
 
 
+# The type of what `jax.jit` returns. Relies on there being one: a search for all jitted functions asks for the exact
+# type, as `isinstance` would ask each object of the process. Without it caches of some functions are not emptied.
+JITTED = type(jax.jit(lambda: None))
+
+
 def is_jitted(fn: Any) -> bool:
     """Whether `fn` is traced, lowered and compiled as a whole: what `jax.jit` returns, or a method bound to that.
 
@@ -99,7 +104,7 @@ def clear_cache(fn: Any) -> None:
     fn = getattr(fn, "jitted_fn", fn)
     if hasattr(fn, "clear_cache"):
         fn.clear_cache()
-    elif isinstance(fn, types.FunctionType):
+    elif isinstance(fn, types.FunctionType) and not inspect.isgeneratorfunction(fn):  # which `jax.jit` refuses
         jitted: Any = jax.jit(fn)  # JAX's types leave `clear_cache` out
         jitted.clear_cache()
 

@@ -269,6 +269,16 @@ def test_clear_cache(jit, plain):
     jitted(1.0)
     assert len(runs) == 2, moved("clear_cache", "traces again after clear_cache()")
     jax_internals.clear_cache(X)
+    jax_internals.clear_cache(generator)  # cannot be jitted
+
+
+def generator():
+    yield
+
+
+def test_JITTED():
+    ways = [jax.jit(double), jax.jit(double, static_argnums=0), jax.jit(Model().plain, donate_argnums=0), jnp.sin]
+    assert {type(fn) for fn in ways} == {jax_internals.JITTED}, moved("JITTED", "returns one type from jit")
 
 
 def test_in_jax():
