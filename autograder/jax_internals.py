@@ -228,6 +228,26 @@ def argument_names(jaxpr: Jaxpr | ClosedJaxpr) -> tuple[str | None, ...]:
     return tuple(getattr(jaxpr.debug_info, "arg_names", None) or ())
 
 
+def expansion(eqn: JaxprEqn) -> ClosedJaxpr:
+    """What a call of a hijax primitive stands for: such an equation holds no jaxpr, but an object that makes one.
+
+    Relies on the parameter `_prim` and its methods and trees, as `jax.experimental.hijax` documents `expand`. Without
+    it the work behind `lax.custom_root` and, since JAX 0.12, `jnp.searchsorted` is not seen.
+    """
+    primitive = eqn.params["_prim"]
+    arguments = jax.tree.unflatten(primitive.in_tree, [variable.aval for variable in eqn.invars])
+    return jax.make_jaxpr(primitive.expand)(*arguments)
+
+
+def run_equation(eqn: JaxprEqn, inputs: list[Any]) -> list[Any]:
+    """The results of one equation for these inputs, traced or not.
+
+    Relies on `get_bind_params`, as `jax.core.eval_jaxpr` does. Without it the FLOPs of a run cannot be counted.
+    """
+    results = eqn.primitive.bind(*inputs, **eqn.primitive.get_bind_params(eqn.params))
+    return list(results) if eqn.primitive.multiple_results else [results]
+
+
 def jaxpr_text(jaxpr: ClosedJaxpr) -> str:
     """The jaxpr as JAX prints it, without the colours that `str` adds in a notebook, which break comparisons.
 

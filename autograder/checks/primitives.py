@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 from jax.extend.core import JaxprEqn
 
 from autograder.failure import fail, passed
-from autograder.instruments import flops, jaxpr_statistics, read_jaxpr
+from autograder.instruments import flops, jaxpr_statistics, read_jaxpr, run_flops
 from autograder.instruments.watch_functions import function_name
 from autograder.wording import count, repeated, tally
 
@@ -25,6 +25,7 @@ def assert_primitives(
     smaller: Sequence[Any] | None = None,
     max_equations: int | None = None,
     max_flops: int | None = None,
+    max_run_flops: int | None = None,
     max_intermediate: int | None = None,
     hint: str | None = None,
 ) -> None:
@@ -41,7 +42,10 @@ def assert_primitives(
     max_equations     most equations in all, for a game of few equations; where size matters, ask for `smaller`.
                       Wrappers such as `jit` are not equations here (see `read_jaxpr`).
     max_flops         most floating-point operations, loop lengths multiplied, counted as XLA's HloCostAnalysis does
-                      (see `flops`); fails when they cannot be read off the jaxpr.
+                      (see `flops`); fails when they cannot be read off the jaxpr. A `cond` counts its most expensive
+                      branch, in each round of a loop around it.
+    max_run_flops     most floating-point operations in the run with these values: a `cond` counts the branch that is
+                      taken, a `while` the rounds that it makes. Not for static arguments.
     max_intermediate  most elements in any one value that an equation produces; inputs do not count.
     hint              one thing to try, in place of the general one, whatever does not hold.
 
@@ -64,7 +68,10 @@ def assert_primitives(
     if max_equations is not None:
         _check_equations(found, max_equations)
     if max_flops is not None:
-        _check_flops(found, max_flops)
+        _check_flops(found, max_flops, found.counts.flops, not found.counts.flops_lower_bound)
+    if max_run_flops is not None:
+        run = run_flops.run_flops(fn, *args)
+        _check_flops(found, max_run_flops, *run, " in this run")
     if max_intermediate is not None:
         _check_intermediate(found, max_intermediate)
 
@@ -74,6 +81,8 @@ def assert_primitives(
     evidence += [f"{primitive} {number}" for primitive, number in counts.items()]
     if max_flops is not None:
         evidence.append(f"{found.counts.flops:,} of {max_flops:,} FLOPs")
+    if max_run_flops is not None:
+        evidence.append(f"{run[0]:,} of {max_run_flops:,} FLOPs in this run")
     if max_intermediate is not None:
         evidence.append(f"largest intermediate {found.counts.largest}")
     passed(f"{found.name}: " + ", ".join(evidence))
@@ -217,17 +226,17 @@ def _check_equations(found: _Found, most: int) -> None:
     )
 
 
-def _check_flops(found: _Found, most: int) -> None:
-    if found.counts.flops > most:
-        least = "at least " if found.counts.flops_lower_bound else ""
+def _check_flops(found: _Found, most: int, flops_needed: int, exact: bool, when: str = "") -> None:
+    if flops_needed > most:
+        least = "" if exact else "at least "
         found.fail(
-            f"`{found.name}` needs {least}{found.counts.flops:,} FLOPs: expected at most {most:,}",
+            f"`{found.name}` needs {least}{flops_needed:,} FLOPs{when}: expected at most {most:,}",
             evidence="the most expensive equations:\n" + _most_expensive(found),
             why="the order of operations decides how large the intermediate results are: (A @ B) @ v multiplies two "
             "matrices, A @ (B @ v) never does.",
             attempt="start with the first of these equations: make its operands smaller, or move it out of a loop.",
         )
-    if found.counts.flops_lower_bound:
+    if not exact:
         found.fail(
             f"the FLOPs of `{found.name}` cannot be counted: expected at most {most:,}",
             evidence=_lines(found.called(flops.UNKNOWN | {"while"})) or found.primitives,

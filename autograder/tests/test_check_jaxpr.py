@@ -199,6 +199,17 @@ def test_flops_that_cannot_be_counted_do_not_pass():
     assert "at least" in failure(logistic_map, X, 10, max_flops=10).happened
 
 
+def test_flops_of_the_run_count_what_these_values_decide(capfd):
+    def each(x):
+        return lax.map(lambda x: lax.cond(x > 0.8, lambda x: logistic_map(x, 100), lambda x: x, x), x)
+
+    error = failure(each, X, max_run_flops=500)
+    assert error.happened == "`each` needs 511 FLOPs in this run: expected at most 500"
+    assert_primitives(each, X, max_run_flops=511)
+    assert capfd.readouterr().out.endswith(", 511 of 511 FLOPs in this run\n")
+    assert_primitives(logistic_map, X, 10, max_run_flops=1000)
+
+
 def test_an_intermediate_that_is_too_large():
     def distances(x):
         return ((x[:, None] - x) ** 2).sum(1)
