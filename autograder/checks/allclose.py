@@ -15,6 +15,7 @@ from .compare_trees import Match, Mismatch, WrongValues, compare, ulps_between
 _MOST_ULPS = 1000  # rounding is counted in ulps; of more than that, a percentage says more
 _MOST_OFF = 10  # times the expected value; further off, a percentage says nothing
 _FEW = 4  # values, or different values, among which a pattern may be chance
+_LEFT_OVER = 1e-3  # of the error may be left when a factor or a constant explains it
 _HALF = float(jnp.finfo(jnp.float16).eps)
 
 
@@ -238,12 +239,14 @@ def _value_cause(found: WrongValues) -> tuple[str, str] | None:
             "look for a term, an argument or a part of the array that does not reach the result."
         )
     if np.unique(d).size > 1:  # or else any equal values have one factor and one difference
-        if (d != 0).all() and np.allclose(a / d, (a / d).flat[0], rtol=1e-4):
-            return f"the wrong values are {_number((a / d).flat[0])} times the expected ones.", (
+        error = np.abs(a - d)
+        factor, constant = (a.flat[0] / d.flat[0] if d.flat[0] else 0), (a - d).flat[0]
+        if (d != 0).all() and (np.abs(a - factor * d) <= _LEFT_OVER * error).all():
+            return f"the wrong values are {_number(factor)} times the expected ones.", (
                 "look for a constant factor, a sum in place of a mean, or a changed sign."
             )
-        if np.allclose(a - d, (a - d).flat[0], rtol=1e-4):
-            return f"the wrong values differ by one constant, {_number((a - d).flat[0])}.", (
+        if (np.abs(a - d - constant) <= _LEFT_OVER * error).all():
+            return f"the wrong values differ by one constant, {_number(constant)}.", (
                 "look at the starting value and at what is added."
             )
     if _is_another_order(got, want, found):

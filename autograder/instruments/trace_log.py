@@ -238,7 +238,7 @@ class TraceLog:
             return
         if traced:
             caller = _Caller.of(frame)
-            if inner and not caller.traces(code):
+            if inner and not caller.traces:
                 return
             signature = Signature.of_frame(frame)
             signature = Signature(signature.arguments, caller.keywords_of(signature))
@@ -320,10 +320,10 @@ class _Caller:
             return cls(frame.f_back.f_code.co_name if frame.f_back else "?")
         return cls(None, None if function is None else weakref.ref(function), keywords)
 
-    def traces(self, code: types.CodeType) -> bool:
+    @property
+    def traces(self) -> bool:
         """Whether the body runs because it is traced, and not by the way: JAX also calls the methods of a pytree."""
-        special = code.co_name.startswith("__") and code.co_name != "__call__"
-        return not special and (self.python is not None or self.function is not None)
+        return self.python is not None or self.function is not None
 
     def keywords_of(self, signature: Signature) -> frozenset[str] | None:
         return None if self.keywords is None else self.keywords & set(signature.arguments)

@@ -1,5 +1,6 @@
 """assert_equal, both sides, by the text of its messages."""
 
+import numpy as np
 import pytest
 
 from autograder import assert_equal
@@ -23,6 +24,26 @@ def test_a_wrong_case_shows_what_was_returned_and_expected():
         "✗ f is wrong in 1 of 2 cases: f(2).\n  f(2): returned 3, expected 4. Twice."
     )
     assert message({"a": 1}, {"a": 2}, name="f", hint="draw it.").endswith("expected 2\n  Try: draw it.")
+
+
+@pytest.mark.parametrize(
+    ("returned", "expected"),
+    [
+        ([1, 2], [1, 2, 3]),
+        ([1, 2, 3], [1, 2]),
+        ([], [1]),
+        ([[1], [2, 3]], [[1], [2]]),
+        (np.arange(3), [0, 1]),
+        (1.00001, 1),
+        (100.2, 100),
+        (-1, 1),
+        (True, 1),
+        ("a", "A"),
+        ("", None),
+    ],
+)
+def test_what_is_not_equal(returned, expected):
+    assert message({"f": returned}, {"f": expected}, name="f").startswith("✗ f is wrong: f.\n  f: returned ")
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,14 @@ def in_an_instance():
     return lambda x, rates, edge: rod.run(x, rates, edge)
 
 
+class Heat:
+    step = staticmethod(jax.jit(diffuse, static_argnames="edge"))
+
+
+def in_a_class():
+    return lambda x, rates, edge: functools.reduce(lambda v, rate: Heat.step(v, rate, edge), rates, x)
+
+
 def in_a_default():
     def relax(x, rates, edge, step=jax.jit(diffuse, static_argnames="edge")):  # noqa: B008
         for rate in rates:
@@ -149,6 +157,7 @@ KEPT = {
     "bound method": lambda: Rod().run,
     "class attribute": lambda: Rod().run_by_class,
     "object that can be called": Rod,
+    "class, by its name": in_a_class,
     "default": in_a_default,
     "list": in_a_list,
     "partial": in_a_partial,
@@ -218,6 +227,19 @@ def test_a_program_for_each_rate_is_counted_wherever_it_is_kept(relax, why):
     text = message(relax, 1, lambda: relax_twice(relax))
     assert f"✗ {relax.__name__} uses functions that were traced 7 times, at most 1 allowed.\n" in text
     assert f"Why this usually happens: {why}" in text
+
+
+def test_a_wrapper_may_call_something_else_than_what_it_wraps():
+    inner = jax.jit(lambda x: x * 5)
+
+    @functools.wraps(plain)
+    def wrapper(x):
+        return inner(x)
+
+    with assert_max_traces(wrapper, 1) as log:
+        wrapper(1.0)
+        wrapper(2.0)
+    assert log.reasons == ["<lambda>: first call"]
 
 
 def test_only_what_runs_below_the_function_counts():

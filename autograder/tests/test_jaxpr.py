@@ -120,6 +120,8 @@ STRAIGHT = {
     "convolve": (lambda x: jnp.convolve(x, x[:3], mode="same"), X),
     "scatter": (lambda x: x.at[2].add(1.0), X),
     "sort": (jnp.sort, X),
+    "max pool": (lambda a: lax.reduce_window(a, -jnp.inf, lax.max, (2, 2), (2, 2), "VALID"), A),
+    "sliding sum": (lambda x: lax.reduce_window(x, 0.0, lax.add, (3,), (1,), "VALID"), X),
     "int": (lambda x: (x.astype(jnp.int32) % 3 == 0).any(), X),
     "grad": (jax.grad(lambda a: jnp.tanh(a * a)[0, 0]), A),
 }
@@ -276,6 +278,8 @@ def test_a_function_that_does_nothing():
 def test_static_arguments_stay_static():
     fn = jax.jit(lambda x, n: sum(x for _ in range(n)), static_argnums=1)
     assert statistics(fn, X, 5).primitives["add"] == 5
+    fn = jax.jit(lambda x, n=1: sum(x for _ in range(n)), static_argnames="n")
+    assert statistics(fn, X, 6).primitives["add"] == 6
 
 
 def test_a_jitted_method():

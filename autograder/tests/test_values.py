@@ -105,6 +105,7 @@ OTHER_LIFE = jnp.array([[1, 1, 0, 1, 1], [0, 1, 0, 0, 1]])  # as many ones
         (2 * X, X, "the wrong values are 2 times the expected ones."),
         (-X, X, "the wrong values are -1 times the expected ones."),
         (X + 1, X, "the wrong values differ by one constant, 1."),
+        (jnp.arange(1001.0, 1011.0), jnp.arange(1000.0, 1010.0), "the wrong values differ by one constant, 1."),
         (2 * jnp.ones(5), jnp.ones(5), GENERAL),  # a factor, a difference, and neither
         (X[::-1], X, ORDER),
         (X.T.reshape(5, 8), X, ORDER),

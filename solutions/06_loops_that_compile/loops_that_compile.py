@@ -315,7 +315,7 @@ row = one_cell(31)
 assert_primitives(history, row, 30, 50, includes={"scan"}, smaller=(one_cell(11), 30, 20))
 for rule in (110, 30, 90):
     expected = universe_slow(row, rule, 24)
-    assert_allclose(step(expected[20], rule), expected[21], name=f"step(row, {rule})")
+    assert_allclose(step(jnp.asarray(expected[20]), rule), expected[21], name=f"step(row, {rule})")
     assert_allclose(history(row, rule, steps=24), expected, name=f"history(row, {rule}, steps=24)")
 with assert_max_traces(history, 1):
     for rule in range(0, 256, 15):
