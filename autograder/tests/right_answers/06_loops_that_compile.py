@@ -91,9 +91,9 @@ def history(row, rule, steps):
 
 @jax.jit
 def evolve(row, rule, steps):
-    return lax.while_loop(lambda s: s["t"] < steps, lambda s: {"t": s["t"] + 1, "row": step(s["row"], rule)}, {"t": 0, "row": row})[
-        "row"
-    ]
+    return lax.while_loop(
+        lambda s: s["t"] < steps, lambda s: {"t": s["t"] + 1, "row": step(s["row"], rule)}, {"t": 0, "row": row}
+    )["row"]
 
 
 # %% task="flight" name="a named tuple as carry, lax.cond for the choice"
@@ -144,7 +144,8 @@ def move(state):
 
 flight = jax.jit(
     lambda n: tuple(
-        lax.while_loop(flying, move, {"height": n, "steps": jnp.zeros_like(n), "peak": n})[key] for key in ("steps", "peak")
+        lax.while_loop(flying, move, {"height": n, "steps": jnp.zeros_like(n), "peak": n})[key]
+        for key in ("steps", "peak")
     )
 )
 
