@@ -794,6 +794,8 @@ text = 'say "yes, \\"twice\\"", and go'
 assert_allclose(read(QUOTES, spell(text)), read_slow(QUOTES, spell(text)), name=f"the states in {text}")
 bits = np.array([int(one_bit) for one_bit in f"{7**5:b}"], np.int32)
 assert_allclose(read(SEVEN, bits), read_slow(SEVEN, bits), name="7 to the power of 5, modulo 7")
+with assert_max_traces(read, 1):
+    read(SEVEN, bits), read(SEVEN, 1 - bits)
 ### BEGIN HIDDEN TESTS
 rng = np.random.default_rng()
 for letters, states, n in ((4, 5, 13), (3, 6, 1), (2, 9, 700)):

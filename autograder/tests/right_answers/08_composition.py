@@ -335,12 +335,12 @@ def simulate_lean(step, u, length):
 
 
 # %% task="diet" name="a checkpoint with a policy, and a partial"
-from functools import partial
+import functools
 
 
 def simulate_lean(step, u, length):
     k = math.isqrt(length)
-    block = partial(simulate, step, length=k)
+    block = functools.partial(simulate, step, length=k)
     block = jax.checkpoint(block, policy=jax.checkpoint_policies.nothing_saveable)
     return jax.lax.scan(lambda u, _: (block(u), ()), u, length=length // k)[0]
 

@@ -850,7 +850,12 @@ def read(table, text):
     return jnp.concatenate([steps[:1], joined])[:, 0]
 
 
-# %% task="reader" name="starts where the first letter leads" fails=["reader-check"] message="the states in say"
+# %% task="reader" name="no jit" fails=["reader-check"] message="jit"
+def read(table, text):
+    return lax.associative_scan(lambda first, then: jnp.take_along_axis(then, first, axis=1), table[text])[:, 0]
+
+
+# %% task="reader" name="starts where the first letter leads" fails=["reader-check"] message="7 to the power of 5"
 @jax.jit
 def read(table, text):
     joined = lax.associative_scan(lambda first, then: jnp.take_along_axis(then, first, axis=1), table[text])

@@ -962,7 +962,7 @@ def kepler_rule(primals, tangents):
     return E, (dM - jnp.sin(E) * de) / (1 - e * jnp.cos(E))
 
 
-# %% task="cures" name="a little distance for everybody" fails=["cures-springs"] message="the gradient"
+# %% task="cures" name="a little distance for everybody" fails=["cures-springs"] message="spring_energy: got"
 def spring_energy(points):
     squared = ((points[:, None] - points) ** 2).sum(-1)
     distance = jnp.sqrt(squared + 1e-2)
