@@ -880,7 +880,7 @@ for seed, stars in ((20, 0), (21, 9)):
     sky = night(seed, stars)
     assert_allclose(whole_sky(sky), whole_sky_spec(sky), rtol=1e-4, name=f"a fresh sky with {stars} stars")
 sky = np.array(night(22, 2))
-sky[[0, 9, -1]] = 27.0, 0.0, 8.0
+sky[[0, 9, 99, -1]] = 27.0, 0.0, 0.3, 8.0
 assert_allclose(whole_sky(sky), whole_sky_spec(sky), rtol=1e-4, name="a star in the first and the last pixel")
 with another_inside(fit, lambda x: x + 1):
     assert_allclose(whole_sky(sky), whole_sky_spec(sky), rtol=1e-4, name="whole_sky, with another function inside fit,")
@@ -1402,7 +1402,6 @@ assert_rows_agree(rows_scale, (0, None), square[0], square[1], name="a mapped nu
 assert_rows_agree(rows_shared, (0, None), square, square[0], name="a shared result, once for each example")
 assert_rows_agree(rows_number, 0, square, name="a number as result, once for each example")
 assert_rows_agree(rows_mask, 0, square, name="a captured array is shared")
-### BEGIN HIDDEN TESTS
 
 
 def rows_mixed(w, x, y, xp=np):
@@ -1414,7 +1413,6 @@ weights, batch, targets = (mini_rng.normal(size=shape).astype(np.float32) for sh
 assert_rows_agree(rows_mixed, (None, 0, 0), weights, batch, targets, name="fresh numbers")
 assert_rows_agree(rows_mixed, (0, None, 0), batch, weights, targets, name="fresh numbers, w mapped")
 assert_rows_agree(rows_mixed, (None, None, 0), weights, batch[0], targets, name="fresh numbers, two shared")
-### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "minijit-vmap-tape", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. No loop: the primitives of JAX's tape, for any size; and vmap in vmap, jit around it."""
@@ -1488,11 +1486,8 @@ for factor in (1, 2):
     assert_allclose(pairs(scaled, all_y), expected, rtol=1e-5, atol=1e-5, name="minivmap in minivmap")
     assert_allclose(minijit(pairs)(scaled, all_y), expected, rtol=1e-5, atol=1e-5, name="minijit of it")
 assert_equal({"traces": reasons(pairs)}, {"traces": ["first call"]}, name="minijit of it")
-### BEGIN HIDDEN TESTS
-assert_same_primitives(3, 17)
 inside = minivmap(minijit(rows_norm))(all_x)
 assert_allclose(inside, (all_x * all_x).sum(1), rtol=1e-5, name="minivmap of minijit")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # ## What you have now

@@ -727,6 +727,14 @@ def whole_sky(x):
     return (x / 2).at[x > 0].set(jax.vmap(fit)(x[x > 0]))
 
 
+# %% task="whole-sky" name="a star is brighter than 1" fails=["whole-sky-check"] hidden=1 message="the first and the last pixel"
+@jax.jit
+def whole_sky(x):
+    where = jnp.nonzero(x > 1, size=STARS, fill_value=x.size)[0]
+    stars = x.at[where].get(mode="fill", fill_value=1.0)
+    return (x / 2).at[where].set(jax.vmap(fit)(stars), mode="drop")
+
+
 # %% task="whole-sky" name="a closed form for every pixel" fails=["whole-sky-check"] hidden=1 message="with another function inside fit"
 @jax.jit
 def whole_sky(x):
