@@ -731,7 +731,8 @@ for speed, drag in ((8.9, 0.0), (5.3, 0.2)):
 #
 # It looks like the very picture of a loop that has to wait: who could know the state at letter 500 without having read the
 # first 499? Write `read(table, text)`, jitted, that returns the state after **each** letter, starting from state 0, and
-# has **no loop**: no `scan`, no `while`, no callback into Python, and for 300 letters at most 400 equations.
+# has **no loop**: no `scan`, no `while`, no callback into Python, and for 300 letters at most 400 equations. One trace for
+# all texts of one length.
 #
 # <details><summary>Hint 1</summary>
 # In the lesson, values had to wait and <em>steps</em> did not: "times 2, plus 1" could be joined with the next step
