@@ -320,13 +320,15 @@ for rule in (110, 30, 90):
     expected = universe_slow(row, rule, 24)
     assert_allclose(step(jnp.asarray(expected[20]), rule), expected[21], name=f"step(row, {rule})")
     assert_allclose(history(row, rule, steps=24), expected, name=f"history(row, {rule}, steps=24)")
+assert_primitives(step, row, 30, excludes={"scan", "while"}, smaller=(one_cell(11), 30))
 with assert_max_traces(history, 1):
     for rule in range(0, 256, 15):
         history(row, rule, steps=24)
 ### BEGIN HIDDEN TESTS
 rng = np.random.default_rng()
 row = rng.integers(0, 2, 23).astype(np.int32)
-for rule in rng.integers(0, 256, 4).tolist():
+row[7:10] = 1  # rules from 128 on let a cell live between two living ones
+for rule in rng.integers((0, 0, 128, 128), (128, 128, 256, 256)).tolist():
     assert_allclose(history(row, rule, steps=9), universe_slow(row, rule, 9), name=f"history(row, {rule}, steps=9)")
 ### END HIDDEN TESTS
 
@@ -343,7 +345,7 @@ with assert_max_traces(evolve, 1):
 assert_primitives(evolve, row, 30, 1000, includes={"while"}, smaller=(one_cell(11), 30, 1000))
 ### BEGIN HIDDEN TESTS
 row = np.random.default_rng().integers(0, 2, 47).astype(np.int32)
-for rule, steps in ((86, 13), (45, 21)):
+for rule, steps in ((86, 13), (173, 40)):
     assert_allclose(evolve(row, rule, steps), universe_slow(row, rule, steps)[-1], name=f"evolve(row, {rule}, {steps})")
 ### END HIDDEN TESTS
 
@@ -579,6 +581,9 @@ for name, program, registers, limit in (
     ("a divisor of 97", divisor, switched_on(97), 1000),
     ("a maze", maze, switched_on(0, 3), 37),
     ("a maze, entered elsewhere", maze, switched_on(1, 1), 20),
+    ("no instruction allowed", maze, switched_on(1, 1), 0),
+    ("counting up from -3", assemble((SET, 1, 1), (ADD, 0, 1), (ADD, 2, 1), (JNZ, 0, 1)), switched_on(-3), 100),
+    ("a longer program", assemble(*[(ADD, 0, 0)] * 10, (JNZ, 1, 0), length=12), switched_on(3), 100),
 ):
     assert_allclose(computer(program, registers, limit), computer_slow(program, registers, limit), name=name)
 ### END HIDDEN TESTS
@@ -708,7 +713,7 @@ for speed, drag in ((3.0, 0.1), (0.7, 0.0)):
         name=f"the gradient of slide at ({speed}, {drag})",
     )
 ### BEGIN HIDDEN TESTS
-for speed, drag in ((8.0, 0.02), (5.3, 0.2)):
+for speed, drag in ((8.9, 0.0), (5.3, 0.2)):
     assert_allclose(
         jax.grad(slide, argnums=(0, 1))(speed, drag),
         jax.jacfwd(slide_until_rest, argnums=(0, 1))(speed, drag),
@@ -726,7 +731,8 @@ for speed, drag in ((8.0, 0.02), (5.3, 0.2)):
 #
 # It looks like the very picture of a loop that has to wait: who could know the state at letter 500 without having read the
 # first 499? Write `read(table, text)`, jitted, that returns the state after **each** letter, starting from state 0, and
-# has **no loop**: no `scan`, no `while`, and for 300 letters at most 400 equations.
+# has **no loop**: no `scan`, no `while`, no callback into Python, and for 300 letters at most 400 equations. One trace for
+# all texts of one length.
 #
 # <details><summary>Hint 1</summary>
 # In the lesson, values had to wait and <em>steps</em> did not: "times 2, plus 1" could be joined with the next step
@@ -783,14 +789,17 @@ def read(table, text):
 # %% nbgrader={"grade": true, "grade_id": "reader-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 """3 points. Every state is right, and nobody waits for the letter before."""
 together = "two letters can be joined into one step before anybody knows the state: see hint 1."
-assert_primitives(read, SEVEN, np.arange(300) % 2, excludes={"scan", "while"}, max_equations=400, hint=together)
+left_out = {"scan", "while", "pure_callback|io_callback"}
+assert_primitives(read, SEVEN, np.arange(300) % 2, excludes=left_out, max_equations=400, hint=together)
 text = 'say "yes, \\"twice\\"", and go'
 assert_allclose(read(QUOTES, spell(text)), read_slow(QUOTES, spell(text)), name=f"the states in {text}")
 bits = np.array([int(one_bit) for one_bit in f"{7**5:b}"], np.int32)
 assert_allclose(read(SEVEN, bits), read_slow(SEVEN, bits), name="7 to the power of 5, modulo 7")
+with assert_max_traces(read, 1):
+    read(SEVEN, bits), read(SEVEN, 1 - bits)
 ### BEGIN HIDDEN TESTS
 rng = np.random.default_rng()
-for letters, states, n in ((4, 5, 13), (3, 6, 1)):
+for letters, states, n in ((4, 5, 13), (3, 6, 1), (2, 9, 700)):
     table = rng.integers(0, states, (letters, states)).astype(np.int32)
     text = rng.integers(0, letters, n).astype(np.int32)
     assert_allclose(read(table, text), read_slow(table, text), name=f"a random table, n = {n}")

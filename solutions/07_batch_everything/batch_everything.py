@@ -121,8 +121,8 @@ assert_prediction(
 # A *brick* is a function for one of everything. It is strict: hand it a whole array where it takes a number, and it
 # refuses, so that broadcasting by hand gets you nowhere. Lift the bricks with `vmap`.
 #
-# **Rules**: call the brick (do not copy it), no Python loop, no `lax` loop. The check reads the tape: the brick stands on
-# it once.
+# **Rules**: call the brick (do not copy it: with another function inside the brick, yours does something else, too), no
+# Python loop, no `lax` loop. The check reads the tape: the brick stands on it once.
 #
 #     1 columns   rescale: [n] -> [n]         2 table   pull: ([], []) -> []
 #
@@ -161,11 +161,24 @@ def takes(*axes):
                 got = " and ".join(str(jax.tree.map(lambda leaf: list(jnp.shape(leaf)), arg)) for arg in args)
                 message = f"{fn.__name__} takes one of everything, {fn.__doc__}, and got {got}."
                 raise TypeError(f"{message} Let vmap hand them over one by one.")
-            return fn(*args)
+            return brick.inside(*args)
 
+        brick.inside = fn
         return brick
 
     return strict
+
+
+@contextlib.contextmanager
+def another_inside(brick, fn):
+    """With fn inside the brick, for a while; nothing that was compiled before is used."""
+    own, brick.inside = brick.inside, fn
+    jax.clear_caches()
+    try:
+        yield
+    finally:
+        brick.inside = own
+        jax.clear_caches()
 
 
 @takes(1)
@@ -243,7 +256,8 @@ assert_allclose(columns(x), columns_spec(x), name="columns(x)")
 assert_primitives(columns, x, counts={"reduce_max": 1}, excludes=LOOPS)
 ### BEGIN HIDDEN TESTS
 (x,) = draws(2, (5, 5))
-assert_allclose(columns(x), columns_spec(x), name="columns of a square x")
+with another_inside(rescale, lambda v: v[::-1] * v[0]):
+    assert_allclose(columns(x), columns_spec(x), name="columns, with another function inside rescale,")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "lift-pairs-table", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
@@ -253,7 +267,8 @@ assert_allclose(table(x, y), table_spec(x, y), name="table(x, y)")
 assert_primitives(table, x, y, counts={"exp": 1}, excludes=LOOPS)
 ### BEGIN HIDDEN TESTS
 x, y = draws(4, (3,), (3,))
-assert_allclose(table(x, y), table_spec(x, y), name="table of equally long x and y")
+with another_inside(pull, lambda a, b: a - b * b):
+    assert_allclose(table(x, y), table_spec(x, y), name="table, with another function inside pull,")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "lift-pairs-blocks", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
@@ -263,7 +278,8 @@ assert_allclose(blocks(x, y), blocks_spec(x, y), name="blocks(x, y)")
 assert_primitives(blocks, x, y, counts={"exp": 1}, excludes=LOOPS)
 ### BEGIN HIDDEN TESTS
 x, y = draws(6, (3, 3), (3, 3))
-assert_allclose(blocks(x, y), blocks_spec(x, y), name="blocks of two squares")
+with another_inside(pull, lambda a, b: a - b * b):
+    assert_allclose(blocks(x, y), blocks_spec(x, y), name="blocks, with another function inside pull,")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -361,7 +377,8 @@ assert_allclose(frames(a, b, t), frames_spec(a, b, t), name="frames(a, b, t)")
 assert_primitives(frames, a, b, t, counts={"sin": 1}, excludes=LOOPS)
 ### BEGIN HIDDEN TESTS
 a, b, t = draws(8, (3,), (3,), (3,))
-assert_allclose(frames(a, b, t), frames_spec(a, b, t), name="frames of three points at three moments")
+with another_inside(blend, lambda a, b, t: a * t - b):
+    assert_allclose(frames(a, b, t), frames_spec(a, b, t), name="frames, with another function inside blend,")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "lift-trees-ensemble", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
@@ -371,7 +388,9 @@ assert_allclose(ensemble(members, points), ensemble_spec(members, points), name=
 assert_primitives(ensemble, members, points, counts={"tanh": 1, "dot_general": 1}, excludes=LOOPS)
 ### BEGIN HIDDEN TESTS
 members, (points,) = draw_members(11, 3, 3), draws(12, (3, 3))
-assert_allclose(ensemble(members, points), ensemble_spec(members, points), name="ensemble of fresh members")
+with another_inside(respond, lambda one, point: one["scale"] - one["b"] * (point * point * one["w"]).sum()):
+    desired = ensemble_spec(members, points)
+    assert_allclose(ensemble(members, points), desired, name="ensemble, with another function inside respond,")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -381,7 +400,8 @@ assert_allclose(ensemble(members, points), ensemble_spec(members, points), name=
 # index. `fill` asks it for all of them at once.
 #
 # **Rules**: no loop, and nothing ready-made that does the puzzle for you: no cumulative sum, no sort, no scatter, no matrix
-# product. An index that comes from `vmap` is a tracer, so `x[:i]` has no length that JAX could know.
+# product, no callback into Python. An index that comes from `vmap` is a tracer, so `x[:i]` has no length that JAX could
+# know.
 #
 #     6 running_sum    [n] -> [n]        3 1 4 1  ->  3 4 8 9
 #
@@ -425,7 +445,7 @@ def fill(element, *shape):
 
 
 READY_MADE = {"scan", "while", "cumsum", "sort", "top_k", "scatter", "scatter-add", "dot_general"}
-READY_MADE |= {"reduce_window_sum", "conv_general_dilated"}
+READY_MADE |= {"reduce_window_sum", "conv_general_dilated", "pure_callback", "io_callback"}
 ROOM = 12
 
 
@@ -546,7 +566,7 @@ x = jnp.array([3, 1, 4, 1, 5, 9], jnp.int32)
 assert_allclose(running_sum(x), running_sum_spec(x), name="running_sum(x)")
 assert_primitives(running_sum, x, excludes=READY_MADE)
 ### BEGIN HIDDEN TESTS
-x = jnp.asarray(np.random.default_rng(13).integers(-9, 9, 40), jnp.int32)
+x = jnp.asarray(np.random.default_rng().integers(-3e7, 3e7, 40), jnp.int32)
 assert_allclose(running_sum(x), running_sum_spec(x), name="running_sum of fresh numbers")
 ### END HIDDEN TESTS
 
@@ -557,7 +577,7 @@ assert_allclose(life(world), life_spec(GLIDER), name="the glider's next generati
 assert_allclose(life(jnp.asarray(CORNER)), life_spec(CORNER), name="a glider across the edges")
 assert_primitives(life, world, excludes=READY_MADE)
 ### BEGIN HIDDEN TESTS
-world = np.random.default_rng(14).integers(0, 2, (7, 5)).astype(np.int32)
+world = np.random.default_rng().integers(0, 2, (9, 7)).astype(np.int32)
 assert_allclose(life(jnp.asarray(world)), life_spec(world), name="life of a fresh world")
 ### END HIDDEN TESTS
 
@@ -569,7 +589,7 @@ x = jnp.array([3, 1, 4, 1, 5, 1, 4], jnp.int32)
 assert_allclose(arranged(x), arranged_spec(x), name="arranged of x with twins")
 assert_primitives(arranged, x, excludes=READY_MADE)
 ### BEGIN HIDDEN TESTS
-x = jnp.asarray(np.random.default_rng(15).integers(-4, 4, 30), jnp.int32)
+x = jnp.asarray(np.random.default_rng().integers(-4, 4, 30), jnp.int32)
 assert_allclose(arranged(x), arranged_spec(x), name="arranged fresh numbers")
 ### END HIDDEN TESTS
 
@@ -579,9 +599,10 @@ values, counts = jnp.array([7, 5, 9], jnp.int32), jnp.array([2, 0, 3], jnp.int32
 assert_allclose(unpack(values, counts), unpack_spec(values, counts), name="unpack(values, counts)")
 assert_primitives(unpack, values, counts, excludes=READY_MADE)
 ### BEGIN HIDDEN TESTS
-for seed in (16, 17):
-    values, counts = np.random.default_rng(seed).integers(1, 3, (2, 6)).astype(np.int32)
-    counts[seed - 15] = 0
+rng = np.random.default_rng()
+for nobody in (0, 3):
+    values, counts = rng.integers(-9, 9, 6).astype(np.int32), rng.integers(1, 3, 6).astype(np.int32)
+    counts[nobody] = 0
     desired = unpack_spec(values, counts)
     assert_allclose(unpack(jnp.asarray(values), jnp.asarray(counts)), desired, name="unpack fresh values")
 ### END HIDDEN TESTS
@@ -598,7 +619,8 @@ for seed in (16, 17):
 # The brick is `dot`, of two vectors. Four `vmap`s make of it what the libraries write as
 # `einsum("bqhd,bkhd->bhqk", ...)`.
 #
-# **Rule**: the tape has one equation. One `dot_general`, no `transpose`, nothing else. No `einsum`, of course.
+# **Rule**: call the brick, and the tape has one equation. One `dot_general`, no `transpose`, nothing else. No `einsum`, of
+# course.
 #
 # <details><summary>Hint 1</summary>
 # The result reads [batch,head,q,k], and the outer <code>vmap</code> makes the first axis. So who is the outermost, who the
@@ -659,6 +681,9 @@ queries, keys = draws(19, (3, 3, 3, 3), (3, 3, 3, 3))
 with jax.default_matmul_precision("highest"):  # a GPU or TPU drops digits of products (unit 10)
     desired = scores_spec(queries, keys)
     assert_allclose(scores(queries, keys), desired, rtol=1e-4, atol=1e-5, name="scores, all axes equally long")
+with another_inside(dot, lambda a, b: a[0] - b[1]):
+    desired = queries[..., 0].transpose(0, 2, 1)[..., None] - keys[..., 1].transpose(0, 2, 1)[:, :, None]
+    assert_allclose(scores(queries, keys), desired, name="scores, with another function inside dot,")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -779,7 +804,7 @@ assert_prediction(
 #
 # `jax.vmap(one_pixel)` is right and fits every pixel. Write `whole_sky`, with the same results for a tenth of its FLOPs or
 # less, counted in a run: of a `cond` that is left, the branch that is taken. Shapes are static, so you cannot have a
-# batch of just the stars. You can have a batch of 16.
+# batch of just the stars. You can have a batch of 16. Call `fit`, do not copy it.
 #
 # Leave out `top_k`: the meter cannot see into it.
 #
@@ -801,9 +826,16 @@ STARS = 16
 
 
 @jax.jit
+def cube_root(x):
+    return lax.fori_loop(0, 200, lambda _, v: v - (v - x / v**2) / 3, jnp.maximum(x, 1.0))
+
+
 def fit(x):
     """The cube root of a positive number, by 200 steps: [] -> []"""
-    return lax.fori_loop(0, 200, lambda _, v: v - (v - x / v**2) / 3, jnp.maximum(x, 1.0))
+    return fit.inside(x)
+
+
+fit.inside = cube_root
 
 
 def one_pixel(x):
@@ -848,8 +880,10 @@ for seed, stars in ((20, 0), (21, 9)):
     sky = night(seed, stars)
     assert_allclose(whole_sky(sky), whole_sky_spec(sky), rtol=1e-4, name=f"a fresh sky with {stars} stars")
 sky = np.array(night(22, 2))
-sky[[0, -1]] = 27.0, 8.0
+sky[[0, 9, 99, -1]] = 27.0, 0.0, 0.3, 8.0
 assert_allclose(whole_sky(sky), whole_sky_spec(sky), rtol=1e-4, name="a star in the first and the last pixel")
+with another_inside(fit, lambda x: x + 1):
+    assert_allclose(whole_sky(sky), whole_sky_spec(sky), rtol=1e-4, name="whole_sky, with another function inside fit,")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -867,8 +901,8 @@ assert_allclose(whole_sky(sky), whole_sky_spec(sky), rtol=1e-4, name="a star in 
 # Write `clipped_mean`: the same tree as the specification, without its loop. 2 points for the values and the tape, and up
 # to 2 for speed with 256 examples: 20x earns 1, 60x earns 2.
 #
-# **Rules**: no loop, neither Python's nor `lax.map`: as many equations for six examples as for two, and at most 200.
-# `@jax.jit` stays where it is.
+# **Rules**: no loop, neither Python's nor `lax.map`: as many equations for six examples as for two. `@jax.jit` stays where
+# it is.
 #
 # <details><summary>Hint 1</summary>
 # Write the function for one example first: its gradient, its length, its scaled gradient. Then one <code>vmap</code>, then
@@ -939,7 +973,7 @@ for limit in (1e6, 0.5):
 few = params, xs[:2], ys[:2], 0.5
 assert_primitives(clipped_mean, params, xs, ys, 0.5, excludes={"scan", "while"}, smaller=few)
 ### BEGIN HIDDEN TESTS
-params, xs, ys = examples(24, 6)
+params, xs, ys = examples(24, 9)
 for limit in (2.0, 0.1):
     desired = clipped_mean_spec(params, xs, ys, limit)
     actual = clipped_mean(params, xs, ys, limit)
@@ -949,7 +983,8 @@ for limit in (2.0, 0.1):
 # %% nbgrader={"grade": true, "grade_id": "clipped-mean-speed", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. Speed over the loop of jitted gradients, 256 examples: 20x earns 1 point, 60x earns 2."""
 params, xs, ys = examples(25, 256)
-assert_primitives(clipped_mean, params, xs, ys, 0.5, excludes={"scan", "while"}, max_equations=200)
+few = params, xs[:2], ys[:2], 0.5
+assert_primitives(clipped_mean, params, xs, ys, 0.5, excludes={"scan", "while"}, smaller=few)
 partial_credit(speedup(clipped_mean, clipped_mean_spec, params, xs, ys, 0.5, at_least=60), {20: 1, 60: 2})
 
 # %% [markdown]
@@ -1367,7 +1402,6 @@ assert_rows_agree(rows_scale, (0, None), square[0], square[1], name="a mapped nu
 assert_rows_agree(rows_shared, (0, None), square, square[0], name="a shared result, once for each example")
 assert_rows_agree(rows_number, 0, square, name="a number as result, once for each example")
 assert_rows_agree(rows_mask, 0, square, name="a captured array is shared")
-### BEGIN HIDDEN TESTS
 
 
 def rows_mixed(w, x, y, xp=np):
@@ -1379,7 +1413,6 @@ weights, batch, targets = (mini_rng.normal(size=shape).astype(np.float32) for sh
 assert_rows_agree(rows_mixed, (None, 0, 0), weights, batch, targets, name="fresh numbers")
 assert_rows_agree(rows_mixed, (0, None, 0), batch, weights, targets, name="fresh numbers, w mapped")
 assert_rows_agree(rows_mixed, (None, None, 0), weights, batch[0], targets, name="fresh numbers, two shared")
-### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "minijit-vmap-tape", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. No loop: the primitives of JAX's tape, for any size; and vmap in vmap, jit around it."""
@@ -1453,11 +1486,8 @@ for factor in (1, 2):
     assert_allclose(pairs(scaled, all_y), expected, rtol=1e-5, atol=1e-5, name="minivmap in minivmap")
     assert_allclose(minijit(pairs)(scaled, all_y), expected, rtol=1e-5, atol=1e-5, name="minijit of it")
 assert_equal({"traces": reasons(pairs)}, {"traces": ["first call"]}, name="minijit of it")
-### BEGIN HIDDEN TESTS
-assert_same_primitives(3, 17)
 inside = minivmap(minijit(rows_norm))(all_x)
 assert_allclose(inside, (all_x * all_x).sum(1), rtol=1e-5, name="minivmap of minijit")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # ## What you have now

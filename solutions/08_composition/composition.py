@@ -489,12 +489,16 @@ for case, (fn, args) in CASES.items():
 value, tangent = tape_jvp(jax.make_jaxpr(staircase)(1.5), [1.5], [1.0])
 assert_allclose(float(tangent), 9.0, rtol=1e-5, name="tape_jvp by the rule for floor in PARTIALS")
 ### BEGIN HIDDEN TESTS
-rng = np.random.default_rng(3)
-for case in ("names that are used twice", "a chain", "an input nobody uses"):
-    fn, args = CASES[case]
+rng = np.random.default_rng()
+hidden_cases = {case: CASES[case] for case in ("names that are used twice", "a chain", "an input nobody uses")}
+hidden_cases["the last equation is not the result"] = lambda x, y: (x * y, jnp.sin(y))[0], (2.0, 5.0)
+for case, (fn, args) in hidden_cases.items():
     fresh = tuple(float(a) for a in rng.uniform(0.5, 2, len(args)))
     mine, jaxs = both_jvps(fn, fresh, tuple(float(a) for a in rng.normal(size=len(args))))
     assert_allclose(mine, jaxs, rtol=1e-4, atol=1e-5, name=f"tape_jvp, case '{case}', (value, tangent)")
+wave_tape = jax.make_jaxpr(wave)(1.0)
+both = jax.jit(lambda x, dx: tape_jvp(wave_tape, [x], [dx]))(0.3, 0.5)
+assert_allclose(jnp.stack(both), np.float32([np.sin(0.6), np.cos(0.6)]), rtol=1e-4, name="tape_jvp under jit")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "tape-backward", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -534,9 +538,9 @@ third = own_grad(second)
 mine = [float(first(2.0)), float(second(2.0)), float(third(2.0))]
 assert_allclose(mine, [14.0, 12.0, 6.0], rtol=1e-5, name="own_grad, own_grad twice and three times")
 ### BEGIN HIDDEN TESTS
-for case in ("names that are used twice", "a chain", "an input nobody uses"):
-    fn, args = CASES[case]
-    mine, jaxs = both_grads(fn, tuple(float(a) for a in np.random.default_rng(5).uniform(0.5, 2, len(args))))
+last_unused = lambda x, y: (x * y, jnp.sin(y))[0], (2.0, 5.0)
+for case, (fn, args) in (CASES | {"the last equation is not the result": last_unused}).items():
+    mine, jaxs = both_grads(fn, tuple(float(a) for a in np.random.default_rng().uniform(0.5, 2, len(args))))
     assert_allclose(mine, jaxs, rtol=1e-4, atol=1e-5, name=f"tape_grad, case '{case}'")
 angles = np.linspace(0.1, 1, 4, dtype=np.float32)
 mine = jax.jit(jax.vmap(own_grad(own_grad(wave))))(angles)
@@ -663,6 +667,8 @@ fresh = np.random.default_rng(1).uniform(-2, 2, 60).astype(np.float32)
 for steps, name in ((8, "the rope from a third start"), (1, "another single step of Newton")):
     found = newton(rope_energy, fresh, steps)
     assert_allclose(found, rope_newton_slow(fresh, steps), rtol=1e-2, atol=1e-2, name=name)
+found = newton(lambda x: ((x - 1) ** 2).sum(), fresh, 1)
+assert_allclose(found, np.ones_like(fresh), rtol=1e-3, name="one step to the bottom of a bowl")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -790,13 +796,11 @@ energy, gradient = value_and_gradient(cloud)
 assert_allclose(energy, spring_energy_slow(cloud)[0], rtol=1e-4, name="spring_energy with twins")
 assert_allclose(gradient, spring_energy_slow(cloud)[1], rtol=1e-3, atol=1e-4, name="the gradient with twins")
 ### BEGIN HIDDEN TESTS
-clouds = np.random.default_rng(9).normal(size=(3, 5, 2)).astype(np.float32)
+assert_primitives(spring_energy, np.zeros((12, 2), np.float32), smaller=[np.zeros((5, 2), np.float32)])
+clouds = np.random.default_rng().normal(size=(3, 5, 2)).astype(np.float32)
 gradients = [spring_energy_slow(cloud)[1] for cloud in clouds]
-for mode in (jax.grad, jax.jacfwd):
-    mine = jax.jit(jax.vmap(mode(spring_energy)))(clouds)
-    name = f"jit(vmap({mode.__name__}(spring_energy)))"
-    assert_allclose(mine, np.stack(gradients), rtol=1e-3, atol=1e-4, name=name)
-assert_primitives(spring_energy, np.zeros((50, 2), np.float32), smaller=[np.zeros((5, 2), np.float32)])
+mine = jax.jit(jax.vmap(jax.grad(spring_energy)))(clouds)
+assert_allclose(mine, np.stack(gradients), rtol=1e-3, atol=1e-4, name="jit(vmap(grad(spring_energy)))")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "cures-kepler", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -985,7 +989,7 @@ for length in (16, 64):
     assert_equal(costs(wind, length), budgets(length), hints=advice(length), name="simulate_lean")
 ### BEGIN HIDDEN TESTS
 assert_equal(costs(swing, 100), budgets(100), hints=advice(100), name="simulate_lean")
-mine, full = (jax.jit(gradient_of(run, swing, 36))(start) for run in (simulate_lean, simulate))
+mine, full = (jax.jit(gradient_of(run, swing, 100))(start) for run in (simulate_lean, simulate))
 assert_allclose(mine, full, rtol=1e-4, atol=1e-5, name="the gradient of another simulation")
 ### END HIDDEN TESTS
 
@@ -1481,7 +1485,6 @@ assert_equal(
     {name: str(type) for name, type in slope_tape.types.items()},
     name="replay_backwards (the types of the slopes)",
 )
-### BEGIN HIDDEN TESTS
 
 
 def slope_tower(x, xp=np):
@@ -1495,12 +1498,6 @@ def slope_net(w, x, xp=np):
     return xp.sum(hidden * xp.sum(xp.cos(w), 0)) - xp.sum(xp.sum(x, 0) * w)
 
 
-assert_slopes_agree(
-    {
-        slope_tower: ((slope_w,), "twelve storeys"),
-        slope_net: ((slope_w * 0.5, slope_x), "spread and sum in every direction"),
-    }
-)
 both_towers = slope_tower, minigrad(slope_tower)
 forwards, backwards = (len(trace(fn, type_of(slope_w)).equations) for fn in both_towers)
 assert_equal(
@@ -1509,7 +1506,12 @@ assert_equal(
     name="replay_backwards",
     hints={"each equation is pulled once": "One walk, from the last equation to the first, is enough."},
 )
-### END HIDDEN TESTS
+assert_slopes_agree(
+    {
+        slope_tower: ((slope_w,), "twelve storeys"),
+        slope_net: ((slope_w * 0.5, slope_x), "spread and sum in every direction"),
+    }
+)
 
 # %% nbgrader={"grade": true, "grade_id": "minijit-grad-compose", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. grad, vmap and jit in one another, as in JAX; and a model that learns on one trace."""
@@ -1562,9 +1564,7 @@ def sentence_value(sentence, args):
 mini_sentences = sentences(minijit, minivmap, minigrad, np)
 jax_sentences = sentences(jax.jit, jax.vmap, jax.grad, jnp)
 compose_rng = np.random.default_rng(80)
-compose_args, fresh_args = (
-    [compose_rng.normal(size=shape).astype(np.float32) for shape in ((3,), (5, 3), (5,))] for _ in range(2)
-)
+compose_args = [compose_rng.normal(size=shape).astype(np.float32) for shape in ((3,), (5, 3), (5,))]
 all_of_jax = jax.jit(lambda *args: {name: sentence(*args) for name, sentence in jax_sentences.items()})
 for name, expected in all_of_jax(*compose_args).items():
     mine = sentence_value(mini_sentences[name], compose_args)
@@ -1591,11 +1591,6 @@ def learn(step, w, x, y):
 mini_learned = learn(minijit(mini_step), *compose_args)
 assert_allclose(mini_learned, learn(jax.jit(jax_step), *compose_args), rtol=1e-3, atol=1e-4, name="25 steps")
 assert_equal({"traces": reasons(mini_step)}, {"traces": ["first call"]}, name="minijit of a step")
-### BEGIN HIDDEN TESTS
-for name, expected in all_of_jax(*fresh_args).items():
-    mine = mini_sentences[name](*fresh_args)
-    assert_allclose(mine, expected, rtol=1e-4, atol=1e-4, name=f"{name}, fresh numbers")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # `print(trace(mini_step, *map(type_of, compose_args)))` shows what you have made: your step, your `grad` and your `vmap`, melted

@@ -142,6 +142,13 @@ def detective(epochs):
     return {name: len(train(epochs, cured)) for name, cured in cures.items()}
 
 
+# %% task="detective" name="a table of the epochs that were tried" fails=["detective-check"] hidden=1 message="each new epoch is a new static value"
+def detective(epochs):
+    if epochs == 2:
+        return {"nothing": 5, "bias": 4, "batch": 3, "rate": 5, "epoch": 5, "all": 1}
+    return {"nothing": 7, "bias": 6, "batch": 4, "rate": 7, "epoch": 5, "all": 1}
+
+
 # %% task="lambda-loop" name="keeps a lambda around the named function" fails=["lambda-loop-check"] message="a new function object"
 def diffuse(v, rate, edge):
     padded = jnp.pad(v, 1, mode=edge)
@@ -214,6 +221,50 @@ def diffuse(v, rate, edge):
 def relax(x, rates, edge):
     for rate in rates:
         x = diffuse(x, rate, edge)
+    return x
+
+
+# %% task="lambda-loop" name="one jitted step, for the last edge that was asked for" fails=["lambda-loop-check"] hidden=1 message="traced"
+def diffuse(v, rate, edge):
+    padded = jnp.pad(v, 1, mode=edge)
+    return v + rate * (padded[2:] - 2 * v + padded[:-2])
+
+
+LATEST = {}
+
+
+def relax(x, rates, edge):
+    if edge not in LATEST:
+        LATEST.clear()
+        LATEST[edge] = jax.jit(lambda v, rate: diffuse(v, rate, edge))
+    for rate in rates:
+        x = LATEST[edge](x, rate)
+    return x
+
+
+# %% task="lambda-loop" name="the rates of the example" fails=["lambda-loop-check"] hidden=1 message="differs from the specification"
+def diffuse(v, rate, edge):
+    padded = jnp.pad(v, 1, mode=edge)
+    return v + rate * (padded[2:] - 2 * v + padded[:-2])
+
+
+def relax(x, rates, edge):
+    step = jax.jit(diffuse, static_argnames="edge")
+    for rate in (0.1, 0.2):
+        x = step(x, rate, edge)
+    return x
+
+
+# %% task="lambda-loop" name="jit switched off" fails=["lambda-loop-check"] message="jitted"
+def diffuse(v, rate, edge):
+    padded = jnp.pad(v, 1, mode=edge)
+    return v + rate * (padded[2:] - 2 * v + padded[:-2])
+
+
+def relax(x, rates, edge):
+    with jax.disable_jit():
+        for rate in rates:
+            x = jax.jit(diffuse, static_argnames="edge")(x, rate, edge)
     return x
 
 
@@ -310,6 +361,73 @@ def pair_energy(padded, length):
 @jax.jit
 def energy(x):
     return pair_energy(jnp.pad(x, (0, bucket_size(len(x)) - len(x))), len(x))
+
+
+# %% task="bucket" name="six sizes: doubling, but the largest length is one too much" fails=["bucket-check"] message="pair_energy was traced 6 times"
+def bucket_size(length):
+    size = 64
+    while size <= length:
+        size *= 2
+    return size
+
+
+@jax.jit
+def pair_energy(padded, length):
+    real = jnp.arange(padded.size) < length
+    pairs = jnp.exp(-jnp.abs(padded[:, None] - padded))
+    return jnp.where(real[:, None] & real, pairs, 0).sum() / length**2
+
+
+def energy(x):
+    return pair_energy(np.pad(x, (0, bucket_size(len(x)) - len(x))), len(x))
+
+
+# %% task="bucket" name="seven sizes: doubling from 16" fails=["bucket-check"] message="pair_energy was traced 7 times"
+def bucket_size(length):
+    return max(16, 1 << (length - 1).bit_length())
+
+
+@jax.jit
+def pair_energy(padded, length):
+    real = jnp.arange(padded.size) < length
+    pairs = jnp.exp(-jnp.abs(padded[:, None] - padded))
+    return jnp.where(real[:, None] & real, pairs, 0).sum() / length**2
+
+
+def energy(x):
+    return pair_energy(np.pad(x, (0, bucket_size(len(x)) - len(x))), len(x))
+
+
+# %% task="bucket" name="buckets for the second check, 1024 in energy" fails=["bucket-check"] message="bucket_size decides to what energy pads"
+def bucket_size(length):
+    return max(64, 1 << (length - 1).bit_length())
+
+
+@jax.jit
+def pair_energy(padded, length):
+    real = jnp.arange(padded.size) < length
+    pairs = jnp.exp(-jnp.abs(padded[:, None] - padded))
+    return jnp.where(real[:, None] & real, pairs, 0).sum() / length**2
+
+
+def energy(x):
+    return pair_energy(np.pad(x, (0, 1024 - len(x))), len(x))
+
+
+# %% task="bucket" name="takes every zero for padding" fails=["bucket-check"] hidden=1 message="padding must not count"
+def bucket_size(length):
+    return max(64, 1 << (length - 1).bit_length())
+
+
+@jax.jit
+def pair_energy(padded, length):
+    real = padded != 0
+    pairs = jnp.exp(-jnp.abs(padded[:, None] - padded))
+    return jnp.where(real[:, None] & real, pairs, 0).sum() / length**2
+
+
+def energy(x):
+    return pair_energy(np.pad(x, (0, bucket_size(len(x)) - len(x))), len(x))
 
 
 # %% task="no-tracing" name="lets the last batch be short" fails=["no-tracing-check"] message="xb: float32[32,3] -> float32[6,3]"
@@ -410,6 +528,74 @@ def fit(x, y, epochs):
     return w
 
 
+# %% task="no-tracing" name="a row of zeros is taken for padding" fails=["no-tracing-check"] hidden=1 message="every row counts once"
+@jax.jit
+def train_step(w, xb, yb, real, rate):
+    real = jnp.any(xb != 0, axis=1)
+    return w - rate * xb.T @ (real * (xb @ w - yb)) / real.sum()
+
+
+def fit(x, y, epochs):
+    w = np.zeros(3, np.float32)
+    for epoch in range(epochs):
+        for start in range(0, len(x), 32):
+            rows = min(32, len(x) - start)
+            xb = np.pad(x[start : start + rows], ((0, 32 - rows), (0, 0)))
+            yb = np.pad(y[start : start + rows], (0, 32 - rows))
+            w = train_step(w, xb, yb, None, 0.2 / (1 + epoch))
+    return w
+
+
+# %% task="no-tracing" name="always three batches" fails=["no-tracing-check"] hidden=1 message="every row counts once"
+@jax.jit
+def train_step(w, xb, yb, real, rate):
+    return w - rate * xb.T @ (real * (xb @ w - yb)) / real.sum()
+
+
+def fit(x, y, epochs):
+    xs, ys, real = np.zeros((96, 3), np.float32), np.zeros(96, np.float32), np.zeros(96, np.float32)
+    xs[: len(x)], ys[: len(x)], real[: len(x)] = x[:96], y[:96], 1
+    w = np.zeros(3, np.float32)
+    for epoch in range(epochs):
+        for part in (slice(0, 32), slice(32, 64), slice(64, 96)):
+            w = train_step(w, xs[part], ys[part], real[part], 0.2 / (1 + epoch))
+    return w
+
+
+# %% task="no-tracing" name="a last batch, even where no row is left" fails=["no-tracing-check"] hidden=1 message="makes NaN"
+@jax.jit
+def train_step(w, xb, yb, real, rate):
+    return w - rate * xb.T @ (real * (xb @ w - yb)) / real.sum()
+
+
+def fit(x, y, epochs):
+    w = np.zeros(3, np.float32)
+    for epoch in range(epochs):
+        for start in range(0, len(x) + 1, 32):
+            rows = min(32, len(x) - start)
+            xb = np.pad(x[start : start + rows], ((0, 32 - rows), (0, 0)))
+            yb = np.pad(y[start : start + rows], (0, 32 - rows))
+            w = train_step(w, xb, yb, (np.arange(32) < rows).astype(np.float32), 0.2 / (1 + epoch))
+    return w
+
+
+# %% task="no-tracing" name="the first rate for all epochs" fails=["no-tracing-check"] message="every row counts once"
+@jax.jit
+def train_step(w, xb, yb, real, rate):
+    return w - rate * xb.T @ (real * (xb @ w - yb)) / real.sum()
+
+
+def fit(x, y, epochs):
+    w = np.zeros(3, np.float32)
+    for epoch in range(epochs):
+        for start in range(0, len(x), 32):
+            rows = min(32, len(x) - start)
+            xb = np.pad(x[start : start + rows], ((0, 32 - rows), (0, 0)))
+            yb = np.pad(y[start : start + rows], (0, 32 - rows))
+            w = train_step(w, xb, yb, (np.arange(32) < rows).astype(np.float32), 0.2)
+    return w
+
+
 # %% task="cache-key" name="values in the key" fails=["cache-key-check"] message="A value is in your key"
 def cache_key(args, kwargs, static=()):
     return repr((args, sorted(kwargs.items())))
@@ -438,6 +624,46 @@ def cache_key(args, kwargs, static=()):
 def cache_key(args, kwargs, static=()):
     leaves, packing = jax.tree.flatten((args, {k: v for k, v in kwargs.items() if k not in static}))
     return packing, [jax.typeof(leaf) for leaf in leaves], [(k, type(v), v) for k, v in kwargs.items() if k in static]
+
+
+# %% task="cache-key" name="static values as text" fails=["cache-key-check"] hidden=1 message="static 1 and '1'"
+def cache_key(args, kwargs, static=()):
+    leaves, packing = jax.tree.flatten((args, {k: v for k, v in kwargs.items() if k not in static}))
+    fixed = sorted((k, str(v)) for k, v in kwargs.items() if k in static)
+    return packing, tuple(map(jax.typeof, leaves)), tuple(fixed)
+
+
+# %% task="cache-key" name="the hash in place of the key" fails=["cache-key-check"] hidden=1 message="static -1 and -2"
+def cache_key(args, kwargs, static=()):
+    leaves, packing = jax.tree.flatten((args, {k: v for k, v in kwargs.items() if k not in static}))
+    fixed = frozenset((k, type(v), hash(v)) for k, v in kwargs.items() if k in static)
+    return hash((packing, tuple(map(jax.typeof, leaves)), fixed))
+
+
+# %% task="cache-key" name="static values without their names" fails=["cache-key-check"] hidden=1 message="static, exchanged"
+def cache_key(args, kwargs, static=()):
+    leaves, packing = jax.tree.flatten((args, {k: v for k, v in kwargs.items() if k not in static}))
+    return packing, tuple(map(jax.typeof, leaves)), frozenset((type(v), v) for k, v in kwargs.items() if k in static)
+
+
+# %% task="cache-key" name="one static argument only, by its name" fails=["cache-key-check"] hidden=1 message="static"
+def cache_key(args, kwargs, static=()):
+    n = kwargs.get("n")
+    leaves, packing = jax.tree.flatten((args, {k: v for k, v in kwargs.items() if k != "n"}))
+    return packing, tuple(map(jax.typeof, leaves)), type(n), n
+
+
+# %% task="cache-key" name="a packing of its own, for lists, tuples and dicts" fails=["cache-key-check"] hidden=1 message="a named tuple and a tuple"
+def cache_key(args, kwargs, static=()):
+    def kind(x):
+        if isinstance(x, dict):
+            return "dict", tuple((k, kind(x[k])) for k in sorted(x))
+        if isinstance(x, (list, tuple)):
+            return isinstance(x, list), tuple(map(kind, x))
+        return jax.typeof(x) if x is not None else None
+
+    traced = {k: v for k, v in kwargs.items() if k not in static}
+    return kind(args), kind(traced), frozenset((k, type(v), v) for k, v in kwargs.items() if k in static)
 
 
 # %% task="minijit-cache" name="the key holds the values" fails=["minijit-cache-check"] message="no value may be in the signature"
@@ -511,6 +737,110 @@ def reason_for(known, new):
     if len(last) != len(new):
         return f"{len(new)} argument{'s' * (len(new) != 1)}"
     pairs = enumerate(zip(last, new, strict=True))
+    return ", ".join(f"argument {i}: {told(old)} -> {told(now)}" for i, (old, now) in pairs if old != now)
+
+
+def minijit(fn):
+    def jitted(*args):
+        tapes, key = CACHE.setdefault(fn, {}), signature(args)
+        if key not in tapes:
+            tapes[key] = trace(fn, *[type for type, _ in key])
+        return tapes[key].play(*args)
+
+    return jitted
+
+
+# %% task="minijit-cache" name="np.float64 is a Python float, too" fails=["minijit-cache-check"] hidden=1 message="float64_after_float"
+def signature(args):
+    return tuple((type_of(x), isinstance(x, (int, float))) for x in args)
+
+
+def reason_for(known, new):
+    if not known:
+        return "first call"
+    alike = [old for old in reversed(known) if len(old) == len(new)]
+    if not alike:
+        return f"{len(new)} argument{'s' * (len(new) != 1)}"
+    closest = min(alike, key=lambda old: sum(a != b for a, b in zip(old, new, strict=True)))
+    pairs = enumerate(zip(closest, new, strict=True))
+    return ", ".join(f"argument {i}: {told(old)} -> {told(now)}" for i, (old, now) in pairs if old != now)
+
+
+def minijit(fn):
+    def jitted(*args):
+        tapes, key = CACHE.setdefault(fn, {}), signature(args)
+        if key not in tapes:
+            tapes[key] = trace(fn, *[type for type, _ in key])
+        return tapes[key].play(*args)
+
+    return jitted
+
+
+# %% task="minijit-cache" name="no argument is one argument" fails=["minijit-cache-reasons"] hidden=1 message="nothing of this length"
+def signature(args):
+    return tuple((type_of(x), is_number(x)) for x in args)
+
+
+def reason_for(known, new):
+    if not known:
+        return "first call"
+    alike = [old for old in reversed(known) if len(old) == len(new)]
+    if not alike:
+        return f"{len(new)} arguments" if len(new) > 1 else "1 argument"
+    closest = min(alike, key=lambda old: sum(a != b for a, b in zip(old, new, strict=True)))
+    pairs = enumerate(zip(closest, new, strict=True))
+    return ", ".join(f"argument {i}: {told(old)} -> {told(now)}" for i, (old, now) in pairs if old != now)
+
+
+def minijit(fn):
+    def jitted(*args):
+        tapes, key = CACHE.setdefault(fn, {}), signature(args)
+        if key not in tapes:
+            tapes[key] = trace(fn, *[type for type, _ in key])
+        return tapes[key].play(*args)
+
+    return jitted
+
+
+# %% task="minijit-cache" name="asks only the latest signature for its length" fails=["minijit-cache-reasons"] hidden=1 message="several lengths"
+def signature(args):
+    return tuple((type_of(x), is_number(x)) for x in args)
+
+
+def reason_for(known, new):
+    if not known:
+        return "first call"
+    alike = [old for old in reversed(known) if len(old) == len(new)]
+    if len(known[-1]) != len(new):
+        return f"{len(new)} argument{'s' * (len(new) != 1)}"
+    closest = min(alike, key=lambda old: sum(a != b for a, b in zip(old, new, strict=True)))
+    pairs = enumerate(zip(closest, new, strict=True))
+    return ", ".join(f"argument {i}: {told(old)} -> {told(now)}" for i, (old, now) in pairs if old != now)
+
+
+def minijit(fn):
+    def jitted(*args):
+        tapes, key = CACHE.setdefault(fn, {}), signature(args)
+        if key not in tapes:
+            tapes[key] = trace(fn, *[type for type, _ in key])
+        return tapes[key].play(*args)
+
+    return jitted
+
+
+# %% task="minijit-cache" name="a tape for each set of types" fails=["minijit-cache-check"] message="minijit"
+def signature(args):
+    return tuple(sorted((type_of(x), is_number(x)) for x in args))
+
+
+def reason_for(known, new):
+    if not known:
+        return "first call"
+    alike = [old for old in reversed(known) if len(old) == len(new)]
+    if not alike:
+        return f"{len(new)} argument{'s' * (len(new) != 1)}"
+    closest = min(alike, key=lambda old: sum(a != b for a, b in zip(old, new, strict=True)))
+    pairs = enumerate(zip(closest, new, strict=True))
     return ", ".join(f"argument {i}: {told(old)} -> {told(now)}" for i, (old, now) in pairs if old != now)
 
 

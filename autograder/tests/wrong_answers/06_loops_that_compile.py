@@ -309,6 +309,147 @@ def evolve(row, rule, steps):
     return lax.fori_loop(0, steps, lambda i, row: step(row, rule), row)
 
 
+# %% task="universe" name="three living cells are too many, whatever the rule" fails=["universe-check"] hidden=1 message="history(row"
+def step(row, rule):
+    alive = 4 * jnp.roll(row, 1) + 2 * row + jnp.roll(row, -1)
+    return jnp.where(alive == 7, 0, (rule >> alive) & 1)
+
+
+@partial(jax.jit, static_argnames="steps")
+def history(row, rule, steps):
+    def body(row, _):
+        new = step(row, rule)
+        return new, new
+
+    return jnp.vstack([row, lax.scan(body, row, None, length=steps)[1]])
+
+
+@jax.jit
+def evolve(row, rule, steps):
+    def body(i, row):
+        return (rule >> (4 * jnp.roll(row, 1) + 2 * row + jnp.roll(row, -1))) & 1
+
+    return lax.fori_loop(0, steps, body, row)
+
+
+# %% task="universe" name="evolve always begins with one cell" fails=["universe-evolve-check"] hidden=1 message="evolve(row"
+def step(row, rule):
+    return (rule >> (4 * jnp.roll(row, 1) + 2 * row + jnp.roll(row, -1))) & 1
+
+
+@partial(jax.jit, static_argnames="steps")
+def history(row, rule, steps):
+    def body(row, _):
+        new = step(row, rule)
+        return new, new
+
+    return jnp.vstack([row, lax.scan(body, row, None, length=steps)[1]])
+
+
+@jax.jit
+def evolve(row, rule, steps):
+    first = jnp.zeros_like(row).at[row.size // 2].set(1)
+    return lax.fori_loop(0, steps, lambda i, row: step(row, rule), first)
+
+
+# %% task="universe" name="a step that loops over the cells" fails=["universe-check"] message="`step` uses scan"
+def step(row, rule):
+    def cell(i):
+        return (rule >> (4 * row[i - 1] + 2 * row[i] + row[(i + 1) % row.size])) & 1
+
+    return lax.map(cell, jnp.arange(row.size))
+
+
+@partial(jax.jit, static_argnames="steps")
+def history(row, rule, steps):
+    def body(row, _):
+        new = step(row, rule)
+        return new, new
+
+    return jnp.vstack([row, lax.scan(body, row, None, length=steps)[1]])
+
+
+@jax.jit
+def evolve(row, rule, steps):
+    return lax.fori_loop(0, steps, lambda i, row: step(row, rule), row)
+
+
+# %% task="universe" name="a step with a Python loop over the cells" fails=["universe-check"] message="unrolled"
+def step(row, rule):
+    n = row.shape[0]
+    return jnp.stack([(rule >> (4 * row[i - 1] + 2 * row[i] + row[(i + 1) % n])) & 1 for i in range(n)])
+
+
+@partial(jax.jit, static_argnames="steps")
+def history(row, rule, steps):
+    def body(row, _):
+        new = step(row, rule)
+        return new, new
+
+    return jnp.vstack([row, lax.scan(body, row, None, length=steps)[1]])
+
+
+@jax.jit
+def evolve(row, rule, steps):
+    return lax.fori_loop(0, steps, lambda i, row: step(row, rule), row)
+
+
+# %% task="universe" name="the first row is forgotten" fails=["universe-check"] message="expected (25, 31)"
+def step(row, rule):
+    return (rule >> (4 * jnp.roll(row, 1) + 2 * row + jnp.roll(row, -1))) & 1
+
+
+@partial(jax.jit, static_argnames="steps")
+def history(row, rule, steps):
+    def body(row, _):
+        new = step(row, rule)
+        return new, new
+
+    return lax.scan(body, row, None, length=steps)[1]
+
+
+@jax.jit
+def evolve(row, rule, steps):
+    return lax.fori_loop(0, steps, lambda i, row: step(row, rule), row)
+
+
+# %% task="flight" name="no flight is longer than 200 steps" fails=["flight-check"] hidden=1 message="flight(6171)"
+@jax.jit
+def flight(n):
+    def flying(state):
+        return (state[0] != 1) & (state[1] < 200)
+
+    def body(state):
+        n, steps, peak = state
+        n = jnp.where(n % 2 == 0, n // 2, 3 * n + 1)
+        return n, steps + 1, jnp.maximum(peak, n)
+
+    return lax.while_loop(flying, body, (n, 0, n))[1:]
+
+
+# %% task="flight" name="the peak of the odd numbers" fails=["flight-check"] message="flight(27)"
+@jax.jit
+def flight(n):
+    def body(state):
+        n, steps, peak = state
+        odd = n % 2 == 1
+        peak = jnp.where(odd, jnp.maximum(peak, n), peak)
+        return jnp.where(odd, 3 * n + 1, n // 2), steps + 1, peak
+
+    return lax.while_loop(lambda state: state[0] != 1, body, (n, 0, n))[1:]
+
+
+# %% task="flight" name="counts the numbers, not the steps" fails=["flight-check"] message="flight(27)"
+@jax.jit
+def flight(n):
+    def body(state):
+        n, steps, peak = state
+        n = jnp.where(n % 2 == 0, n // 2, 3 * n + 1)
+        return n, steps + 1, jnp.maximum(peak, n)
+
+    return lax.while_loop(lambda state: state[0] != 1, body, (n, 1, n))[1:]
+
+
 # %% task="flight" name="a Python while" fails=["flight-check"] message="TracerBoolConversionError"
 @jax.jit
 def flight(n):
@@ -480,6 +621,87 @@ def computer(program, registers, limit):
     return state[1:]
 
 
+# %% task="computer" name="jumps if the register is positive" fails=["computer-check"] hidden=1 message="counting up from -3"
+@jax.jit
+def computer(program, registers, limit):
+    operations = [
+        lambda at, r, a, b: (at, r),
+        lambda at, r, a, b: (at + 1, r.at[a].set(b)),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[b])),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[a] + r[b])),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[a] * r[b])),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[a] % r[b])),
+        lambda at, r, a, b: (jnp.where(r[a] > 0, b, at + 1), r),
+    ]
+
+    def running(state):
+        at, _, steps = state
+        return (program[at, 0] != HALT) & (steps < limit)
+
+    def body(state):
+        at, r, steps = state
+        code, a, b = program[at]
+        at, r = lax.switch(code, operations, at, r, a, b)
+        return at, r, steps + 1
+
+    _, registers, steps = lax.while_loop(running, body, (0, registers, 0))
+    return registers, steps
+
+
+# %% task="computer" name="a memory of eight instructions" fails=["computer-check"] hidden=1 message="a longer program"
+@jax.jit
+def computer(program, registers, limit):
+    operations = [
+        lambda at, r, a, b: (at, r),
+        lambda at, r, a, b: (at + 1, r.at[a].set(b)),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[b])),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[a] + r[b])),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[a] * r[b])),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[a] % r[b])),
+        lambda at, r, a, b: (jnp.where(r[a] != 0, b, at + 1), r),
+    ]
+
+    def running(state):
+        at, _, steps = state
+        return (program[at % 8, 0] != HALT) & (steps < limit)
+
+    def body(state):
+        at, r, steps = state
+        code, a, b = program[at % 8]
+        at, r = lax.switch(code, operations, at, r, a, b)
+        return at, r, steps + 1
+
+    _, registers, steps = lax.while_loop(running, body, (0, registers, 0))
+    return registers, steps
+
+
+# %% task="computer" name="one instruction more than the limit" fails=["computer-check"] message="the factorial of 12, limit 10"
+@jax.jit
+def computer(program, registers, limit):
+    operations = [
+        lambda at, r, a, b: (at, r),
+        lambda at, r, a, b: (at + 1, r.at[a].set(b)),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[b])),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[a] + r[b])),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[a] * r[b])),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[a] % r[b])),
+        lambda at, r, a, b: (jnp.where(r[a] != 0, b, at + 1), r),
+    ]
+
+    def running(state):
+        at, _, steps = state
+        return (program[at, 0] != HALT) & (steps <= limit)
+
+    def body(state):
+        at, r, steps = state
+        code, a, b = program[at]
+        at, r = lax.switch(code, operations, at, r, a, b)
+        return at, r, steps + 1
+
+    _, registers, steps = lax.while_loop(running, body, (0, registers, 0))
+    return registers, steps
+
+
 # %% task="puck" name="keeps the while_loop, and looks at the distance alone" fails=["puck-check"] message="has a while: expected a scan"
 slide = jax.jit(slide_until_rest)
 
@@ -532,6 +754,42 @@ def slide(speed, drag):
     return place
 
 
+# %% task="puck" name="130 rounds will do" fails=["puck-check", "puck-gradient-check"] hidden=1 message="(8.9, 0.0)"
+@jax.jit
+def slide(speed, drag):
+    def body(_, state):
+        place, speed = state
+        moving = speed > 0
+        new_place, new_speed = place + 0.1 * speed, speed - 0.1 * (0.5 + drag * speed**2)
+        return jnp.where(moving, new_place, place), jnp.where(moving, new_speed, speed)
+
+    return lax.fori_loop(0, 130, body, (0.0, speed))[0]
+
+
+# %% task="puck" name="the drag has no gradient" fails=["puck-gradient-check"] message="the gradient of slide"
+@jax.jit
+def slide(speed, drag):
+    def body(state, _):
+        place, speed = state
+        moving = speed > 0
+        new_place = place + 0.1 * speed
+        new_speed = speed - 0.1 * (0.5 + lax.stop_gradient(drag * speed**2))
+        return (jnp.where(moving, new_place, place), jnp.where(moving, new_speed, speed)), None
+
+    return lax.scan(body, (0.0, speed), length=MOST_ROUNDS)[0][0]
+
+
+# %% task="puck" name="the new speed moves the puck" fails=["puck-check"] message="where the puck stops"
+@jax.jit
+def slide(speed, drag):
+    def body(_, state):
+        place, speed = state
+        speed = jnp.maximum(speed - 0.1 * (0.5 + drag * speed**2), 0)
+        return place + 0.1 * speed, speed
+
+    return lax.fori_loop(0, MOST_ROUNDS, body, (0.0, speed))[0]
+
+
 # %% task="reader" name="a scan" fails=["reader-check"] message="`read` uses scan"
 @jax.jit
 def read(table, text):
@@ -565,3 +823,40 @@ def read(table, text):
 @jax.jit
 def read(table, text):
     return lax.associative_scan(lambda first, then: jnp.take_along_axis(then, first, axis=1), table[text])
+
+
+# %% task="reader" name="a callback to the specification" fails=["reader-check"] message="callback"
+@jax.jit
+def read(table, text):
+    states = jax.ShapeDtypeStruct(text.shape, jnp.int32)
+    return jax.pure_callback(lambda *given: read_slow(*map(np.asarray, given)), states, table, text)
+
+
+# %% task="reader" name="joins over 1, 2, 4, 8 and 16 letters, and no more" fails=["reader-check"] hidden=1 message="n = 700"
+@jax.jit
+def read(table, text):
+    steps = table[text]
+    for reach in (1, 2, 4, 8, 16):
+        joined = jnp.take_along_axis(steps[reach:], steps[:-reach], axis=1)
+        steps = jnp.concatenate([steps[:reach], joined])
+    return steps[:, 0]
+
+
+# %% task="reader" name="joins a letter with the one before it, once" fails=["reader-check"] message="the states in say"
+@jax.jit
+def read(table, text):
+    steps = table[text]
+    joined = jnp.take_along_axis(steps[1:], steps[:-1], axis=1)
+    return jnp.concatenate([steps[:1], joined])[:, 0]
+
+
+# %% task="reader" name="no jit" fails=["reader-check"] message="jit"
+def read(table, text):
+    return lax.associative_scan(lambda first, then: jnp.take_along_axis(then, first, axis=1), table[text])[:, 0]
+
+
+# %% task="reader" name="starts where the first letter leads" fails=["reader-check"] message="7 to the power of 5"
+@jax.jit
+def read(table, text):
+    joined = lax.associative_scan(lambda first, then: jnp.take_along_axis(then, first, axis=1), table[text])
+    return joined[:, table[text[0], 0]]

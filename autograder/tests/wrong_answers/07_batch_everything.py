@@ -103,6 +103,79 @@ def blocks(x, y):
     return jax.vmap(jax.vmap(jax.vmap(pull, (None, 0)), (0, None)), in_axes=(1, 0), out_axes=2)(x, y)
 
 
+# %% task="lift-pairs" name="copies the formulas, for whole arrays" fails=["lift-pairs-columns", "lift-pairs-table", "lift-pairs-blocks"] hidden=1 message="with another function inside"
+def columns(x):
+    return (x - x.min(0)) / (x.max(0) - x.min(0))
+
+
+def table(x, y):
+    return x[:, None] * jnp.exp(-y)
+
+
+def blocks(x, y):
+    return x[:, None] * jnp.exp(-y.T)
+
+
+# %% task="lift-pairs" name="copies the formulas into bricks of its own, and lifts those" fails=["lift-pairs-columns", "lift-pairs-table", "lift-pairs-blocks"] hidden=1 message="with another function inside"
+def one_column(v):
+    return (v - v.min()) / (v.max() - v.min())
+
+
+def one_pull(a, b):
+    return a * jnp.exp(-b)
+
+
+def columns(x):
+    return jax.vmap(one_column, in_axes=1, out_axes=1)(x)
+
+
+def table(x, y):
+    return jax.vmap(jax.vmap(one_pull, in_axes=(None, 0)), in_axes=(0, None))(x, y)
+
+
+def blocks(x, y):
+    return jax.vmap(table, in_axes=(1, 0), out_axes=2)(x, y)
+
+
+# %% task="lift-pairs" name="rows, not columns" fails=["lift-pairs-columns"] message="columns(x)"
+def columns(x):
+    return jax.vmap(rescale)(x)
+
+
+def table(x, y):
+    return jax.vmap(jax.vmap(pull, in_axes=(None, 0)), in_axes=(0, None))(x, y)
+
+
+def blocks(x, y):
+    return jax.vmap(table, in_axes=(1, 0), out_axes=2)(x, y)
+
+
+# %% task="lift-pairs" name="the table number first" fails=["lift-pairs-blocks"] message="blocks(x, y)"
+def columns(x):
+    return jax.vmap(rescale, in_axes=1, out_axes=1)(x)
+
+
+def table(x, y):
+    return jax.vmap(jax.vmap(pull, in_axes=(None, 0)), in_axes=(0, None))(x, y)
+
+
+def blocks(x, y):
+    return jax.vmap(table, in_axes=(1, 0))(x, y)
+
+
+# %% task="lift-pairs" name="lax.map over the columns" fails=["lift-pairs-columns", "lift-pairs-table"] message="uses scan"
+def columns(x):
+    return lax.map(rescale, x.T).T
+
+
+def table(x, y):
+    return lax.map(lambda a: jax.vmap(pull, (None, 0))(a, y), x)
+
+
+def blocks(x, y):
+    return jax.vmap(table, in_axes=(1, 0), out_axes=2)(x, y)
+
+
 # %% task="lift-trees" name="crosses what should walk together" fails=["lift-trees-frames"] message="has shape (4, 4, 3), expected (3, 4)"
 def frames(a, b, t):
     crossed = jax.vmap(jax.vmap(jax.vmap(blend, (None, None, 0)), (None, 0, None)), (0, None, None))
@@ -143,6 +216,49 @@ def ensemble(members, points):
         {"w": w, "b": b, "scale": members["scale"]} for w, b in zip(members["w"].T, members["b"], strict=True)
     ]
     return jnp.stack([jax.vmap(respond, in_axes=(None, 0))(member, points) for member in one_by_one])
+
+
+# %% task="lift-trees" name="copies the formulas, for whole arrays" fails=["lift-trees-frames", "lift-trees-ensemble"] hidden=1 message="with another function inside"
+def frames(a, b, t):
+    return a + (b - a) * jnp.sin(t)[:, None]
+
+
+def ensemble(members, points):
+    return members["scale"] * jnp.tanh(jnp.dot(members["w"].T, points.T) + members["b"][:, None])
+
+
+# %% task="lift-trees" name="a and b exchanged, points first" fails=["lift-trees-frames", "lift-trees-ensemble"] message="expected"
+def frames(a, b, t):
+    return jax.vmap(lambda moment: jax.vmap(blend, in_axes=(0, 0, None))(b, a, moment))(t)
+
+
+def ensemble(members, points):
+    of_member = {"w": 1, "b": 0, "scale": None}
+    return jax.vmap(lambda p: jax.vmap(respond, in_axes=(of_member, None))(members, p))(points)
+
+
+# %% task="lift-trees" name="the weights by their rows" fails=["lift-trees-ensemble"] message="inconsistent sizes"
+def frames(a, b, t):
+    return jax.vmap(lambda moment: jax.vmap(blend, in_axes=(0, 0, None))(a, b, moment))(t)
+
+
+def ensemble(members, points):
+    of_member = {"w": 0, "b": 0, "scale": None}
+    return jax.vmap(jax.vmap(respond, in_axes=(None, 0)), in_axes=(of_member, None))(members, points)
+
+
+# %% task="lift-trees" name="lax.map over the members" fails=["lift-trees-ensemble"] message="uses scan"
+def frames(a, b, t):
+    return jax.vmap(lambda moment: jax.vmap(blend, in_axes=(0, 0, None))(a, b, moment))(t)
+
+
+def ensemble(members, points):
+    def one(leaves):
+        w, b = leaves
+        member = {"w": w, "b": b, "scale": members["scale"]}
+        return jax.vmap(respond, in_axes=(None, 0))(member, points)
+
+    return lax.map(one, (members["w"].T, members["b"]))
 
 
 # %% task="one-element" name="uses what is ready-made" fails=["one-element-running-sum", "one-element-arranged", "one-element-unpack"] message="which this task leaves out"
@@ -237,6 +353,261 @@ def unpack(values, counts):
     return fill(lambda i: unpack_at(i, values, counts), ROOM)
 
 
+# %% task="one-element" name="a running sum in float32" fails=["one-element-running-sum"] hidden=1 message="running_sum of fresh numbers"
+def running_sum_at(i, x):
+    return jnp.where(jnp.arange(x.size) <= i, x * 1.0, 0).sum().astype(x.dtype)
+
+
+def life_at(i, j, world):
+    rows = (i + jnp.array([-1, 0, 1])) % world.shape[0]
+    columns = (j + jnp.array([-1, 0, 1])) % world.shape[1]
+    neighbours = world[rows][:, columns].sum() - world[i, j]
+    return ((neighbours == 3) | ((neighbours == 2) & (world[i, j] == 1))).astype(world.dtype)
+
+
+def arranged_at(i, x):
+    places = jnp.arange(x.size)
+    rank = jax.vmap(lambda j: jnp.sum((x < x[j]) | ((x == x[j]) & (places < j))))(places)
+    return jnp.where(rank == i, x, 0).sum()
+
+
+def unpack_at(i, values, counts):
+    run = jnp.sum(running_sum(counts) <= i)
+    return jnp.where(jnp.arange(values.size) == run, values, 0).sum()
+
+
+@jax.jit
+def running_sum(x):
+    return fill(lambda i: running_sum_at(i, x), x.size)
+
+
+@jax.jit
+def life(world):
+    return fill(lambda i, j: life_at(i, j, world), *world.shape)
+
+
+@jax.jit
+def arranged(x):
+    return fill(lambda i: arranged_at(i, x), x.size)
+
+
+@jax.jit
+def unpack(values, counts):
+    return fill(lambda i: unpack_at(i, values, counts), ROOM)
+
+
+# %% task="one-element" name="nobody dies of a crowd" fails=["one-element-life"] hidden=1 message="life of a fresh world"
+def running_sum_at(i, x):
+    return jnp.where(jnp.arange(x.size) <= i, x, 0).sum()
+
+
+def life_at(i, j, world):
+    rows = (i + jnp.array([-1, 0, 1])) % world.shape[0]
+    columns = (j + jnp.array([-1, 0, 1])) % world.shape[1]
+    neighbours = world[rows][:, columns].sum() - world[i, j]
+    return ((neighbours == 3) | ((neighbours >= 2) & (world[i, j] == 1))).astype(world.dtype)
+
+
+def arranged_at(i, x):
+    places = jnp.arange(x.size)
+    rank = jax.vmap(lambda j: jnp.sum((x < x[j]) | ((x == x[j]) & (places < j))))(places)
+    return jnp.where(rank == i, x, 0).sum()
+
+
+def unpack_at(i, values, counts):
+    run = jnp.sum(running_sum(counts) <= i)
+    return jnp.where(jnp.arange(values.size) == run, values, 0).sum()
+
+
+@jax.jit
+def running_sum(x):
+    return fill(lambda i: running_sum_at(i, x), x.size)
+
+
+@jax.jit
+def life(world):
+    return fill(lambda i, j: life_at(i, j, world), *world.shape)
+
+
+@jax.jit
+def arranged(x):
+    return fill(lambda i: arranged_at(i, x), x.size)
+
+
+@jax.jit
+def unpack(values, counts):
+    return fill(lambda i: unpack_at(i, values, counts), ROOM)
+
+
+# %% task="one-element" name="twins are told apart by ten times the number plus the place" fails=["one-element-arranged"] hidden=1 message="arranged fresh numbers"
+def running_sum_at(i, x):
+    return jnp.where(jnp.arange(x.size) <= i, x, 0).sum()
+
+
+def life_at(i, j, world):
+    rows = (i + jnp.array([-1, 0, 1])) % world.shape[0]
+    columns = (j + jnp.array([-1, 0, 1])) % world.shape[1]
+    neighbours = world[rows][:, columns].sum() - world[i, j]
+    return ((neighbours == 3) | ((neighbours == 2) & (world[i, j] == 1))).astype(world.dtype)
+
+
+def arranged_at(i, x):
+    keys = 10 * x + jnp.arange(x.size)
+    rank = jax.vmap(lambda key: jnp.sum(keys < key))(keys)
+    return jnp.where(rank == i, x, 0).sum()
+
+
+def unpack_at(i, values, counts):
+    run = jnp.sum(running_sum(counts) <= i)
+    return jnp.where(jnp.arange(values.size) == run, values, 0).sum()
+
+
+@jax.jit
+def running_sum(x):
+    return fill(lambda i: running_sum_at(i, x), x.size)
+
+
+@jax.jit
+def life(world):
+    return fill(lambda i, j: life_at(i, j, world), *world.shape)
+
+
+@jax.jit
+def arranged(x):
+    return fill(lambda i: arranged_at(i, x), x.size)
+
+
+@jax.jit
+def unpack(values, counts):
+    return fill(lambda i: unpack_at(i, values, counts), ROOM)
+
+
+# %% task="one-element" name="three runs" fails=["one-element-unpack"] hidden=1 message="unpack fresh values"
+def running_sum_at(i, x):
+    return jnp.where(jnp.arange(x.size) <= i, x, 0).sum()
+
+
+def life_at(i, j, world):
+    rows = (i + jnp.array([-1, 0, 1])) % world.shape[0]
+    columns = (j + jnp.array([-1, 0, 1])) % world.shape[1]
+    neighbours = world[rows][:, columns].sum() - world[i, j]
+    return ((neighbours == 3) | ((neighbours == 2) & (world[i, j] == 1))).astype(world.dtype)
+
+
+def arranged_at(i, x):
+    places = jnp.arange(x.size)
+    rank = jax.vmap(lambda j: jnp.sum((x < x[j]) | ((x == x[j]) & (places < j))))(places)
+    return jnp.where(rank == i, x, 0).sum()
+
+
+def unpack_at(i, values, counts):
+    run = jnp.sum(running_sum(counts) <= i)
+    return jnp.where(run < 3, values[run], 0)
+
+
+@jax.jit
+def running_sum(x):
+    return fill(lambda i: running_sum_at(i, x), x.size)
+
+
+@jax.jit
+def life(world):
+    return fill(lambda i, j: life_at(i, j, world), *world.shape)
+
+
+@jax.jit
+def arranged(x):
+    return fill(lambda i: arranged_at(i, x), x.size)
+
+
+@jax.jit
+def unpack(values, counts):
+    return fill(lambda i: unpack_at(i, values, counts), ROOM)
+
+
+# %% task="one-element" name="callbacks to the specifications" fails=["one-element-running-sum", "one-element-life", "one-element-arranged", "one-element-unpack"] message="callback"
+def ask(specification, like, *args):
+    return jax.pure_callback(lambda *a: specification(*map(np.asarray, a)), like, *args, vmap_method="sequential")
+
+
+def running_sum_at(i, x):
+    return ask(running_sum_spec, x, x)[i]
+
+
+def life_at(i, j, world):
+    return ask(life_spec, world, world)[i, j]
+
+
+def arranged_at(i, x):
+    return ask(arranged_spec, x, x)[i]
+
+
+def unpack_at(i, values, counts):
+    return ask(unpack_spec, jnp.zeros(ROOM, jnp.int32), values, counts)[i]
+
+
+@jax.jit
+def running_sum(x):
+    return fill(lambda i: running_sum_at(i, x), x.size)
+
+
+@jax.jit
+def life(world):
+    return fill(lambda i, j: life_at(i, j, world), *world.shape)
+
+
+@jax.jit
+def arranged(x):
+    return fill(lambda i: arranged_at(i, x), x.size)
+
+
+@jax.jit
+def unpack(values, counts):
+    return fill(lambda i: unpack_at(i, values, counts), ROOM)
+
+
+# %% task="one-element" name="a product with a triangle, a place is the number of smaller ones" fails=["one-element-running-sum"] message="uses dot_general"
+def running_sum_at(i, x):
+    return (jnp.tri(x.size, dtype=x.dtype) @ x)[i] + 0 * i
+
+
+def life_at(i, j, world):
+    rows = (i + jnp.array([-1, 0, 1])) % world.shape[0]
+    columns = (j + jnp.array([-1, 0, 1])) % world.shape[1]
+    neighbours = world[rows][:, columns].sum() - world[i, j]
+    return ((neighbours == 3) | ((neighbours == 2) & (world[i, j] == 1))).astype(world.dtype)
+
+
+def arranged_at(i, x):
+    rank = jnp.sum(x < x[:, None], axis=1)
+    return x[jnp.argmax(rank == i)]
+
+
+def unpack_at(i, values, counts):
+    run = jnp.sum(running_sum(counts) <= i)
+    return jnp.where(jnp.arange(values.size) == run, values, 0).sum()
+
+
+@jax.jit
+def running_sum(x):
+    return fill(lambda i: running_sum_at(i, x), x.size)
+
+
+@jax.jit
+def life(world):
+    return fill(lambda i, j: life_at(i, j, world), *world.shape)
+
+
+@jax.jit
+def arranged(x):
+    return fill(lambda i: arranged_at(i, x), x.size)
+
+
+@jax.jit
+def unpack(values, counts):
+    return fill(lambda i: unpack_at(i, values, counts), ROOM)
+
+
 # %% task="scores" name="turns the axes by hand" fails=["scores-check"] message="uses transpose"
 def scores(queries, keys):
     queries, keys = jnp.moveaxis(queries, 2, 1), jnp.moveaxis(keys, 2, 1)
@@ -262,6 +633,29 @@ def scores(queries, keys):
 
     over_queries = jax.vmap(jax.vmap(pair, in_axes=(None, 0)), in_axes=(0, None))
     return jax.vmap(jax.vmap(over_queries, in_axes=(1, 1)))(queries, keys)
+
+
+# %% task="scores" name="an einsum behind a function of its own" fails=["scores-check"] hidden=1 message="with another function inside dot"
+def scores(queries, keys):
+    return jnp.einsum("bqhd,bkhd->bhqk", queries, keys)
+
+
+# %% task="scores" name="a dot_general by hand" fails=["scores-check"] hidden=1 message="with another function inside dot"
+def scores(queries, keys):
+    return lax.dot_general(queries, keys, (((3,), (3,)), ((0, 2), (0, 2))))
+
+
+# %% task="scores" name="heads walk along the queries" fails=["scores-check"] message="inconsistent sizes"
+def scores(queries, keys):
+    over_queries = jax.vmap(jax.vmap(dot, in_axes=(None, 0)), in_axes=(0, None))
+    return jax.vmap(jax.vmap(over_queries))(queries, keys)
+
+
+# %% task="scores" name="every head with every head" fails=["scores-check"] message="shape"
+def scores(queries, keys):
+    over_queries = jax.vmap(jax.vmap(dot, in_axes=(None, 0)), in_axes=(0, None))
+    over_heads = jax.vmap(jax.vmap(over_queries, in_axes=(None, 1)), in_axes=(1, None))
+    return jax.vmap(over_heads)(queries, keys)
 
 
 # %% task="predict-bill" name="each example pays for itself under vmap" fails=["predict-bill-check"] message="everybody goes with it"
@@ -333,6 +727,51 @@ def whole_sky(x):
     return (x / 2).at[x > 0].set(jax.vmap(fit)(x[x > 0]))
 
 
+# %% task="whole-sky" name="a star is brighter than 1" fails=["whole-sky-check"] hidden=1 message="the first and the last pixel"
+@jax.jit
+def whole_sky(x):
+    where = jnp.nonzero(x > 1, size=STARS, fill_value=x.size)[0]
+    stars = x.at[where].get(mode="fill", fill_value=1.0)
+    return (x / 2).at[where].set(jax.vmap(fit)(stars), mode="drop")
+
+
+# %% task="whole-sky" name="a closed form for every pixel" fails=["whole-sky-check"] hidden=1 message="with another function inside fit"
+@jax.jit
+def whole_sky(x):
+    return jnp.where(x > 0, jnp.cbrt(x), x / 2)
+
+
+# %% task="whole-sky" name="fourteen steps for every pixel" fails=["whole-sky-check"] hidden=1 message="with another function inside fit"
+@jax.jit
+def whole_sky(x):
+    def quick(x):
+        return lax.fori_loop(0, 14, lambda _, v: v - (v - x / v**2) / 3, jnp.maximum(x, 1.0))
+
+    return jnp.where(x > 0, quick(x), x / 2)
+
+
+# %% task="whole-sky" name="empty places point at the last pixel" fails=["whole-sky-check"] hidden=1 message="the first and the last pixel"
+@jax.jit
+def whole_sky(x):
+    where = jnp.nonzero(x > 0, size=STARS, fill_value=-1)[0]
+    return (x / 2).at[where].set(jnp.where(x[where] > 0, jax.vmap(fit)(x[where]), x[where] / 2)).at[-1].set(x[-1] / 2)
+
+
+# %% task="whole-sky" name="the sixteen largest, whatever their sign" fails=["whole-sky-check"] message="whole_sky with 3 stars"
+@jax.jit
+def whole_sky(x):
+    where = jnp.argsort(-x)[:STARS]
+    return (x / 2).at[where].set(jax.vmap(fit)(x[where]))
+
+
+# %% task="whole-sky" name="dark pixels stay as they are" fails=["whole-sky-check"] message="whole_sky with 16 stars"
+@jax.jit
+def whole_sky(x):
+    where = jnp.nonzero(x > 0, size=STARS, fill_value=x.size)[0]
+    stars = x.at[where].get(mode="fill", fill_value=1.0)
+    return x.at[where].set(jax.vmap(fit)(stars), mode="drop")
+
+
 # %% task="clipped-mean" name="clips the mean" fails=["clipped-mean-check"] message="clipped_mean with limit 0.5"
 @jax.jit
 def clipped_mean(params, xs, ys, limit):
@@ -393,6 +832,37 @@ def clipped_mean(params, xs, ys, limit):
         return jax.tree.map(lambda leaf: leaf * jnp.minimum(1.0, limit / length), gradient)
 
     return jax.tree.map(lambda leaf: leaf.mean(axis=0), jax.vmap(clipped)(xs, ys))
+
+
+# %% task="clipped-mean" name="one half, or no limit at all" fails=["clipped-mean-check"] hidden=1 message="clipped_mean of fresh examples"
+@jax.jit
+def clipped_mean(params, xs, ys, limit):
+    limit = jnp.where(limit < 1000, 0.5, jnp.inf)
+
+    def clipped(x, y):
+        gradient = jax.grad(loss)(params, x, y)
+        length = jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient)))
+        return jax.tree.map(lambda leaf: leaf * jnp.minimum(1.0, limit / length), gradient)
+
+    return jax.tree.map(lambda leaf: leaf.mean(axis=0), jax.vmap(clipped)(xs, ys))
+
+
+# %% task="clipped-mean" name="the squared length" fails=["clipped-mean-check"] message="clipped_mean with limit 0.5"
+@jax.jit
+def clipped_mean(params, xs, ys, limit):
+    def clipped(x, y):
+        gradient = jax.grad(loss)(params, x, y)
+        length = sum(jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(gradient))
+        return jax.tree.map(lambda leaf: leaf * jnp.minimum(1.0, limit / length), gradient)
+
+    return jax.tree.map(lambda leaf: leaf.mean(axis=0), jax.vmap(clipped)(xs, ys))
+
+
+# %% task="clipped-mean" name="each number clipped by itself" fails=["clipped-mean-check"] message="clipped_mean with limit 0.5"
+@jax.jit
+def clipped_mean(params, xs, ys, limit):
+    gradients = jax.vmap(jax.grad(loss), in_axes=(None, 0, 0))(params, xs, ys)
+    return jax.tree.map(lambda leaf: jnp.clip(leaf, -limit, limit).mean(axis=0), gradients)
 
 
 # %% task="minijit-vmap" name="axes stay where they were" fails=["minijit-vmap-check"] message="axis 0 of an example is axis 1 of the batch"

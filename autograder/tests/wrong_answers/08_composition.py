@@ -266,6 +266,45 @@ def tower(f, xs, order):
     return jnp.stack(rows, axis=1) if len(xs) > 1 else jnp.stack(rows)
 
 
+# %% task="tower" name="knows the derivatives of x^3 + 2x by heart" fails=["tower-check"] hidden=1 message="the tower of"
+@jax.jit(static_argnames=("f", "order"))
+def tower(f, xs, order):
+    return jnp.stack([xs**3 + 2 * xs, 3 * xs**2 + 2, 6 * xs, 6 + 0 * xs, 0 * xs])[: order + 1]
+
+
+# %% task="tower" name="a row too few" fails=["tower-check"] message="shape"
+@jax.jit(static_argnames=("f", "order"))
+def tower(f, xs, order):
+    rows = []
+    for _ in range(order):
+        rows.append(jax.vmap(f)(xs))
+        f = jax.grad(f)
+    return jnp.stack(rows)
+
+
+# %% task="tower" name="the values are forgotten" fails=["tower-check"] message="the three derivatives at 2"
+@jax.jit(static_argnames=("f", "order"))
+def tower(f, xs, order):
+    rows = []
+    for _ in range(order + 1):
+        f = jax.grad(f)
+        rows.append(jax.vmap(f)(xs))
+    return jnp.stack(rows)
+
+
+# %% task="tower" name="differences, not derivatives" fails=["tower-check"] message="three derivatives at 2"
+@jax.jit(static_argnames=("f", "order"))
+def tower(f, xs, order):
+    def slope(f):
+        return lambda x: (f(x + 1e-2) - f(x - 1e-2)) / 2e-2
+
+    rows = []
+    for _ in range(order + 1):
+        rows.append(jax.vmap(f)(xs))
+        f = slope(f)
+    return jnp.stack(rows)
+
+
 # %% task="tape" name="replaces a cotangent instead of adding to it" fails=["tape-backward"] message="one name, both operands"
 def tape_grad(tape, args):
     values = dict(zip(tape.jaxpr.invars, args, strict=True))
@@ -399,6 +438,150 @@ def tape_grad(tape, args):
     return [cotangent.get(name, 0.0) for name in tape.jaxpr.invars]
 
 
+# %% task="tape" name="the last equation makes the result" fails=["tape-forward", "tape-backward"] hidden=1 message="the last equation is not the result"
+def tape_jvp(tape, primals, tangents):
+    pairs = dict(zip(tape.jaxpr.invars, zip(primals, tangents, strict=True), strict=True))
+
+    def read(operand):
+        return (operand.val, 0.0) if isinstance(operand, Literal) else pairs[operand]
+
+    for eqn in tape.jaxpr.eqns:
+        values, rates = zip(*map(read, eqn.invars), strict=True)
+        partials = PARTIALS[eqn.primitive.name](eqn.params, *values)
+        rate = sum(partial * rate for partial, rate in zip(partials, rates, strict=True))
+        pairs[eqn.outvars[0]] = eqn.primitive.bind(*values, **eqn.params), rate
+    return read(tape.jaxpr.eqns[-1].outvars[0] if tape.jaxpr.eqns else tape.jaxpr.outvars[0])
+
+
+def tape_grad(tape, args):
+    values = dict(zip(tape.jaxpr.invars, args, strict=True))
+
+    def read(operand):
+        return operand.val if isinstance(operand, Literal) else values[operand]
+
+    for eqn in tape.jaxpr.eqns:
+        values[eqn.outvars[0]] = eqn.primitive.bind(*map(read, eqn.invars), **eqn.params)
+    result = tape.jaxpr.eqns[-1].outvars[0] if tape.jaxpr.eqns else tape.jaxpr.outvars[0]
+    cotangent = {} if isinstance(result, Literal) else {result: 1.0}
+    for eqn in reversed(tape.jaxpr.eqns):
+        if eqn.outvars[0] not in cotangent:
+            continue
+        arriving = cotangent[eqn.outvars[0]]
+        partials = PARTIALS[eqn.primitive.name](eqn.params, *map(read, eqn.invars))
+        for operand, partial in zip(eqn.invars, partials, strict=True):
+            if not isinstance(operand, Literal):
+                cotangent[operand] = cotangent.get(operand, 0.0) + arriving * partial
+    return [cotangent.get(name, 0.0) for name in tape.jaxpr.invars]
+
+
+# %% task="tape" name="a tangent of zero is skipped by an if" fails=["tape-forward"] hidden=1 message="TracerBoolConversionError"
+def tape_jvp(tape, primals, tangents):
+    pairs = dict(zip(tape.jaxpr.invars, zip(primals, tangents, strict=True), strict=True))
+
+    def read(operand):
+        return (operand.val, 0.0) if isinstance(operand, Literal) else pairs[operand]
+
+    for eqn in tape.jaxpr.eqns:
+        values, rates = zip(*map(read, eqn.invars), strict=True)
+        partials = PARTIALS[eqn.primitive.name](eqn.params, *values)
+        rate = sum(partial * rate for partial, rate in zip(partials, rates, strict=True) if rate)
+        pairs[eqn.outvars[0]] = eqn.primitive.bind(*values, **eqn.params), rate
+    return read(tape.jaxpr.outvars[0])
+
+
+def tape_grad(tape, args):
+    values = dict(zip(tape.jaxpr.invars, args, strict=True))
+
+    def read(operand):
+        return operand.val if isinstance(operand, Literal) else values[operand]
+
+    for eqn in tape.jaxpr.eqns:
+        values[eqn.outvars[0]] = eqn.primitive.bind(*map(read, eqn.invars), **eqn.params)
+    (result,) = tape.jaxpr.outvars
+    cotangent = {} if isinstance(result, Literal) else {result: 1.0}
+    for eqn in reversed(tape.jaxpr.eqns):
+        if eqn.outvars[0] not in cotangent:
+            continue
+        arriving = cotangent[eqn.outvars[0]]
+        partials = PARTIALS[eqn.primitive.name](eqn.params, *map(read, eqn.invars))
+        for operand, partial in zip(eqn.invars, partials, strict=True):
+            if not isinstance(operand, Literal):
+                cotangent[operand] = cotangent.get(operand, 0.0) + arriving * partial
+    return [cotangent.get(name, 0.0) for name in tape.jaxpr.invars]
+
+
+# %% task="tape" name="literals get mail, too" fails=["tape-backward"] message="unhashable"
+def tape_jvp(tape, primals, tangents):
+    pairs = dict(zip(tape.jaxpr.invars, zip(primals, tangents, strict=True), strict=True))
+
+    def read(operand):
+        return (operand.val, 0.0) if isinstance(operand, Literal) else pairs[operand]
+
+    for eqn in tape.jaxpr.eqns:
+        values, rates = zip(*map(read, eqn.invars), strict=True)
+        partials = PARTIALS[eqn.primitive.name](eqn.params, *values)
+        rate = sum(partial * rate for partial, rate in zip(partials, rates, strict=True))
+        pairs[eqn.outvars[0]] = eqn.primitive.bind(*values, **eqn.params), rate
+    return read(tape.jaxpr.outvars[0])
+
+
+def tape_grad(tape, args):
+    values = dict(zip(tape.jaxpr.invars, args, strict=True))
+
+    def read(operand):
+        return operand.val if isinstance(operand, Literal) else values[operand]
+
+    for eqn in tape.jaxpr.eqns:
+        values[eqn.outvars[0]] = eqn.primitive.bind(*map(read, eqn.invars), **eqn.params)
+    (result,) = tape.jaxpr.outvars
+    cotangent = {} if isinstance(result, Literal) else {result: 1.0}
+    for eqn in reversed(tape.jaxpr.eqns):
+        if eqn.outvars[0] not in cotangent:
+            continue
+        arriving = cotangent[eqn.outvars[0]]
+        partials = PARTIALS[eqn.primitive.name](eqn.params, *map(read, eqn.invars))
+        for operand, partial in zip(eqn.invars, partials, strict=True):
+            if True:
+                cotangent[operand] = cotangent.get(operand, 0.0) + arriving * partial
+    return [cotangent.get(name, 0.0) for name in tape.jaxpr.invars]
+
+
+# %% task="tape" name="the slope of a value that is not read counts" fails=["tape-forward"] message="tape_jvp"
+def tape_jvp(tape, primals, tangents):
+    pairs = dict(zip(tape.jaxpr.invars, zip(primals, tangents, strict=True), strict=True))
+
+    def read(operand):
+        return (operand.val, 0.0) if isinstance(operand, Literal) else pairs[operand]
+
+    for eqn in tape.jaxpr.eqns:
+        values, rates = zip(*map(read, eqn.invars), strict=True)
+        partials = PARTIALS[eqn.primitive.name](eqn.params, *values)
+        rate = sum(partial + rate for partial, rate in zip(partials, rates, strict=True))
+        pairs[eqn.outvars[0]] = eqn.primitive.bind(*values, **eqn.params), rate
+    return read(tape.jaxpr.outvars[0])
+
+
+def tape_grad(tape, args):
+    values = dict(zip(tape.jaxpr.invars, args, strict=True))
+
+    def read(operand):
+        return operand.val if isinstance(operand, Literal) else values[operand]
+
+    for eqn in tape.jaxpr.eqns:
+        values[eqn.outvars[0]] = eqn.primitive.bind(*map(read, eqn.invars), **eqn.params)
+    (result,) = tape.jaxpr.outvars
+    cotangent = {} if isinstance(result, Literal) else {result: 1.0}
+    for eqn in reversed(tape.jaxpr.eqns):
+        if eqn.outvars[0] not in cotangent:
+            continue
+        arriving = cotangent[eqn.outvars[0]]
+        partials = PARTIALS[eqn.primitive.name](eqn.params, *map(read, eqn.invars))
+        for operand, partial in zip(eqn.invars, partials, strict=True):
+            if not isinstance(operand, Literal):
+                cotangent[operand] = cotangent.get(operand, 0.0) + arriving * partial
+    return [cotangent.get(name, 0.0) for name in tape.jaxpr.invars]
+
+
 # %% task="newton" name="makes the Hessian" fails=["newton-hvp", "newton-check"] message="2000,2000]"
 def hvp(loss, x, v):
     return jax.hessian(loss)(x) @ v
@@ -471,6 +654,78 @@ def newton(loss, x, steps):
         return x - jax.scipy.sparse.linalg.cg(lambda v: hvp(loss, x, v), jax.grad(loss)(x))[0]
 
     return jax.lax.fori_loop(0, steps, step, x)
+
+
+# %% task="newton" name="the Hessian of the rope, by hand" fails=["newton-hvp"] hidden=1 message="hvp of a quartic"
+def hvp(loss, x, v):
+    middle = 2 * jnp.sin(jnp.linspace(0, 9, x.size))
+    left, right = jnp.roll(v, 1).at[0].set(v[0]), jnp.roll(v, -1).at[-1].set(v[-1])
+    return jnp.cosh(x - middle) * v + 20 * (2 * v - left - right)
+
+
+@jax.jit(static_argnames=("loss", "steps"))
+def newton(loss, x, steps):
+    def step(_, x):
+        towards, _ = jax.scipy.sparse.linalg.cg(lambda v: jax.jvp(jax.grad(loss), (x,), (v,))[1], jax.grad(loss)(x))
+        return x - towards
+
+    return jax.lax.fori_loop(0, steps, step, x)
+
+
+# %% task="newton" name="always starts at 2" fails=["newton-check"] hidden=1 message="another single step"
+def hvp(loss, x, v):
+    return jax.jvp(jax.grad(loss), (x,), (v,))[1]
+
+
+@jax.jit(static_argnames=("loss", "steps"))
+def newton(loss, x, steps):
+    def step(_, x):
+        towards, _ = jax.scipy.sparse.linalg.cg(lambda v: hvp(loss, x, v), jax.grad(loss)(x))
+        return x - towards
+
+    return jax.lax.fori_loop(0, steps, step, jnp.full_like(x, 2.0))
+
+
+# %% task="newton" name="solves for this loss only" fails=["newton-check"] hidden=1 message="the bottom of a bowl"
+def hvp(loss, x, v):
+    return jax.jvp(jax.grad(loss), (x,), (v,))[1]
+
+
+@jax.jit(static_argnames=("loss", "steps"))
+def newton(loss, x, steps):
+    def step(_, x):
+        towards, _ = jax.scipy.sparse.linalg.cg(lambda v: hvp(rope_energy, x, v), jax.grad(rope_energy)(x))
+        return x - towards
+
+    return jax.lax.fori_loop(0, steps, step, x)
+
+
+# %% task="newton" name="up the hill" fails=["newton-check"] message="the rope"
+def hvp(loss, x, v):
+    return jax.jvp(jax.grad(loss), (x,), (v,))[1]
+
+
+@jax.jit(static_argnames=("loss", "steps"))
+def newton(loss, x, steps):
+    def step(_, x):
+        towards, _ = jax.scipy.sparse.linalg.cg(lambda v: hvp(loss, x, v), jax.grad(loss)(x))
+        return x + towards
+
+    return jax.lax.fori_loop(0, steps, step, x)
+
+
+# %% task="newton" name="one step too many" fails=["newton-check"] message="a single step of Newton"
+def hvp(loss, x, v):
+    return jax.jvp(jax.grad(loss), (x,), (v,))[1]
+
+
+@jax.jit(static_argnames=("loss", "steps"))
+def newton(loss, x, steps):
+    def step(_, x):
+        towards, _ = jax.scipy.sparse.linalg.cg(lambda v: hvp(loss, x, v), jax.grad(loss)(x))
+        return x - towards
+
+    return jax.lax.fori_loop(0, steps + 1, step, x)
 
 
 # %% task="cures" name="one where, after the sqrt" fails=["cures-springs"] message="the gradient of spring_energy"
@@ -644,6 +899,108 @@ def spring_energy(points):
     return jnp.sum(jnp.tril((distance - 1) ** 2, -1))
 
 
+# %% task="cures" name="a Python loop over the pairs" fails=["cures-springs"] hidden=1 message="unrolled"
+def spring_energy(points):
+    energy = 0.0
+    for i in range(len(points)):
+        for j in range(i):
+            squared = ((points[i] - points[j]) ** 2).sum()
+            away = squared > 0
+            energy += jnp.where(away, (jnp.sqrt(jnp.where(away, squared, 1.0)) - 1) ** 2, 1.0)
+    return energy
+
+
+@jax.custom_jvp
+def kepler(M, e):
+    return solve_kepler(M, e)
+
+
+@kepler.defjvp
+def kepler_rule(primals, tangents):
+    (M, e), (dM, de) = primals, tangents
+    E = kepler(M, e)
+    return E, (dM + jnp.sin(E) * de) / (1 - e * jnp.cos(E))
+
+
+# %% task="cures" name="e stands still in the denominator" fails=["cures-kepler"] hidden=1 message="the mixed second derivative"
+def spring_energy(points):
+    squared = ((points[:, None] - points) ** 2).sum(-1)
+    away = squared > 0
+    distance = jnp.where(away, jnp.sqrt(jnp.where(away, squared, 1.0)), 0.0)
+    return jnp.sum(jnp.tril((distance - 1) ** 2, -1))
+
+
+@jax.custom_jvp
+def kepler(M, e):
+    return solve_kepler(M, e)
+
+
+@kepler.defjvp
+def kepler_rule(primals, tangents):
+    (M, e), (dM, de) = primals, tangents
+    E = kepler(M, e)
+    return E, (dM + jnp.sin(E) * de) / (1 - jax.lax.stop_gradient(e) * jnp.cos(E))
+
+
+# %% task="cures" name="the sign of the sine" fails=["cures-kepler"] message="dE/de"
+def spring_energy(points):
+    squared = ((points[:, None] - points) ** 2).sum(-1)
+    away = squared > 0
+    distance = jnp.where(away, jnp.sqrt(jnp.where(away, squared, 1.0)), 0.0)
+    return jnp.sum(jnp.tril((distance - 1) ** 2, -1))
+
+
+@jax.custom_jvp
+def kepler(M, e):
+    return solve_kepler(M, e)
+
+
+@kepler.defjvp
+def kepler_rule(primals, tangents):
+    (M, e), (dM, de) = primals, tangents
+    E = kepler(M, e)
+    return E, (dM - jnp.sin(E) * de) / (1 - e * jnp.cos(E))
+
+
+# %% task="cures" name="a little distance for everybody" fails=["cures-springs"] message="spring_energy: got"
+def spring_energy(points):
+    squared = ((points[:, None] - points) ** 2).sum(-1)
+    distance = jnp.sqrt(squared + 1e-2)
+    return jnp.sum(jnp.tril((distance - 1) ** 2, -1))
+
+
+@jax.custom_jvp
+def kepler(M, e):
+    return solve_kepler(M, e)
+
+
+@kepler.defjvp
+def kepler_rule(primals, tangents):
+    (M, e), (dM, de) = primals, tangents
+    E = kepler(M, e)
+    return E, (dM + jnp.sin(E) * de) / (1 - e * jnp.cos(E))
+
+
+# %% task="cures" name="twins have no energy" fails=["cures-springs"] message="spring_energy with twins"
+def spring_energy(points):
+    squared = ((points[:, None] - points) ** 2).sum(-1)
+    away = squared > 0
+    distance = jnp.sqrt(jnp.where(away, squared, 1.0))
+    return jnp.sum(jnp.tril((distance - 1) ** 2, -1))
+
+
+@jax.custom_jvp
+def kepler(M, e):
+    return solve_kepler(M, e)
+
+
+@kepler.defjvp
+def kepler_rule(primals, tangents):
+    (M, e), (dM, de) = primals, tangents
+    E = kepler(M, e)
+    return E, (dM + jnp.sin(E) * de) / (1 - e * jnp.cos(E))
+
+
 # %% task="diet" name="changes nothing" fails=["diet-check"] message="what is alive while one piece is run again"
 def simulate_lean(step, u, length):
     return simulate(step, u, length)
@@ -682,6 +1039,43 @@ def simulate_lean(step, u, length):
 # %% task="diet" name="stops the gradient" fails=["diet-check"] message="the gradient"
 def simulate_lean(step, u, length):
     return u + jax.lax.stop_gradient(simulate(step, u, length) - u)
+
+
+# %% task="diet" name="blocks of a power of two" fails=["diet-check"] hidden=1 message="the gradient of another simulation"
+def simulate_lean(step, u, length):
+    k = 2 ** (int(math.log2(length)) // 2)
+
+    @jax.checkpoint
+    def block(u):
+        return simulate(step, u, k)
+
+    return simulate(block, u, length // k)
+
+
+# %% task="diet" name="k blocks of k - 1 steps" fails=["diet-check"] message="the end"
+def simulate_lean(step, u, length):
+    k = math.isqrt(length)
+
+    @jax.checkpoint
+    def block(u):
+        return simulate(step, u, k - 1)
+
+    return simulate(block, u, k)
+
+
+# %% task="diet" name="two blocks" fails=["diet-check"] message="simulate_lean"
+def simulate_lean(step, u, length):
+    @jax.checkpoint
+    def block(u):
+        return simulate(step, u, length // 2)
+
+    return simulate(block, u, 2)
+
+
+# %% task="diet" name="a checkpoint around each step of each block" fails=["diet-check"] message="simulate_lean"
+def simulate_lean(step, u, length):
+    k = math.isqrt(length)
+    return simulate(lambda u: simulate(jax.checkpoint(step), u, k), u, k)
 
 
 # %% task="minijit-grad" name="the last slope wins" fails=["minijit-grad-check"] message="what is used twice gets both slopes"
@@ -758,6 +1152,71 @@ def replay_backwards(tape, *args):
     for name, primitive, operands, params in reversed(tape.equations):
         if name in slopes:
             pulled = PULL[primitive](slopes[name], *[read(values, x) for x in operands], **params)
+            for x, slope in zip(operands, pulled, strict=True):
+                if isinstance(x, str) and slope is not None:
+                    slopes[x] = slopes[x] + slope if x in slopes else slope
+    return slopes
+
+
+# %% task="minijit-grad" name="by recursion, along every path" fails=["minijit-grad-check"] message="One walk, from the last equation to the first"
+def pull_sum(slope, x, axis):
+    return bind("spread", slope, axis=axis, size=x.shape[axis])
+
+
+def pull_spread(slope, axis):
+    return bind("sum", slope, axis=axis)
+
+
+def replay_backwards(tape, *args):
+    values, slopes = replay(tape, *args), {}
+
+    def send(name, slope):
+        slopes[name] = slopes[name] + slope if name in slopes else slope
+        for output, primitive, operands, params in tape.equations:
+            if output == name:
+                pulled = PULL[primitive](slope, *[read(values, x) for x in operands], **params)
+                for x, part in zip(operands, pulled, strict=True):
+                    if isinstance(x, str) and part is not None:
+                        send(x, part)
+
+    send(tape.output, np.ones((), np.float32))
+    return slopes
+
+
+# %% task="minijit-grad" name="sums along axis 0 only" fails=["minijit-grad-check"] message="a sum along axis 1"
+def pull_sum(slope, x, axis):
+    return bind("spread", slope, axis=0, size=x.shape[axis])
+
+
+def pull_spread(slope, axis):
+    return bind("sum", slope, axis=0)
+
+
+def replay_backwards(tape, *args):
+    values, slopes = replay(tape, *args), {tape.output: np.ones((), np.float32)}
+    for output, primitive, operands, params in reversed(tape.equations):
+        if output in slopes:
+            pulled = PULL[primitive](slopes[output], *[read(values, x) for x in operands], **params)
+            for x, slope in zip(operands, pulled, strict=True):
+                if isinstance(x, str) and slope is not None:
+                    slopes[x] = slopes[x] + slope if x in slopes else slope
+    return slopes
+
+
+# %% task="minijit-grad" name="from the first equation to the last" fails=["minijit-grad-check"] message="minigrad"
+def pull_sum(slope, x, axis):
+    return bind("spread", slope, axis=axis, size=x.shape[axis])
+
+
+def pull_spread(slope, axis):
+    return bind("sum", slope, axis=axis)
+
+
+def replay_backwards(tape, *args):
+    values, slopes = replay(tape, *args), {tape.output: np.ones((), np.float32)}
+    for output, primitive, operands, params in tape.equations:
+        if output in slopes:
+            pulled = PULL[primitive](slopes[output], *[read(values, x) for x in operands], **params)
             for x, slope in zip(operands, pulled, strict=True):
                 if isinstance(x, str) and slope is not None:
                     slopes[x] = slopes[x] + slope if x in slopes else slope
