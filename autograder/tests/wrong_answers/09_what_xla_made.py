@@ -232,7 +232,7 @@ def modules(fn, *args):
 # %% task="recorder" name="lowers the function instead of calling it" fails=["recorder-check"] message="jit_add: add"
 def modules(fn, *args):
     text = jax.jit(fn).lower(*args).as_text()
-    return [f"jit_{fn.__name__}: {' '.join(re.findall(r'stablehlo.(\w+)', text))}"]
+    return [f"jit_{fn.__name__}: " + " ".join(re.findall(r"stablehlo.(\w+)", text))]
 
 
 # %% task="recorder" name="the last module only" fails=["recorder-check"] message="jit_add: add"
@@ -245,7 +245,7 @@ def modules(fn, *args):
         finally:
             jax.config.update("jax_dump_ir_to", "")
         text = max(Path(folder).iterdir()).read_text()
-    return [f"{re.search(r'module @(\w+)', text)[1]}: {' '.join(re.findall(r'stablehlo\.(\w+)', text))}"]
+    return [re.search(r"module @(\w+)", text)[1] + ": " + " ".join(re.findall(r"stablehlo\.(\w+)", text))]
 
 
 # %% task="recorder" name="each operation once" fails=["recorder-check"] hidden=1 message="sums in norm"
@@ -261,7 +261,7 @@ def modules(fn, *args):
     found = []
     for text in texts:
         operations = dict.fromkeys(re.findall(r"stablehlo\.(\w+)", text))
-        found.append(f"{re.search(r'module @(\w+)', text)[1]}: {' '.join(operations)}")
+        found.append(re.search(r"module @(\w+)", text)[1] + ": " + " ".join(operations))
     return found
 
 
@@ -348,7 +348,7 @@ def overlap(A, B, u, v):
     return (u @ A) @ (B @ v)
 
 
-# %% task="brackets" name="a vector, and then a matrix" fails=["brackets-flops", "brackets-speed"] message="overlap"
+# %% task="brackets" name="a vector, and then a matrix" fails=["brackets-flops"] message="XLA keeps the order of your operations"
 @jax.jit
 def overlap(A, B, u, v):
     return jnp.trace(jnp.outer(A @ (B @ u), v) @ jnp.eye(len(u)))

@@ -251,7 +251,7 @@ def steps(a, b):
         bits = int(np.float32(x).view(np.int32))
         return bits if bits >= 0 else -(2**31) - bits
 
-    return np.array([abs(place(x) - place(y)) for x, y in zip(a, b)], np.int64)
+    return np.array([abs(place(x) - place(y)) for x, y in zip(a, b, strict=True)], np.int64)
 
 
 # %% task="steps" name="in floating point" fails=["steps-check"] message="expected int64"
@@ -421,13 +421,13 @@ def running_total(amounts):
     return lax.scan(book, (jnp.float32(0), jnp.float32(0)), amounts)[1]
 
 
-# %% task="judge" name="a few times the largest term" fails=["judge-hard"] hidden=1 message="only rounding"
+# %% task="judge" name="a few times the largest term" fails=["judge-hard"] hidden=1 message="judge is wrong"
 def judge(result, X, w):
     X, w = X.astype(np.float64), w.astype(np.float64)
     return bool(np.all(np.abs(result - X @ w) <= 50 * 2.0**-23 * np.abs(X * w).max(1)))
 
 
-# %% task="judge" name="the mean of relative errors" fails=["judge-ordinary"] hidden=1 message="too much is allowed"
+# %% task="judge" name="the mean of relative errors" fails=["judge-ordinary"] hidden=1 message="a tenth of a percent more in one row (ordinary): returned True"
 def judge(result, X, w):
     X, w = X.astype(np.float64), w.astype(np.float64)
     errors = np.abs(result - X @ w) / (np.abs(X) @ np.abs(w))
