@@ -703,8 +703,8 @@ assert_equal(built, {"for two more tables": "none"}, name="make_ranker")
 # A flight recorder is a ring. State number n (from 0, over all flights together) is written into row `n % k` of
 # `box`, a ref of k rows; `count`, a ref of one integer, says how many states there have been. Write `flight(x, box,
 # count)`: it runs `simulate` for 1000 steps from `x` with the recorder switched on, and returns the last state.
-# Every state *after* a step is recorded. Two flights share one program, and it has no room for all states: its scratch
-# space is at most 5000 bytes, where 1000 states fill 8000.
+# Every state *after* a step is recorded. All flights share one program, whatever box of k rows they get, and it has no
+# room for all states: its scratch space is at most 5000 bytes, where 1000 states fill 8000.
 #
 # <details><summary>Hint 1</summary>
 # You cannot change the loop. But who says that the <code>step</code> you hand in must be <code>glide</code> itself?
@@ -803,6 +803,7 @@ def assert_flights(starts, k):
 flights = [(1.0, 0.0), (0.5, -2.0)]
 with assert_max_traces(flight, 1):
     flown(flights, 7)
+    flown(flights, 7)  # with another box
 assert_flights(flights, 7)
 room_for = receipt(flight, np.ones(2, np.float32), *recorder(7))["temp"]
 assert_equal(

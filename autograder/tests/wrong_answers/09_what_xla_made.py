@@ -387,3 +387,11 @@ def repeated(fn, x, times):
 # %% task="deleted" name="a loop of the compiler" fails=["deleted-check"] message="each call must need the one before"
 def repeated(fn, x, times):
     return jax.lax.fori_loop(0, times, lambda _, y: fn(x + 0 * y), 0 * x)
+
+
+# %% task="deleted" name="divides by the result" fails=["deleted-check"] hidden=1 message="repeated, "
+def repeated(fn, x, times):
+    y = fn(x)
+    for _ in range(times - 1):
+        y = fn(x + 0 / y)
+    return y

@@ -545,3 +545,15 @@ def loss_lean(X, E, y):
 # %% task="diet" name="the first piece only" fails=["diet-loss", "diet-gradient"] message="loss_lean"
 def loss_lean(X, E, y):
     return loss_slow(X[:32], E, y[:32])
+
+
+# %% task="recorder" name="a program for each box" fails=["recorder-check"] message="flight was traced twice"
+@functools.partial(jax.jit, static_argnames="box")
+def flight(x, box, count):
+    def recorded(state):
+        state = glide(state)
+        box[count[...] % box.shape[0]] = state
+        count[...] += 1
+        return state
+
+    return simulate(recorded, x, 1000)
