@@ -205,7 +205,7 @@ def make_ranker(table):
     return functools.partial(rank, table)
 
 
-# %% task="recorder" name="keeps all states, and takes the last" fails=["recorder-check"] message="float32[1000,2]"
+# %% task="recorder" name="keeps all states, and takes the last" fails=["recorder-check"] message="kept until its end, for all rounds"
 @jax.jit
 def flight(x, box, count):
     def body(state, _):
