@@ -328,11 +328,11 @@ def gated(width, hidden):
 
 
 rows, width, hidden = (int(n) for n in np.random.default_rng().integers(2, 9, 3))
-init, loss = gated(width, hidden)
+make, cost = gated(width, hidden)
 batch = np.ones((rows, width), np.float16), np.ones(rows, np.float32)
 shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), batch)
-wanted = {"bytes": training_bytes_slow(init, loss, batch)}
-assert_equal({"bytes": training_bytes(init, loss, shapes)}, wanted, name="training_bytes")
+wanted = {"bytes": training_bytes_slow(make, cost, batch)}
+assert_equal({"bytes": training_bytes(make, cost, shapes)}, wanted, name="training_bytes")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "planner-batch", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
