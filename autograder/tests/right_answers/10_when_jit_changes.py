@@ -113,7 +113,7 @@ def lab(fn, *args):
 
 
 def cause(fn, *args):
-    eager, jit, no_fusion, _ = (lab(fn, *args)[name].tobytes() for name in ("eager", "jit", "no fusion", "fast math"))
+    eager, jit, no_fusion, _ = (result.tobytes() for result in lab(fn, *args).values())
     return {(True, True): "same", (True, False): "same", (False, True): "fma"}.get(
         (jit == eager, no_fusion == eager), "rewrite"
     )
