@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -310,18 +311,39 @@ scaled = {
 }
 assert_equal(scaled, {"large over small": 1.0, "compiled": 0}, name="training_bytes", hints={"compiled": shapes_only})
 ### BEGIN HIDDEN TESTS
-layers, width, rows = (int(n) for n in np.random.default_rng().integers(2, 6, 3))
-assert_equal(planned(layers, width, rows), weighed(layers, width, rows), name="training_bytes")
+
+
+def gated(width, hidden):
+    """Another network: a dict of parameters, several of them vectors, and a batch of text and targets."""
+
+    def init(key):
+        return {"in": jax.random.normal(key, (width, hidden)), "gate": jnp.ones(hidden), "out": jnp.zeros(hidden)}
+
+    def loss(params, batch):
+        x, y = batch
+        inner = jax.nn.silu(x @ params["in"]) * params["gate"]
+        return ((inner @ params["out"] - y) ** 2).mean()
+
+    return init, loss
+
+
+rows, width, hidden = (int(n) for n in np.random.default_rng().integers(2, 9, 3))
+make, cost = gated(width, hidden)
+batch = np.ones((rows, width), np.float16), np.ones(rows, np.float32)
+shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), batch)
+wanted = {"bytes": training_bytes_slow(make, cost, batch)}
+assert_equal({"bytes": training_bytes(make, cost, shapes)}, wanted, name="training_bytes")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "planner-batch", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 """1 point. The batch fits, one more row does not, and nothing was compiled."""
 
 
-def edge(layers, width, rows, spare):
+def edge(layers, width, rows, spare, row=None):
     """Your largest batch, when the budget is enough for exactly `rows` rows and `spare` bytes."""
-    init, loss, row = perceptron(layers, width)
-    budget = training_bytes(init, loss, jax.ShapeDtypeStruct((rows, width), row.dtype)) + spare
+    init, loss, plain = perceptron(layers, width)
+    row = row or plain
+    budget = training_bytes(init, loss, jax.ShapeDtypeStruct((rows, *row.shape), row.dtype)) + spare
     with trace_log() as log:
         found = largest_batch(init, loss, row, budget)
     return {"rows": found, "programs compiled": log.compiles}
@@ -333,7 +355,8 @@ assert_equal(edge(3, 10**5, 9999, 7), {"rows": 9999, "programs compiled": 0}, na
 assert_equal(edge(2, 64, 1, -1), {"rows": 0, "programs compiled": 0}, name="largest_batch", hints=no_more)
 ### BEGIN HIDDEN TESTS
 fresh = int(np.random.default_rng().integers(2, 300))
-assert_equal(edge(4, 128, fresh, 3), {"rows": fresh, "programs compiled": 0}, name="largest_batch", hints=no_more)
+half = jax.ShapeDtypeStruct((6, 128), jnp.bfloat16)  # a row of two axes, in half precision
+assert_equal(edge(4, 128, fresh, 3, half), {"rows": fresh, "programs compiled": 0}, name="largest_batch", hints=no_more)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -342,7 +365,8 @@ assert_equal(edge(4, 128, fresh, 3), {"rows": fresh, "programs compiled": 0}, na
 # `reply_slow` answers a text of any length, and compiles for every new one. Write `build_server(params)`. It does all
 # the compiling, **three programs for the three BUCKETS**, and returns a function `serve`:
 #
-# - `serve(tokens)` gives the same numbers as `reply_slow(params, tokens)`, as a NumPy array with one row for each token;
+# - `serve(tokens)` gives the same numbers as `reply_slow(params, tokens)`, as a NumPy array with one row for each token,
+#   from the smallest of the three programs that holds them;
 # - `tokens` is what clients send: a list, or an array of any integer dtype, 1 to 64 tokens;
 # - longer ones are refused with a `ValueError`;
 # - **no request traces or compiles anything**, not even a slice.
@@ -377,6 +401,19 @@ def reply_slow(params, tokens):
     """float32[len(tokens), 3]. Compiles for each length."""
     tokens = np.asarray(tokens, np.int32)
     return np.asarray(jax.jit(reply)(params, tokens, np.int32(len(tokens))))
+
+
+@contextlib.contextmanager
+def sizes_run():
+    """A list: how many tokens each call of a compiled program gets inside the block."""
+    sizes, call = [], jax.stages.Compiled.__call__
+
+    def heard(self, *args, **kwargs):
+        sizes.extend(np.size(leaf) for leaf in jax.tree.leaves((args, kwargs)) if np.ndim(leaf) == 1)
+        return call(self, *args, **kwargs)
+
+    with mock.patch.object(jax.stages.Compiled, "__call__", heard):
+        yield sizes
 
 
 def reply_params(seed=None):
@@ -418,17 +455,29 @@ params, every_length = reply_params(0), [list(range(length)) for length in (1, 2
 jax.clear_caches()
 with trace_log(reply) as opening:
     serve = build_server(params)
-with trace_log(reply) as serving:
+with trace_log(reply) as serving, sizes_run() as sizes:
     answers = [serve(tokens) for tokens in every_length]
 assert_equal(
     {
-        "compiled before opening": opening.compiles,
+        "traced before opening": opening.traces,
+        "compiled before opening": "3 or more" if opening.compiles >= 3 else opening.compiles,
         "traced while serving": serving.traces,
         "compiled while serving": serving.compiles,
+        "kind of the answers": ", ".join({type(answer).__name__ for answer in answers}),
+        "sizes run": sizes,
     },
-    {"compiled before opening": 3, "traced while serving": 0, "compiled while serving": 0},
+    {
+        "traced before opening": 3,
+        "compiled before opening": "3 or more",
+        "traced while serving": 0,
+        "compiled while serving": 0,
+        "kind of the answers": "ndarray",
+        "sizes run": [4, 4, 4, 16, 16, 16, 64, 64, 64] if sizes else [],  # what jit runs is not heard
+    },
     name="build_server",
     hints={
+        "sizes run": "Padding is computed like real tokens: take the smallest bucket that holds the text.",
+        "traced before opening": "One program for each bucket, and no other.",
         "compiled before opening": "One program for each bucket: build_server itself lowers and compiles.",
         "traced while serving": "A request found no program of its type, so jit made one.",
         "compiled while serving": f"Built for requests: {', '.join(dict.fromkeys(serving.modules))}. "
@@ -450,6 +499,7 @@ rng = np.random.default_rng()
 params = reply_params()
 texts = [rng.integers(0, 50, size=length) for length in rng.integers(1, 65, size=12)]
 serve = build_server(params)
+other = build_server(reply_params())  # another model: it changes nothing for the first
 with trace_log(reply) as serving, jax.no_tracing(True):
     answers = [serve(tokens) for tokens in texts]
 assert_equal({"compiled": serving.compiles}, {"compiled": 0}, name="build_server")
@@ -488,6 +538,9 @@ assert_equal(
 ### BEGIN HIDDEN TESTS
 long = {"200 tokens": reaction(serve, list(range(50)) * 4), "64 tokens": reaction(serve, [3] * 64)}
 assert_equal(long, {"200 tokens": "ValueError", "64 tokens": "64 rows"}, name="serve")
+text = np.random.default_rng().integers(0, 50, 9)
+for dtype in (np.uint8, np.int16, np.int32, np.uint32, np.uint64):
+    assert_allclose(serve(text.astype(dtype)), reply_slow(params, text), rtol=1e-4, atol=1e-5, name=dtype.__name__)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -623,19 +676,19 @@ assert_equal(once_more, {"asked": 3, "found": 3, "written": 0, "passed over": 0}
 ### BEGIN HIDDEN TESTS
 
 
-def stumble():
-    raise RuntimeError("I was meant to fail")
+def a_day():
+    """Three programs are written and found again; of three others all are passed over, twice."""
+    for size, threshold in ((a, 0.0), (a, 0.0), (b, 1000.0), (b, 1000.0)):
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", threshold)
+        fresh_service(size)()
 
 
 with tempfile.TemporaryDirectory() as folder, settings_restored():
     jax.config.update("jax_compilation_cache_dir", folder)
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     compilation_cache.reset_cache()
-    with contextlib.suppress(RuntimeError):
-        cache_report(stumble)
-    size = int(np.random.default_rng().integers(6, 99))
-    partly = cache_report(lambda: (fresh_service(size)(), fresh_service(size)()))
-assert_equal(partly, {"asked": 6, "found": 3, "written": 3, "passed over": 0}, name="cache_report")
+    a, b = (int(size) for size in np.random.default_rng().choice(np.arange(6, 99), 2, replace=False))
+    mixed = cache_report(a_day)
+assert_equal(mixed, {"asked": 12, "found": 3, "written": 3, "passed over": 6}, name="cache_report")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "second-kept", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -690,8 +743,8 @@ assert_equal(kept, {"first folder": 3, "second folder": 6}, name="keep_programs"
 # `make_scorer_slow` is called once for each start, with a `set` of features (whose order differs in every process), the
 # time, and the number of the run. It returns the scorer.
 #
-# Write `make_scorer(features, now, run)`, whose scorer gives the same scores, such that **a second start finds the
-# program of the first**: with another order, at another time, in another run.
+# Write `make_scorer(features, now, run)`, whose scorer gives the same scores, such that **a second start finds all
+# programs of the first**: with another order, at another time, in another run, in another process.
 #
 # <details><summary>Hint 1</summary>
 # The key is the StableHLO, with the name of the function. What in it is different tomorrow?
@@ -797,8 +850,8 @@ assert_equal(
         "another time": "What the function closes over is a constant in the program: make it an argument.",
     },
 )
-written_first = {"first start": written_by(make_scorer, friday, friday)[0]}
-assert_equal(written_first, {"first start": 1}, name="make_scorer")
+kept_any = {"the first start writes programs": written_by(make_scorer, friday, friday)[0] > 0}
+assert_equal(kept_any, {"the first start writes programs": True}, name="make_scorer")
 ### BEGIN HIDDEN TESTS
 rng = np.random.default_rng()
 mixed = tuple(rng.permutation(list(WEIGHTS)).tolist())
@@ -809,6 +862,27 @@ scores = start(make_scorer, columns_of(11), frozenset(mixed[:3]), *tonight[1:])
 assert_equal({"scores": len(scores)}, {"scores": 11}, name="make_scorer")
 fresh = columns_of(11)
 assert_allclose(start(make_scorer, fresh, *tomorrow), start(make_scorer_slow, fresh, *tomorrow), rtol=1e-4, atol=1e-5)
+
+from autograder.measuring.wire import functions
+
+ELSEWHERE = """
+import os, pickle, sys
+import jax
+jax.config.update("jax_compilation_cache_dir", sys.argv[1])
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+jax.config.update("jax_default_matmul_precision", "highest")
+make_scorer, columns = pickle.loads(sys.stdin.buffer.read())
+make_scorer(set(columns) - {"seen"}, 100.0 + os.getpid(), os.getpid())(columns)
+"""
+packed = functions.dumps((make_scorer, columns_of(6)))
+written = []
+with tempfile.TemporaryDirectory() as folder:
+    for seed in ("0", "1"):  # each PYTHONHASHSEED gives the set an order of its own
+        modest = os.environ | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "PYTHONHASHSEED": seed}
+        child = subprocess.run([sys.executable, "-c", ELSEWHERE, folder], input=packed, capture_output=True, env=modest)
+        written.append(child.stderr.decode()[-300:] if child.returncode else files_in(folder))
+kept_all = {"written in two processes": written[1]}
+assert_equal(kept_all, {"written in two processes": written[0]}, name="make_scorer")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -816,11 +890,11 @@ assert_allclose(start(make_scorer, fresh, *tomorrow), start(make_scorer_slow, fr
 #
 # **Pack it.** `pack(params)` returns the bytes of **one** exported program that maps `float32[b, 100]` to
 # `float32[b, 10]` for every `b`, the parameters inside. `unpack(blob)` makes a function of it. The Python of `head` must
-# not run any more.
+# not run any more: whoever has `jax.export` can use the bytes, without this notebook.
 #
 # **Promise it.** Four functions, which do not work for every shape. For each, find the **most general** promise under
 # which it can be exported: a shape with symbols (two dimensions), and a tuple of constraints, perhaps an empty one.
-# `PROMISES["..."]` of a shape that is too narrow refuses sizes that would work.
+# A promise that is too narrow refuses sizes that would work.
 #
 #     {"both_halves": ("2*b, n", ()), ...}          the number of rows is even
 #
@@ -951,8 +1025,7 @@ def promises():
 # %% nbgrader={"grade": true, "grade_id": "export-pack", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. One file serves four batch sizes, and the Python of head does not run for it."""
 params = head_params(0)
-with trace_log(head) as packing:
-    blob = pack(params)
+blob = pack(params)
 batches = [np.random.default_rng(b).normal(size=(b, 100)).astype(np.float32) for b in (1, 2, 5, 32)]
 loaded = unpack(bytes(blob))
 with trace_log(head) as calling:
@@ -961,23 +1034,26 @@ for batch, result in zip(batches, results, strict=True):
     wanted = np.tanh(batch) @ params["w"] + params["b"]
     assert_allclose(result, wanted, rtol=1e-3, atol=1e-4, name=f"unpack, {len(batch)} rows")
 assert_equal(
-    {"traces while packing": packing.traces, "traces while calling": calling.traces},
-    {"traces while packing": 1, "traces while calling": 0},
-    name="pack",
-    hints={
-        "traces while packing": "One symbolic shape is one trace.",
-        "traces while calling": "What unpack returns must come out of the bytes alone.",
-    },
+    {"traces while calling": calling.traces},
+    {"traces while calling": 0},
+    name="unpack",
+    hints={"traces while calling": "What unpack returns must come out of the bytes alone."},
 )
 ### BEGIN HIDDEN TESTS
-params = head_params()
-loaded = unpack(pack(params))
-params["w"] = params["w"] * 0
+models = head_params(), head_params()
+blobs = [bytes(pack(params)) for params in models]
 fresh = np.random.default_rng().normal(size=(3, 100)).astype(np.float32)
-original = head_params(7)
-moved = np.asarray(unpack(pack(original))(fresh))
-assert_allclose(moved, np.tanh(fresh) @ original["w"] + original["b"], rtol=1e-3, atol=1e-4, name="unpack, 3 rows")
-assert_equal({"shape": list(np.shape(loaded(fresh)))}, {"shape": [3, 10]}, name="unpack")
+scores = [np.tanh(fresh) @ params["w"] + params["b"] for params in models]
+for params in models:
+    params["w"] *= 0
+for blob, wanted in zip(blobs, scores, strict=True):
+    assert_allclose(np.asarray(unpack(blob)(fresh)), wanted, rtol=1e-3, atol=1e-4, name="unpack, 3 rows")
+try:
+    by_itself = [np.asarray(export.deserialize(bytearray(blob)).call(fresh)) for blob in blobs]
+    used = np.allclose(by_itself, scores, rtol=1e-3, atol=1e-4)
+except Exception as error:
+    used = f"{type(error).__name__}: {error}"[:160]
+assert_equal({"jax.export can use the bytes": used}, {"jax.export can use the bytes": True}, name="pack")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "export-promises", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -991,7 +1067,7 @@ def promised(function, sizes=SIZES):
     except NotImplementedError:
         raise
     except Exception as error:
-        return f"cannot be exported: {type(error).__name__}"
+        return f"cannot be exported: {type(error).__name__}: {str(error).strip().splitlines()[0][:160]}"
     wanted = native(function, sizes)
     narrow = [size for size in sizes if wanted[size] == "works" and served[size] == "refused"]
     wide = [size for size in sizes if wanted[size] == "refused" and served[size] == "works"]

@@ -243,3 +243,206 @@ def judge(result, X, w):
 def judge(result, X, w):
     X, w = X.astype(np.float64), w.astype(np.float64)
     return bool(np.all(np.abs(result - X @ w) <= 30 * 2.0**-23 * (np.abs(X) @ np.abs(w)).max()))
+
+
+# %% task="steps" name="zips numbers, and forgets the shape" fails=["steps-check"] hidden=1 message="TypeError"
+def steps(a, b):
+    def place(x):
+        bits = int(np.float32(x).view(np.int32))
+        return bits if bits >= 0 else -(2**31) - bits
+
+    return np.array([abs(place(x) - place(y)) for x, y in zip(a, b, strict=True)], np.int64)
+
+
+# %% task="steps" name="in floating point" fails=["steps-check"] message="expected int64"
+def steps(a, b):
+    bits = [np.asarray(x, np.float32).view(np.int32).astype(np.float64) for x in (a, b)]
+    one, other = (np.where(place < 0, -(2.0**31) - place, place) for place in bits)
+    return np.abs(one - other)
+
+
+# %% task="steps" name="the sign is one bit of the number" fails=["steps-check"] message="0.0 and -0.0"
+def steps(a, b):
+    one, other = (np.asarray(x, np.float32).view(np.int32).astype(np.int64) for x in (a, b))
+    one, other = (np.where(place < 0, ~(place + 2**31), place) for place in (one, other))
+    return np.abs(one - other)
+
+
+# %% task="steps" name="walks, but not far" fails=["steps-check"] message="from -1 to 1"
+def steps(a, b):
+    low, high = np.minimum(a, b), np.maximum(a, b)
+    count = np.zeros(low.shape, np.int64)
+    for _ in range(2000):
+        count += low < high
+        low = np.where(low < high, np.nextafter(low, np.float32(np.inf)), low)
+    return count
+
+
+# %% task="exorcism" name="a callback to double precision" fails=["exorcism-light"] message="pure_callback"
+def proper_time(t, x):
+    return jax.pure_callback(proper_time_slow, jax.typeof(t), t, x, vmap_method="expand_dims")
+
+
+# %% task="exorcism" name="double precision" fails=["exorcism-light"] message="f64"
+def proper_time(t, x):
+    with jax.enable_x64(True):
+        t, x = t.astype(jnp.float64), x.astype(jnp.float64)
+        return jnp.sqrt(t * t - x * x).astype(jnp.float32)
+
+
+# %% task="exorcism" name="divides by the time" fails=["exorcism-light"] hidden=1 message="eager: returned 1"
+def proper_time(t, x):
+    return jnp.sqrt(t) * jnp.sqrt((t - x) / t * (t + x))
+
+
+# %% task="exorcism" name="what holds next to the cone only" fails=["exorcism-close"] hidden=1 message="proper_time"
+def proper_time(t, x):
+    return jnp.sqrt(2 * t * (t - jnp.abs(x)))
+
+
+# %% task="exorcism" name="lets everything outside in" fails=["exorcism-close"] message="do not let them in"
+def proper_time(t, x):
+    return jnp.sqrt(jnp.abs((t - x) * (t + x)))
+
+
+# %% task="exorcism" name="in units of the time" fails=["exorcism-close"] message="subtract first"
+def proper_time(t, x):
+    speed = x / t
+    return jnp.where(t == 0, 0.0, t * jnp.sqrt((1 - speed) * (1 + speed)))
+
+
+# %% task="lab" name="no fusion is the same as eager" fails=["lab-four"] hidden=1 message="no fusion: returned False"
+def lab(fn, *args):
+    with jax.disable_jit():
+        results = {"eager": fn(*args), "no fusion": fn(*args)}
+    results["jit"] = jax.jit(fn)(*args)
+    results["fast math"] = jax.jit(fn, compiler_options={"xla_cpu_enable_fast_math": True})(*args)
+    return {name: np.asarray(result) for name, result in results.items()}
+
+
+def cause(fn, *args):
+    results = lab(fn, *args)
+    unfused = jax.jit(fn, compiler_options={"xla_disable_hlo_passes": "fusion"})(*args)
+    if np.array_equal(results["jit"], results["eager"], equal_nan=True):
+        return "same"
+    return "fma" if np.array_equal(unfused, results["eager"], equal_nan=True) else "rewrite"
+
+
+# %% task="lab" name="asks whether fusion matters" fails=["lab-cause"] hidden=1 message="drift: returned 'fma'"
+def lab(fn, *args):
+    with jax.disable_jit():
+        results = {"eager": fn(*args)}
+    results["jit"] = jax.jit(fn)(*args)
+    results["no fusion"] = jax.jit(fn, compiler_options={"xla_disable_hlo_passes": "fusion"})(*args)
+    results["fast math"] = jax.jit(fn, compiler_options={"xla_cpu_enable_fast_math": True})(*args)
+    return {name: np.asarray(result) for name, result in results.items()}
+
+
+def cause(fn, *args):
+    results = lab(fn, *args)
+    if np.array_equal(results["jit"], results["eager"], equal_nan=True):
+        return "same"
+    return "rewrite" if np.array_equal(results["jit"], results["no fusion"], equal_nan=True) else "fma"
+
+
+# %% task="lab" name="arrays of JAX" fails=["lab-four"] message="expected 'ndarray'"
+def lab(fn, *args):
+    with jax.disable_jit():
+        results = {"eager": fn(*args)}
+    results["jit"] = jax.jit(fn)(*args)
+    results["no fusion"] = jax.jit(fn, compiler_options={"xla_disable_hlo_passes": "fusion"})(*args)
+    results["fast math"] = jax.jit(fn, compiler_options={"xla_cpu_enable_fast_math": True})(*args)
+    return results
+
+
+def cause(fn, *args):
+    results = lab(fn, *args)
+    same = {name: np.array_equal(results[name], results["eager"], equal_nan=True) for name in results}
+    return "same" if same["jit"] else "fma" if same["no fusion"] else "rewrite"
+
+
+# %% task="lab" name="without fusion there is no fast math" fails=["lab-four"] message="Which compiler option"
+def lab(fn, *args):
+    with jax.disable_jit():
+        results = {"eager": fn(*args)}
+    results["jit"] = jax.jit(fn)(*args)
+    both = {"xla_disable_hlo_passes": "fusion,algsimp", "xla_cpu_enable_fast_math": True}
+    results["no fusion"] = jax.jit(fn, compiler_options={"xla_disable_hlo_passes": "fusion"})(*args)
+    results["fast math"] = jax.jit(fn, compiler_options=both)(*args)
+    return {name: np.asarray(result) for name, result in results.items()}
+
+
+def cause(fn, *args):
+    results = lab(fn, *args)
+    same = {name: np.array_equal(results[name], results["eager"], equal_nan=True) for name in results}
+    return "same" if same["jit"] else "fma" if same["no fusion"] else "rewrite"
+
+
+# %% task="account" name="books in dimes" fails=["account-exact", "account-fast"] hidden=1 message="running_total"
+@jax.jit
+def running_total(amounts):
+    return jnp.cumsum(jnp.round(amounts * 10).astype(jnp.int32)) / 10
+
+
+# %% task="account" name="double precision" fails=["account-exact"] message="f64"
+@jax.jit
+def running_total(amounts):
+    with jax.enable_x64(True):
+        return jnp.cumsum(amounts.astype(jnp.float64)).astype(jnp.float32)
+
+
+# %% task="account" name="a callback" fails=["account-exact"] message="pure_callback"
+@jax.jit
+def running_total(amounts):
+    return jax.pure_callback(running_total_slow, jax.typeof(amounts), amounts)
+
+
+# %% task="account" name="multiplies, as all payments are alike" fails=["account-exact"] hidden=1 message="running_total"
+@jax.jit
+def running_total(amounts):
+    return amounts[0] + amounts[1] * jnp.arange(len(amounts), dtype=jnp.float32)
+
+
+# %% task="account" name="in a tree" fails=["account-exact"] message="Each addition loses digits"
+@jax.jit
+def running_total(amounts):
+    return lax.associative_scan(jnp.add, amounts)
+
+
+# %% task="account" name="collects what is lost, and adds it at the end" fails=["account-exact"] message="Each addition loses digits"
+@jax.jit
+def running_total(amounts):
+    def book(carry, x):
+        total, rest = carry
+        grown = lax.optimization_barrier(total + x)
+        rest = rest + (jnp.maximum(total, x) - grown + jnp.minimum(total, x))
+        return (grown, rest), grown + rest
+
+    return lax.scan(book, (jnp.float32(0), jnp.float32(0)), amounts)[1]
+
+
+# %% task="judge" name="a few times the largest term" fails=["judge-hard"] hidden=1 message="judge is wrong"
+def judge(result, X, w):
+    X, w = X.astype(np.float64), w.astype(np.float64)
+    return bool(np.all(np.abs(result - X @ w) <= 50 * 2.0**-23 * np.abs(X * w).max(1)))
+
+
+# %% task="judge" name="the mean of relative errors" fails=["judge-ordinary"] hidden=1 message="a tenth of a percent more in one row (ordinary): returned True"
+def judge(result, X, w):
+    X, w = X.astype(np.float64), w.astype(np.float64)
+    errors = np.abs(result - X @ w) / (np.abs(X) @ np.abs(w))
+    return bool(errors.mean() <= 30 * 2.0**-23 / 10)
+
+
+# %% task="judge" name="nine of ten rows will do" fails=["judge-ordinary"] message="That is a bug"
+def judge(result, X, w):
+    X, w = X.astype(np.float64), w.astype(np.float64)
+    right = np.abs(result - X @ w) <= 30 * 2.0**-23 * (np.abs(X) @ np.abs(w))
+    return bool(right.mean() > 0.9)
+
+
+# %% task="judge" name="the norm of the error" fails=["judge-hard"] message="a small row wrong"
+def judge(result, X, w):
+    X, w = X.astype(np.float64), w.astype(np.float64)
+    allowed = 30 * 2.0**-23 * np.linalg.norm(np.abs(X) @ np.abs(w))
+    return bool(np.linalg.norm(result - X @ w) <= allowed)

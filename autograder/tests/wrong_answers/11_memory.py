@@ -205,7 +205,7 @@ def make_ranker(table):
     return functools.partial(rank, table)
 
 
-# %% task="recorder" name="keeps all states, and takes the last" fails=["recorder-check"] message="float32[1000,2]"
+# %% task="recorder" name="keeps all states, and takes the last" fails=["recorder-check"] message="kept until its end, for all rounds"
 @jax.jit
 def flight(x, box, count):
     def body(state, _):
@@ -287,3 +287,273 @@ def loss_lean(X, E, y):
         return lax.map(lambda part: loss_slow(part[0], E, part[1]), pieces).mean()
 
     return everything(X, y)
+
+
+# %% task="hoarder" name="a step of its own" fails=["hoarder-step"] hidden=1 message="another step"
+def in_place(step):
+    @functools.partial(jax.jit, donate_argnums=(0, 1))
+    def updated(params, momentum, batch):
+        value, slope = jax.value_and_grad(loss)(params, batch)
+        momentum = jax.tree.map(lambda m, g: 0.9 * m + g, momentum, slope)
+        return jax.tree.map(lambda p, m: p - 0.1 * m, params, momentum), momentum, value
+
+    return updated
+
+
+def train(step, params, batches):
+    params = jax.tree.map(jnp.copy, params)
+    momentum = jax.tree.map(jnp.zeros_like, params)
+    best, best_value, losses = None, float("inf"), []
+    for batch in batches:
+        candidate = jax.tree.map(jnp.copy, params)
+        params, momentum, value = step(params, momentum, batch)
+        losses.append(float(value))
+        if losses[-1] < best_value:
+            best, best_value = candidate, losses[-1]
+    return params, best, losses
+
+
+# %% task="hoarder" name="no loss is above 100" fails=["hoarder-train"] hidden=1 message="[1]"
+def in_place(step):
+    return jax.jit(step, donate_argnums=(0, 1))
+
+
+def train(step, params, batches):
+    params = jax.tree.map(jnp.copy, params)
+    momentum = jax.tree.map(jnp.zeros_like, params)
+    best, best_value, losses = jax.tree.map(jnp.copy, params), 100.0, []
+    for batch in batches:
+        candidate = jax.tree.map(jnp.copy, params)
+        params, momentum, value = step(params, momentum, batch)
+        losses.append(float(value))
+        if losses[-1] < best_value:
+            best, best_value = candidate, losses[-1]
+    return params, best, losses
+
+
+# %% task="hoarder" name="the last of several that are best" fails=["hoarder-train"] hidden=1 message="equal losses"
+def in_place(step):
+    return jax.jit(step, donate_argnums=(0, 1))
+
+
+def train(step, params, batches):
+    params = jax.tree.map(jnp.copy, params)
+    momentum = jax.tree.map(jnp.zeros_like, params)
+    best, losses = None, []
+    for batch in batches:
+        candidate = jax.tree.map(jnp.copy, params)
+        params, momentum, value = step(params, momentum, batch)
+        losses.append(float(value))
+        if losses[-1] <= min(losses):
+            best = candidate
+    return params, best, losses
+
+
+# %% task="hoarder" name="a view on the host is a copy" fails=["hoarder-train"] message="a view on the host is no copy"
+def in_place(step):
+    return jax.jit(step, donate_argnums=(0, 1))
+
+
+def train(step, params, batches):
+    params = jax.tree.map(jnp.copy, params)
+    momentum = jax.tree.map(jnp.zeros_like, params)
+    best, best_value, losses = None, float("inf"), []
+    for batch in batches:
+        candidate = jax.tree.map(np.asarray, params)
+        params, momentum, value = step(params, momentum, batch)
+        losses.append(float(value))
+        if losses[-1] < best_value:
+            best, best_value = candidate, losses[-1]
+    return params, best, losses
+
+
+# %% task="hoarder" name="keeps every copy, on the host" fails=["hoarder-train"] message="What do you still need after the step?"
+def in_place(step):
+    return jax.jit(step, donate_argnums=(0, 1))
+
+
+def train(step, params, batches):
+    params = jax.tree.map(jnp.copy, params)
+    momentum = jax.tree.map(jnp.zeros_like, params)
+    history, losses = [], []
+    for batch in batches:
+        history.append(jax.tree.map(np.array, params))
+        params, momentum, value = step(params, momentum, batch)
+        losses.append(float(value))
+    return params, history[int(np.argmin(losses))], losses
+
+
+# %% task="cache" name="the capacity that it was shown" fails=["cache-check"] hidden=1 message="shapes"
+@functools.partial(jax.jit, donate_argnums=0)
+def remember(cache, count, item):
+    cache = cache.at[count].set(item)
+    scores = jnp.where(jnp.arange(256) <= count, cache @ item, -jnp.inf)
+    return cache, jax.nn.softmax(scores) @ cache
+
+
+# %% task="cache" name="does not count the new row" fails=["cache-check"] message="answers"
+@functools.partial(jax.jit, donate_argnums=0)
+def remember(cache, count, item):
+    cache = cache.at[count].set(item)
+    scores = jnp.where(jnp.arange(len(cache)) < count, cache @ item, -jnp.inf)
+    return cache, jax.nn.softmax(scores) @ cache
+
+
+# %% task="cache" name="a score of 0 is no weight" fails=["cache-check"] message="softmax gives them weight"
+@functools.partial(jax.jit, donate_argnums=0)
+def remember(cache, count, item):
+    cache = cache.at[count].set(item)
+    scores = jnp.where(jnp.arange(len(cache)) <= count, cache @ item, 0)
+    return cache, jax.nn.softmax(scores) @ cache
+
+
+# %% task="cache" name="moves all rows up" fails=["cache-check"] message="A copy: every row moves"
+@functools.partial(jax.jit, donate_argnums=0)
+def remember(cache, count, item):
+    cache = jnp.roll(cache, 1, axis=0).at[0].set(item)
+    scores = jnp.where(jnp.arange(len(cache)) <= count, cache @ item, -jnp.inf)
+    return cache, jax.nn.softmax(scores) @ cache
+
+
+# %% task="ranker" name="counts equal numbers too" fails=["ranker-check"] hidden=1 message="ranks"
+@jax.jit
+def rank(ordered, x):
+    return jnp.searchsorted(ordered, x, side="right")
+
+
+def make_ranker(table):
+    return functools.partial(rank, jnp.sort(table, axis=None))
+
+
+# %% task="ranker" name="a search that sorts" fails=["ranker-check"] message="uses sort"
+@jax.jit
+def rank(ordered, x):
+    return jnp.searchsorted(ordered, x, method="sort")
+
+
+def make_ranker(table):
+    return functools.partial(rank, jnp.sort(table, axis=None))
+
+
+# %% task="ranker" name="a dict of rankers" fails=["ranker-check"] message="a function that is jitted anew"
+RANKERS = {}
+
+
+@jax.jit
+def rank(ordered, x):
+    return jnp.searchsorted(ordered, x)
+
+
+def make_ranker(table):
+    key = table.tobytes()
+    if key not in RANKERS:
+        RANKERS[key] = jax.jit(functools.partial(rank, jnp.sort(table, axis=None)))
+    return RANKERS[key]
+
+
+# %% task="ranker" name="a static table" fails=["ranker-check"] message="serves that table only"
+@functools.partial(jax.jit, static_argnums=0)
+def rank(ordered, x):
+    return jnp.searchsorted(jnp.array(ordered), x)
+
+
+def make_ranker(table):
+    return functools.partial(rank, tuple(np.sort(table, axis=None).tolist()))
+
+
+# %% task="ranker" name="sorts the rows, one by one" fails=["ranker-check"] message="ranks"
+@jax.jit
+def rank(ordered, x):
+    return jnp.searchsorted(ordered, x)
+
+
+def make_ranker(table):
+    return functools.partial(rank, jnp.sort(table).ravel())
+
+
+# %% task="recorder" name="begins anew with each flight" fails=["recorder-check"] message="n counted over all flights"
+@jax.jit
+def flight(x, box, count):
+    def recorded(numbered):
+        state, i = numbered
+        state = glide(state)
+        box[i % box.shape[0]] = state
+        count[...] += 1
+        return state, i + 1
+
+    return simulate(recorded, (x, 0), 1000)[0]
+
+
+# %% task="recorder" name="the ring that it was shown" fails=["recorder-check"] hidden=1 message="State n goes into row n % k"
+@jax.jit
+def flight(x, box, count):
+    def recorded(state):
+        state = glide(state)
+        box[count[...] % 7] = state
+        count[...] += 1
+        return state
+
+    return simulate(recorded, x, 1000)
+
+
+# %% task="recorder" name="height and speed in two lists" fails=["recorder-check"] message="kept until its end"
+@jax.jit
+def flight(x, box, count):
+    def body(state, _):
+        state = glide(state)
+        return state, (state[0], state[1])
+
+    last, (heights, speeds) = lax.scan(body, x, length=1000)
+    k = box.shape[0]
+    rows = (count[...] + 1000 - k + jnp.arange(k)) % k
+    box[rows] = jnp.stack([heights[-k:], speeds[-k:]], axis=1)
+    count[...] += 1000
+    return last
+
+
+# %% task="recorder" name="counts from one" fails=["recorder-check"] message="State n goes into row n % k"
+@jax.jit
+def flight(x, box, count):
+    def recorded(state):
+        state = glide(state)
+        count[...] += 1
+        box[count[...] % box.shape[0]] = state
+        return state
+
+    return simulate(recorded, x, 1000)
+
+
+# %% task="diet" name="the number of places that it was shown" fails=["diet-loss", "diet-gradient"] hidden=1 message="reshape"
+def loss_lean(X, E, y):
+    @jax.checkpoint
+    def piece(part):
+        return loss_slow(part[0], E, part[1])
+
+    return lax.map(piece, (X.reshape(16, 32, -1), y.reshape(16, 32))).mean()
+
+
+# %% task="diet" name="a callback" fails=["diet-loss"] message="uses pure_callback"
+def loss_lean(X, E, y):
+    return jax.pure_callback(lambda *page: np.float32(loss_slow(*page)), jax.ShapeDtypeStruct((), X.dtype), X, E, y)
+
+
+# %% task="diet" name="half precision" fails=["diet-loss"] message="loss_lean: got"
+def loss_lean(X, E, y):
+    return loss_slow(X.astype(jnp.bfloat16), E.astype(jnp.bfloat16), y).astype(jnp.float32)
+
+
+# %% task="diet" name="the first piece only" fails=["diet-loss", "diet-gradient"] message="loss_lean"
+def loss_lean(X, E, y):
+    return loss_slow(X[:32], E, y[:32])
+
+
+# %% task="recorder" name="a program for each box" fails=["recorder-check"] message="flight was traced twice"
+@functools.partial(jax.jit, static_argnames="box")
+def flight(x, box, count):
+    def recorded(state):
+        state = glide(state)
+        box[count[...] % box.shape[0]] = state
+        count[...] += 1
+        return state
+
+    return simulate(recorded, x, 1000)

@@ -385,3 +385,603 @@ def promises():
         "best_five": ("b, 5*n", ()),
         "to_sixteen": ("b, 16", ()),
     }
+
+
+# %% task="planner" name="a formula for perceptrons" fails=["planner-bytes"] hidden=1 message="has no attribute"
+def training_bytes(init, loss, batch):
+    params = jax.eval_shape(init, jax.eval_shape(lambda: jax.random.key(0)))
+    kept = (len(jax.tree.leaves(params)) + 2) * batch.size
+    return 5 * nbytes(params) + kept * batch.dtype.itemsize
+
+
+def largest_batch(init, loss, row, budget):
+    def fits(rows):
+        return training_bytes(init, loss, jax.ShapeDtypeStruct((rows, *row.shape), row.dtype)) <= budget
+
+    too_many = 1
+    while fits(too_many):
+        too_many *= 2
+    rows = too_many // 2
+    while too_many - rows > 1:
+        middle = (rows + too_many) // 2
+        rows, too_many = (middle, too_many) if fits(middle) else (rows, middle)
+    return rows
+
+
+# %% task="planner" name="a row is float32" fails=["planner-batch"] hidden=1 message="rows: returned"
+def training_bytes(init, loss, batch):
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    params = jax.eval_shape(init, key)
+    kept = jax.eval_shape(lambda p, x: jax.vjp(lambda p: loss(p, x), p)[1], params, batch)
+    return 4 * nbytes(params) + nbytes(kept)
+
+
+def largest_batch(init, loss, row, budget):
+    def fits(rows):
+        return training_bytes(init, loss, jax.ShapeDtypeStruct((rows, *row.shape), jnp.float32)) <= budget
+
+    too_many = 1
+    while fits(too_many):
+        too_many *= 2
+    rows = too_many // 2
+    while too_many - rows > 1:
+        middle = (rows + too_many) // 2
+        rows, too_many = (middle, too_many) if fits(middle) else (rows, middle)
+    return rows
+
+
+# %% task="planner" name="a row has one axis" fails=["planner-batch"] hidden=1 message="rows: returned"
+def training_bytes(init, loss, batch):
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    params = jax.eval_shape(init, key)
+    kept = jax.eval_shape(lambda p, x: jax.vjp(lambda p: loss(p, x), p)[1], params, batch)
+    return 4 * nbytes(params) + nbytes(kept)
+
+
+def largest_batch(init, loss, row, budget):
+    def fits(rows):
+        return training_bytes(init, loss, jax.ShapeDtypeStruct((rows, row.shape[-1]), row.dtype)) <= budget
+
+    too_many = 1
+    while fits(too_many):
+        too_many *= 2
+    rows = too_many // 2
+    while too_many - rows > 1:
+        middle = (rows + too_many) // 2
+        rows, too_many = (middle, too_many) if fits(middle) else (rows, middle)
+    return rows
+
+
+# %% task="planner" name="one moment only" fails=["planner-bytes"] message="Parameters, gradient and two moments"
+def training_bytes(init, loss, batch):
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    params = jax.eval_shape(init, key)
+    kept = jax.eval_shape(lambda p, x: jax.vjp(lambda p: loss(p, x), p)[1], params, batch)
+    return 3 * nbytes(params) + nbytes(kept)
+
+
+def largest_batch(init, loss, row, budget):
+    def fits(rows):
+        return training_bytes(init, loss, jax.ShapeDtypeStruct((rows, *row.shape), row.dtype)) <= budget
+
+    too_many = 1
+    while fits(too_many):
+        too_many *= 2
+    rows = too_many // 2
+    while too_many - rows > 1:
+        middle = (rows + too_many) // 2
+        rows, too_many = (middle, too_many) if fits(middle) else (rows, middle)
+    return rows
+
+
+# %% task="planner" name="the loss instead of what it keeps" fails=["planner-bytes"] message="all that the function from vjp keeps"
+def training_bytes(init, loss, batch):
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    params = jax.eval_shape(init, key)
+    kept = jax.eval_shape(lambda p, x: jax.vjp(lambda p: loss(p, x), p)[0], params, batch)
+    return 4 * nbytes(params) + nbytes(kept)
+
+
+def largest_batch(init, loss, row, budget):
+    def fits(rows):
+        return training_bytes(init, loss, jax.ShapeDtypeStruct((rows, *row.shape), row.dtype)) <= budget
+
+    too_many = 1
+    while fits(too_many):
+        too_many *= 2
+    rows = too_many // 2
+    while too_many - rows > 1:
+        middle = (rows + too_many) // 2
+        rows, too_many = (middle, too_many) if fits(middle) else (rows, middle)
+    return rows
+
+
+# %% task="planner" name="less than the budget" fails=["planner-batch"] message="Is that the largest?"
+def training_bytes(init, loss, batch):
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    params = jax.eval_shape(init, key)
+    kept = jax.eval_shape(lambda p, x: jax.vjp(lambda p: loss(p, x), p)[1], params, batch)
+    return 4 * nbytes(params) + nbytes(kept)
+
+
+def largest_batch(init, loss, row, budget):
+    def fits(rows):
+        return training_bytes(init, loss, jax.ShapeDtypeStruct((rows, *row.shape), row.dtype)) < budget
+
+    too_many = 1
+    while fits(too_many):
+        too_many *= 2
+    rows = too_many // 2
+    while too_many - rows > 1:
+        middle = (rows + too_many) // 2
+        rows, too_many = (middle, too_many) if fits(middle) else (rows, middle)
+    return rows
+
+
+# %% task="planner" name="in proportion to the rows" fails=["planner-batch"] message="Is that the largest?"
+def training_bytes(init, loss, batch):
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    params = jax.eval_shape(init, key)
+    kept = jax.eval_shape(lambda p, x: jax.vjp(lambda p: loss(p, x), p)[1], params, batch)
+    return 4 * nbytes(params) + nbytes(kept)
+
+
+def largest_batch(init, loss, row, budget):
+    one = training_bytes(init, loss, jax.ShapeDtypeStruct((1, *row.shape), row.dtype))
+    return budget // one
+
+
+# %% task="server" name="always the largest program" fails=["server-requests"] message="take the smallest bucket that holds the text"
+def build_server(params):
+    number = jax.ShapeDtypeStruct((), jnp.int32)
+    programs = {
+        size: jax.jit(reply).lower(params, jax.ShapeDtypeStruct((size,), jnp.int32), number).compile()
+        for size in BUCKETS
+    }
+
+    def serve(tokens):
+        tokens = np.asarray(tokens, np.int32)
+        length = len(tokens)
+        if length > BUCKETS[-1]:
+            raise ValueError("too long")
+        size = max(BUCKETS)
+        result = programs[size](params, np.pad(tokens, (0, size - length)), np.int32(length))
+        return np.asarray(result)[:length]
+
+    return serve
+
+
+# %% task="server" name="a bucket must be larger than the text" fails=["server-requests"] message="take the smallest bucket that holds the text"
+def build_server(params):
+    number = jax.ShapeDtypeStruct((), jnp.int32)
+    programs = {
+        size: jax.jit(reply).lower(params, jax.ShapeDtypeStruct((size,), jnp.int32), number).compile()
+        for size in BUCKETS
+    }
+
+    def serve(tokens):
+        tokens = np.asarray(tokens, np.int32)
+        length = len(tokens)
+        if length > BUCKETS[-1]:
+            raise ValueError("too long")
+        size = next((size for size in BUCKETS if size > length), BUCKETS[-1])
+        result = programs[size](params, np.pad(tokens, (0, size - length)), np.int32(length))
+        return np.asarray(result)[:length]
+
+    return serve
+
+
+# %% task="server" name="arrays of JAX" fails=["server-requests"] message="kind of the answers"
+def build_server(params):
+    number = jax.ShapeDtypeStruct((), jnp.int32)
+    programs = {
+        size: jax.jit(reply).lower(params, jax.ShapeDtypeStruct((size,), jnp.int32), number).compile()
+        for size in BUCKETS
+    }
+
+    def serve(tokens):
+        tokens = np.asarray(tokens, np.int32)
+        length = len(tokens)
+        if length > BUCKETS[-1]:
+            raise ValueError("too long")
+        size = next(size for size in BUCKETS if size >= length)
+        result = programs[size](params, np.pad(tokens, (0, size - length)), np.int32(length))
+        return jnp.asarray(np.asarray(result)[:length])
+
+    return serve
+
+
+# %% task="server" name="the first server's parameters" fails=["server-requests"] hidden=1 message="serve, "
+PROGRAMS = {}
+
+
+def build_server(params):
+    for size in BUCKETS:
+        tokens, number = jax.ShapeDtypeStruct((size,), jnp.int32), jax.ShapeDtypeStruct((), jnp.int32)
+        PROGRAMS[size] = jax.jit(reply).lower(params, tokens, number).compile()
+    PROGRAMS["params"] = params
+
+    def serve(tokens):
+        tokens = np.asarray(tokens, np.int32)
+        length = len(tokens)
+        if length > BUCKETS[-1]:
+            raise ValueError("too long")
+        size = next(size for size in BUCKETS if size >= length)
+        result = PROGRAMS[size](PROGRAMS["params"], np.pad(tokens, (0, size - length)), np.int32(length))
+        return np.asarray(result)[:length]
+
+    return serve
+
+
+# %% task="server" name="bytes are tokens already" fails=["server-clients"] hidden=1 message="Argument types differ"
+def build_server(params):
+    number = jax.ShapeDtypeStruct((), jnp.int32)
+    programs = {
+        size: jax.jit(reply).lower(params, jax.ShapeDtypeStruct((size,), jnp.int32), number).compile()
+        for size in BUCKETS
+    }
+
+    def serve(tokens):
+        tokens = tokens if getattr(tokens, "dtype", None) == np.uint8 else np.asarray(tokens, np.int32)
+        length = len(tokens)
+        if length > BUCKETS[-1]:
+            raise ValueError("too long")
+        size = next(size for size in BUCKETS if size >= length)
+        result = programs[size](params, np.pad(tokens, (0, size - length)), np.int32(length))
+        return np.asarray(result)[:length]
+
+    return serve
+
+
+# %% task="server" name="looks into the bits of another type" fails=["server-requests"] message="too long"
+def build_server(params):
+    number = jax.ShapeDtypeStruct((), jnp.int32)
+    programs = {
+        size: jax.jit(reply).lower(params, jax.ShapeDtypeStruct((size,), jnp.int32), number).compile()
+        for size in BUCKETS
+    }
+
+    def serve(tokens):
+        tokens = np.asarray(tokens).view(np.int32)
+        length = len(tokens)
+        if length > BUCKETS[-1]:
+            raise ValueError("too long")
+        size = next(size for size in BUCKETS if size >= length)
+        result = programs[size](params, np.pad(tokens, (0, size - length)), np.int32(length))
+        return np.asarray(result)[:length]
+
+    return serve
+
+
+# %% task="server" name="refuses what is not shorter than the largest bucket" fails=["server-clients"] hidden=1 message="64 tokens: returned 'ValueError'"
+def build_server(params):
+    number = jax.ShapeDtypeStruct((), jnp.int32)
+    programs = {
+        size: jax.jit(reply).lower(params, jax.ShapeDtypeStruct((size,), jnp.int32), number).compile()
+        for size in BUCKETS
+    }
+
+    def serve(tokens):
+        tokens = np.asarray(tokens, np.int32)
+        length = len(tokens)
+        if length >= BUCKETS[-1]:
+            raise ValueError("too long")
+        size = next(size for size in BUCKETS if size >= length)
+        result = programs[size](params, np.pad(tokens, (0, size - length)), np.int32(length))
+        return np.asarray(result)[:length]
+
+    return serve
+
+
+# %% task="second" name="either all are written or all passed over" fails=["second-report"] hidden=1 message="passed over: returned 0"
+def keep_programs(folder):
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    compilation_cache.reset_cache()
+
+
+def cache_report(run):
+    counts = Counter()
+
+    def heard(event, **_):
+        counts[event.rpartition("/")[2]] += 1
+
+    jax.monitoring.register_event_listener(heard)
+    run()
+    jax.monitoring.unregister_event_listener(heard)
+    asked, found, written = (counts[name] for name in ("compile_requests_use_cache", "cache_hits", "cache_misses"))
+    return {"asked": asked, "found": found, "written": written, "passed over": 0 if written else asked - found}
+
+
+# %% task="second" name="what was asked for and not found" fails=["second-report"] message="cache_report"
+def keep_programs(folder):
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    compilation_cache.reset_cache()
+
+
+def cache_report(run):
+    counts = Counter()
+
+    def heard(event, **_):
+        counts[event.rpartition("/")[2]] += 1
+
+    jax.monitoring.register_event_listener(heard)
+    run()
+    jax.monitoring.unregister_event_listener(heard)
+    asked, found, written = (counts[name] for name in ("compile_requests_use_cache", "cache_hits", "cache_misses"))
+    return {"asked": asked, "found": found, "written": written, "passed over": asked - found}
+
+
+# %% task="second" name="the order of the two is another one" fails=["second-kept"] message="keep_programs"
+def keep_programs(folder):
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    compilation_cache.reset_cache()
+
+
+def cache_report(run):
+    counts = Counter()
+
+    def heard(event, **_):
+        counts[event.rpartition("/")[2]] += 1
+
+    jax.monitoring.register_event_listener(heard)
+    run()
+    jax.monitoring.unregister_event_listener(heard)
+    asked, found, written = (counts[name] for name in ("compile_requests_use_cache", "cache_hits", "cache_misses"))
+    return {"asked": asked, "found": found, "written": written, "passed over": asked - found - written}
+
+
+# %% task="second" name="lets go of a folder only once" fails=["second-kept"] hidden=1 message="second folder: returned 0"
+RESET = []
+
+
+def keep_programs(folder):
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    if not RESET:
+        RESET.append(True)
+        compilation_cache.reset_cache()
+
+
+def cache_report(run):
+    counts = Counter()
+
+    def heard(event, **_):
+        counts[event.rpartition("/")[2]] += 1
+
+    jax.monitoring.register_event_listener(heard)
+    run()
+    jax.monitoring.unregister_event_listener(heard)
+    asked, found, written = (counts[name] for name in ("compile_requests_use_cache", "cache_hits", "cache_misses"))
+    return {"asked": asked, "found": found, "written": written, "passed over": asked - found - written}
+
+
+# %% task="key" name="the order of a set" fails=["key-check"] hidden=1 message="written in two processes"
+def make_scorer(features, now, run):
+    names = list(set(features))
+
+    @jax.jit
+    def score(columns, now):
+        total = jnp.exp((columns["seen"] - now) / 3600)
+        for name in names:
+            total = total + WEIGHTS[name] * columns[name]
+        return total
+
+    return lambda columns: score(columns, now)
+
+
+# %% task="key" name="in the order of hashes" fails=["key-check"] hidden=1 message="written in two processes"
+def make_scorer(features, now, run):
+    names = sorted(features, key=hash)
+
+    @jax.jit
+    def score(columns, now):
+        total = jnp.exp((columns["seen"] - now) / 3600)
+        for name in names:
+            total = total + WEIGHTS[name] * columns[name]
+        return total
+
+    return lambda columns: score(columns, now)
+
+
+# %% task="key" name="only the first letters in order" fails=["key-check"] message="bring the features into one order"
+def make_scorer(features, now, run):
+    names = sorted(features, key=len)
+
+    @jax.jit
+    def score(columns, now):
+        total = jnp.exp((columns["seen"] - now) / 3600)
+        for name in names:
+            total = total + WEIGHTS[name] * columns[name]
+        return total
+
+    return lambda columns: score(columns, now)
+
+
+# %% task="key" name="switches the cache off" fails=["key-check"] message="the first start writes programs"
+def make_scorer(features, now, run):
+    jax.config.update("jax_compilation_cache_dir", None)
+    names = sorted(features)
+    score = jax.jit(
+        lambda columns: jnp.exp((columns["seen"] - now) / 3600) + sum(WEIGHTS[n] * columns[n] for n in names)
+    )
+    return lambda columns: score(columns)
+
+
+# %% task="key" name="a program for each day" fails=["key-check"] message="scores"
+def make_scorer(features, now, run):
+    names = sorted(features)
+
+    @jax.jit
+    def score(columns):
+        total = jnp.exp((columns["seen"] - now // 1000 * 1000) / 3600)
+        for name in names:
+            total = total + WEIGHTS[name] * columns[name]
+        return total
+
+    return score
+
+
+# %% task="key" name="all weights, whatever is asked for" fails=["key-check"] message="scores"
+def make_scorer(features, now, run):
+    names = sorted(WEIGHTS)
+
+    @jax.jit
+    def score(columns, now):
+        total = jnp.exp((columns["seen"] - now) / 3600)
+        for name in names:
+            total = total + WEIGHTS[name] * columns[name]
+        return total
+
+    return lambda columns: score(columns, now)
+
+
+# %% task="export" name="parameters in a global" fails=["export-pack"] hidden=1 message="unpack, 3 rows"
+PACKED = {}
+
+
+def pack(params):
+    PACKED.update(params)
+    b = export.symbolic_shape("b, 100")
+    shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), params)
+    return bytes(export.export(jax.jit(head))(shapes, jax.ShapeDtypeStruct(b, jnp.float32)).serialize())
+
+
+def unpack(blob):
+    call = export.deserialize(bytearray(blob)).call
+    return lambda x: call(PACKED, x)
+
+
+def promises():
+    return {
+        "squared": ("n, n", ()),
+        "four_by_four": ("4*h, 4*w", ()),
+        "best_five": ("b, n", ("n >= 5",)),
+        "to_sixteen": ("b, n", ("n <= 16",)),
+    }
+
+
+# %% task="export" name="numbers in a pickle, calculated by NumPy" fails=["export-pack"] hidden=1 message="jax.export can use the bytes"
+def pack(params):
+    import pickle
+
+    return pickle.dumps({name: np.asarray(value) for name, value in params.items()})
+
+
+def unpack(blob):
+    import pickle
+
+    params = pickle.loads(bytes(blob))
+    return lambda x: np.tanh(x) @ params["w"] + params["b"]
+
+
+def promises():
+    return {
+        "squared": ("n, n", ()),
+        "four_by_four": ("4*h, 4*w", ()),
+        "best_five": ("b, n", ("n >= 5",)),
+        "to_sixteen": ("b, n", ("n <= 16",)),
+    }
+
+
+# %% task="export" name="the file is not read" fails=["export-pack"] hidden=1 message="unpack, 3 rows"
+LAST = []
+
+
+def pack(params):
+    x = jax.ShapeDtypeStruct(export.symbolic_shape("b, 100"), jnp.float32)
+    LAST[:] = [export.export(jax.jit(lambda x: head(params, x)))(x)]
+    return bytes(LAST[0].serialize())
+
+
+def unpack(blob):
+    return LAST[0].call
+
+
+def promises():
+    return {
+        "squared": ("n, n", ()),
+        "four_by_four": ("4*h, 4*w", ()),
+        "best_five": ("b, n", ("n >= 5",)),
+        "to_sixteen": ("b, n", ("n <= 16",)),
+    }
+
+
+# %% task="export" name="packs the parameters, and runs head" fails=["export-pack"] message="must come out of the bytes alone"
+def pack(params):
+    import pickle
+
+    return pickle.dumps(params)
+
+
+def unpack(blob):
+    import pickle
+
+    return jax.jit(lambda x: head(pickle.loads(blob), x))
+
+
+def promises():
+    return {
+        "squared": ("n, n", ()),
+        "four_by_four": ("4*h, 4*w", ()),
+        "best_five": ("b, n", ("n >= 5",)),
+        "to_sixteen": ("b, n", ("n <= 16",)),
+    }
+
+
+# %% task="export" name="no larger than what was shown" fails=["export-promises"] hidden=1 message="which would work"
+def pack(params):
+    x = jax.ShapeDtypeStruct(export.symbolic_shape("b, 100"), jnp.float32)
+    return bytes(export.export(jax.jit(lambda x: head(params, x)))(x).serialize())
+
+
+def unpack(blob):
+    return export.deserialize(bytearray(blob)).call
+
+
+def promises():
+    return {
+        "squared": ("n, n", ("n <= 20",)),
+        "four_by_four": ("4*h, 4*w", ()),
+        "best_five": ("b, n", ("n >= 5",)),
+        "to_sixteen": ("b, n", ("n <= 16",)),
+    }
+
+
+# %% task="export" name="blocks that are squares" fails=["export-promises"] message="which would work"
+def pack(params):
+    x = jax.ShapeDtypeStruct(export.symbolic_shape("b, 100"), jnp.float32)
+    return bytes(export.export(jax.jit(lambda x: head(params, x)))(x).serialize())
+
+
+def unpack(blob):
+    return export.deserialize(bytearray(blob)).call
+
+
+def promises():
+    return {
+        "squared": ("n, n", ()),
+        "four_by_four": ("4*h, 4*h", ()),
+        "best_five": ("b, n", ("n >= 5",)),
+        "to_sixteen": ("b, n", ("n <= 16",)),
+    }
+
+
+# %% task="export" name="one column off" fails=["export-promises"] message="promises is wrong"
+def pack(params):
+    x = jax.ShapeDtypeStruct(export.symbolic_shape("b, 100"), jnp.float32)
+    return bytes(export.export(jax.jit(lambda x: head(params, x)))(x).serialize())
+
+
+def unpack(blob):
+    return export.deserialize(bytearray(blob)).call
+
+
+def promises():
+    return {
+        "squared": ("n, n", ()),
+        "four_by_four": ("4*h, 4*w", ()),
+        "best_five": ("b, n", ("n > 5",)),
+        "to_sixteen": ("b, n", ("n < 16",)),
+    }
