@@ -731,7 +731,11 @@ LIMITS = {  # of each operand, and of the result
 
 def tee(hole, mesh, layout, *operands):
     """(jitted hole with its result laid out, the operands placed, what some device holds too much of)."""
-    specs = dict(zip(LIMITS[hole.__name__], layout, strict=True))
+    names = LIMITS[hole.__name__]
+    if len(layout) != len(names):
+        returned, expected = {"number of specs": len(layout)}, {"number of specs": len(names)}
+        assert_equal(returned, expected, name=f"{hole.__name__}_layout", hint=f"one each for {', '.join(names)}.")
+    specs = dict(zip(names, layout, strict=True))
     placed = [place(operand, mesh, spec) for operand, spec in zip(operands, specs.values(), strict=False)]
     jitted = jax.jit(hole, out_shardings=jax.NamedSharding(mesh, specs["result"]))
     shapes = dict(zip(specs, [*operands, jax.eval_shape(hole, *operands)], strict=True))
