@@ -338,7 +338,8 @@ def unprint_a(a):
 # %% nbgrader={"grade": true, "grade_id": "unprint-a-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 """1 point. Tape A: the same primitives, the same values."""
 on_tape_a = primitives_in(TAPE_A)
-assert_primitives(unprint_a, jnp.ones(4), counts=on_tape_a, max_equations=on_tape_a.total())
+line_by_line = "write one line of Python for each line of the tape; it has these primitives and no others."
+assert_primitives(unprint_a, jnp.ones(4), counts=on_tape_a, max_equations=on_tape_a.total(), hint=line_by_line)
 assert_allclose(unprint_a(jnp.zeros(8)), np.float32(np.log(8.0)), name="unprint_a of eight zeros")
 assert_allclose(unprint_a(jnp.full(8, 1000.0)), np.float32(1000.0 + np.log(8.0)), name="unprint_a of eight 1000s")
 ### BEGIN HIDDEN TESTS
@@ -365,7 +366,8 @@ def unprint_b(a, b):
 # %% nbgrader={"grade": true, "grade_id": "unprint-b-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. Tape B: the same primitives, the same values."""
 on_tape_b = primitives_in(TAPE_B)
-assert_primitives(unprint_b, jnp.ones(4), jnp.ones(4), counts=on_tape_b, max_equations=on_tape_b.total())
+line_by_line = "write one line of Python for each line of the tape; it has these primitives and no others."
+assert_primitives(unprint_b, jnp.ones(4), jnp.ones(4), counts=on_tape_b, max_equations=on_tape_b.total(), hint=line_by_line)
 zeros = jnp.zeros(4)
 assert_equal(
     {

@@ -487,9 +487,11 @@ def leak_alarm(fn, *args):
 
 
 def holds_a_tracer(value):
-    """Whether there is a tracer in a container, or in an attribute of an object of this notebook."""
-    inside = vars(value) if getattr(value, "__module__", "") == "__main__" and hasattr(value, "__dict__") else {}
-    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves([value, *inside.values()]))
+    """Whether something is a tracer, or has one among its elements or attributes."""
+    inside = vars(value).values() if hasattr(value, "__dict__") else ()
+    if isinstance(value, (list, tuple, set, dict)):
+        inside = value.values() if isinstance(value, dict) else value
+    return any(isinstance(x, jax.core.Tracer) for x in [value, *inside])
 
 
 def assert_leaves_nothing(fn, *args):
@@ -1612,10 +1614,14 @@ def message_of(action, *args):
     return "no message, nothing was raised"
 
 
+third = Tape()
+with writing(third):
+    beside = message_of(tape_for, (third.new(vector), u))
 messages = {
     "bool and its type": (message_of(no_value, u, "bool"), ("bool", "float32[3]")),
     "array and its type": (message_of(np.array, v), ("array", "float32[3]")),
     "the type of a leaked tracer": (message_of(tape_for, (u, 1)), ("float32[3]",)),
+    "a leaked tracer beside another one": (beside, ("float32[3]",)),
 }
 assert_equal(
     {case: " and ".join(word for word in words if word in text) for case, (text, words) in messages.items()},
