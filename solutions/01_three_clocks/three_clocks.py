@@ -764,7 +764,8 @@ assert_equal(
     name="break_even",
 )
 many_calls = rng.integers(10**6, 10**10, 9).tolist()
-expensive = [(50, 27, 50 + 7 * (calls - 1) - rest % 7, 20) for rest, calls in enumerate(many_calls)]  # from the answer back
+# Made from the answer: a debt that so many calls just pay back, 7 microseconds each.
+expensive = [(50, 27, 50 + 7 * (calls - 1) - rest % 7, 20) for rest, calls in enumerate(many_calls)]
 assert_equal(
     {"many calls": [break_even(*costs) for costs in expensive]},
     {"many calls": many_calls},

@@ -367,7 +367,9 @@ def unprint_b(a, b):
 """2 points. Tape B: the same primitives, the same values."""
 on_tape_b = primitives_in(TAPE_B)
 line_by_line = "write one line of Python for each line of the tape; it has these primitives and no others."
-assert_primitives(unprint_b, jnp.ones(4), jnp.ones(4), counts=on_tape_b, max_equations=on_tape_b.total(), hint=line_by_line)
+assert_primitives(
+    unprint_b, jnp.ones(4), jnp.ones(4), counts=on_tape_b, max_equations=on_tape_b.total(), hint=line_by_line
+)
 zeros = jnp.zeros(4)
 assert_equal(
     {
@@ -713,7 +715,9 @@ assert_equal(
         "batched product": meter(batched, jnp.ones((3, 4, 5)), jnp.ones((3, 5, 6))),
         "product in a jit in a loop": meter(layers, jnp.ones(20), jnp.ones((20, 20))),
         "inner product": meter(jnp.dot, jnp.ones(50), jnp.ones(50)),
-        "sum over the rows of both": meter(lambda u, v: jnp.einsum("ki,kj->ij", u, v), jnp.ones((9, 4)), jnp.ones((9, 6))),
+        "sum over the rows of both": meter(
+            lambda u, v: jnp.einsum("ki,kj->ij", u, v), jnp.ones((9, 4)), jnp.ones((9, 6))
+        ),
         "sum over two axes": meter(lambda u, v: jnp.tensordot(u, v, 2), jnp.ones((4, 5, 6)), jnp.ones((5, 6, 7))),
         "one after the other": meter(one_after_the_other, jnp.ones(20), jnp.ones((20, 20))),
     },
@@ -913,8 +917,11 @@ assert_allclose(
 whole = jnp.arange(3)
 assert_allclose(evaluate(jax.make_jaxpr(lambda k: k * 2 + 1)(whole), whole), [whole * 2 + 1], name="whole numbers")
 both = watched(lambda v: lax.top_k(v, 2)[0], x)
-assert_equal({"what watch was told": [[name, rounded(values)] for name, values in both]},
-    {"what watch was told": [["top_k", [[4, 2], [2, 1]]]]}, name="evaluate")
+assert_equal(
+    {"what watch was told": [[name, rounded(values)] for name, values in both]},
+    {"what watch was told": [["top_k", [[4, 2], [2, 1]]]]},
+    name="evaluate",
+)
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -420,7 +420,7 @@ def ghost(script):
 
 # %% task="minijit-refuse" name="walks from the innermost tape outwards"
 def no_value(tracer, wanted):
-    message = "Python asked for the {} of a {}, and a tracer has no value.".format(wanted, tracer.type)
+    message = f"Python asked for the {wanted} of a {tracer.type}, and a tracer has no value."
     raise NoValue(message)
 
 
