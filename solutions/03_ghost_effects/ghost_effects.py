@@ -475,23 +475,24 @@ def haunted_noisy(x):
 # %% nbgrader={"grade": false, "grade_id": "alarms-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
 def leak_alarm(fn, *args):
     """What jax.checking_leaks says of this call: "silent", or who keeps a tracer. It hears fresh traces."""
+    before = {name: tracers_in(value) for name, value in globals().items()}
     try:
         with jax.checking_leaks():
             fn(*args)
     except Exception as error:  # JAX raises a plain Exception for a leak
         if "Leaked trace" not in str(error):
             raise
-        holders = [name for name, value in globals().items() if name[0] != "_" and holds_a_tracer(value)]
-        return f"leaked trace: a tracer is kept by {', '.join(sorted(holders)) or 'somebody outside'}"
+        holders = [name for name, value in globals().items() if tracers_in(value) - before.get(name, set())]
+        return f"leaked trace: a tracer is kept by {', '.join(holders) or 'somebody outside'}"
     return "silent"
 
 
-def holds_a_tracer(value):
-    """Whether something is a tracer, or has one among its elements or attributes."""
+def tracers_in(value):
+    """The tracers among something, its elements and its attributes, by their identity."""
     inside = vars(value).values() if hasattr(value, "__dict__") else ()
     if isinstance(value, (list, tuple, set, dict)):
         inside = value.values() if isinstance(value, dict) else value
-    return any(isinstance(x, jax.core.Tracer) for x in [value, *inside])
+    return {id(x) for x in [value, *inside] if isinstance(x, jax.core.Tracer)}
 
 
 def assert_leaves_nothing(fn, *args):
@@ -1627,7 +1628,8 @@ assert_equal(
     {case: " and ".join(word for word in words if word in text) for case, (text, words) in messages.items()},
     {case: " and ".join(words) for case, (_, words) in messages.items()},
     name="the message",
-    hints=dict.fromkeys(messages, "str(tracer.type) is the text; put it into the message."),
+    hints=dict.fromkeys(messages, "str(tracer.type) is the text; put it into the message.")
+    | {"a leaked tracer beside another one": "One of the two is not open any more: that is a Leak, with its type."},
 )
 
 

@@ -328,12 +328,13 @@ def is_pure(fn, *args):
 
 
 def sneaky():
-    def f(x, heard=[]):
+    calls = []
+
+    def f(x, heard):
         heard.append("boo")
         return x if len(heard) < 12 else -x
 
-    calls = []
-    return lambda x: f(x, calls)
+    return functools.partial(f, heard=calls)
 
 
 # %% task="be-the-jit" name="a class for a function and its tapes"

@@ -215,7 +215,7 @@ def noisy(key, x):
     return key, x
 
 
-# %% task="exorcism" name="a global list" fails=["exorcism-orbit"] message="a tracer is kept by ghost_list. What the function collects is born and dies inside it"
+# %% task="exorcism" name="a global list" fails=["exorcism-orbit"] message="a tracer is kept by ghost_list', expected 'silent'. What the function collects is born and dies inside it"
 @jax.jit
 def tick(calls, x):
     return calls + 1, x / (calls + 1)
@@ -1161,7 +1161,7 @@ def tape_for(operands):
     return OPEN[-1] if any(x.tape is OPEN[-1] for x in tracers) else tracers[0].tape
 
 
-# %% task="minijit-refuse" name="looks at the first tracer only" fails=["minijit-refuse-check"] message="Its own tape is closed"
+# %% task="minijit-refuse" name="looks at the first tracer only" fails=["minijit-refuse-check"] message="One of the two is not open any more"
 def no_value(tracer, wanted):
     raise NoValue(f"{wanted} of {tracer.type}")
 
