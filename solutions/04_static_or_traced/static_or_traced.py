@@ -825,6 +825,8 @@ fresh = [(1.5, "fold", 2.0, 0.5), (-3.0, "fold", 2.0, 0.5), (-3.0, "clip", 2.0, 
 fresh += [(-1.0, "clip", 3.0, 2.0), (-1.0, "clip", 3.0, 5.0)]
 expected = np.array([amplify_spec(*case) for case in fresh])
 assert_allclose(np.array(session(fresh_steps)), expected, rtol=1e-4, name="a fresh session")
+with assert_max_traces(Amplifier.__call__, 1):
+    session([("make", 2.0, "fold", 4.0), ("play", 0.5), ("gain", 3.0), ("play", -1.5), ("play", 8.0)])
 assert_allclose(slope(2.0, "fold", 5.0, 3.0), jnp.float32(3.0 * math.cos(6.0 / 5.0)), rtol=1e-4, name="slope of a fold")
 ### END HIDDEN TESTS
 
