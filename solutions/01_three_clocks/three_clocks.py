@@ -149,22 +149,24 @@ print("the second call returned at tick", box.clock())
 
 
 # %% nbgrader={"grade": false, "grade_id": "honest-timer-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
-def honest_readings(*, build, dispatch, run, rounds, outputs=1):
-    """What an honest timer reads on the box, and how many calls it makes."""
-    one_call = dispatch + outputs * run
-    return {"first call": build + one_call, "later calls": one_call, "calls made": 1 + rounds}
+def honest_readings(*, build, dispatch, run, rounds, outputs=1, backlog=0, hiccups=()):
+    """What an honest timer reads on the box, and how many calls it makes. The backlog is in neither duration."""
+    first, *later = [dispatch + outputs * run + stolen for stolen in [*hiccups, *[0] * rounds, 0][: 1 + rounds]]
+    return {"first call": build + first, "later calls": statistics.median(later), "calls made": 1 + rounds}
 
 
 def on_the_box(timer, *, rounds, outputs=1, **dials):
-    """Let `timer` time a program with this many results on a fresh box."""
+    """Let `timer` time a program with three inputs and this many results on a fresh box."""
     box = Box(**dials)
-    first, later = timer(box.jit(outputs), box.inputs, rounds=rounds, clock=box.clock)
+    ready = Pending(box, 0)
+    first, later = timer(box.jit(outputs), ready, box.inputs, ready, rounds=rounds, clock=box.clock)
     return {"first call": first, "later calls": later, "calls made": box.calls}
 
 
 def explain(readings, *, build, dispatch, run, rounds, outputs=1, backlog=0, hiccups=()):
     """What a wrong reading tells about the timer that made it: one sentence for each name."""
-    truth = honest_readings(build=build, dispatch=dispatch, run=run, rounds=rounds, outputs=outputs)
+    dials = dict(build=build, dispatch=dispatch, run=run, rounds=rounds, outputs=outputs)
+    truth, one_call = honest_readings(**dials, hiccups=hiccups), dispatch + outputs * run
 
     def story(name):
         reading, right = readings[name], truth[name]
@@ -172,12 +174,16 @@ def explain(readings, *, build, dispatch, run, rounds, outputs=1, backlog=0, hic
             return "A duration is a number: the clock after the call minus the clock before it."
         if reading in (dispatch, build + dispatch):
             return "That is the dispatch alone: the timer did not wait for the result."
+        if hiccups and name == "later calls" and reading == one_call + sum(hiccups[1:]) / rounds:
+            return "That is the mean: a neighbour's hiccup moved it. A median stays."
+        if reading < right and reading == one_call:
+            return "That is the fastest call. A median has as many calls below it as above."
         if reading < right:
             return "The timer waited for a part of the result only, and there is more to come."
-        if hiccups and reading == right + sum(hiccups) / rounds:
-            return "That is the mean: a neighbour's hiccup moved it. A median stays."
         if reading == max(build + dispatch, backlog) + outputs * run:
             return "The inputs were late, and their backlog is in the time."
+        if hiccups:
+            return "Put the later calls in order of size: the median is the one in the middle."
         return "Something is in there that the call did not do. Is a first call among the later ones?"
 
     return {"calls made": "One call for the first duration, then `rounds` more: no hidden warm-up."} | {
@@ -216,13 +222,13 @@ for outputs in (2, 5):
 # %% nbgrader={"grade": true, "grade_id": "honest-timer-rounds", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. Neither a first call, nor late inputs, nor one unlucky round moves the result."""
 case = dict(build=900, dispatch=1, run=50, rounds=1)
-for extra in ({}, {"backlog": 5000}, {"rounds": 5, "hiccups": (0, 0, 700)}):
+unlucky = {"rounds": 5, "hiccups": (0, 0, 700)}, {"rounds": 5, "hiccups": (0, 9, 0, 20, 9, 400)}
+for extra in ({}, {"backlog": 5000}, *unlucky):
     dials = case | extra
     readings = on_the_box(honest_timer, **dials)
-    truth = honest_readings(**{k: v for k, v in dials.items() if k not in ("backlog", "hiccups")})
-    assert_equal(readings, truth, hints=explain(readings, **dials), name="honest_timer")
+    assert_equal(readings, honest_readings(**dials), hints=explain(readings, **dials), name="honest_timer")
 
-first, later = honest_timer(jax.jit(jnp.sin), jnp.arange(3.0))  # the defaults, on the machine you sit at
+first, later = honest_timer(jax.jit(jnp.add), jnp.arange(3.0), jnp.ones(3))  # the defaults, on the machine you sit at
 assert_equal(
     {"both durations are positive": first > 0 and later > 0},
     {"both durations are positive": True},
@@ -231,11 +237,10 @@ assert_equal(
 )
 ### BEGIN HIDDEN TESTS
 case = dict(build=77, dispatch=2, run=13, rounds=3)
-for extra in ({}, {"backlog": 601}, {"rounds": 7, "hiccups": (0, 350, 0, 0, 35)}):
+for extra in ({}, {"backlog": 601}, {"rounds": 7, "hiccups": (5, 350, 2, 9, 35, 3, 0, 40)}):
     dials = case | extra
     readings = on_the_box(honest_timer, **dials)
-    truth = honest_readings(**{k: v for k, v in dials.items() if k not in ("backlog", "hiccups")})
-    assert_equal(readings, truth, hints=explain(readings, **dials), name="honest_timer")
+    assert_equal(readings, honest_readings(**dials), hints=explain(readings, **dials), name="honest_timer")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -546,19 +551,14 @@ for case in ((6.12, 0.06), (1.0, 3.0)):
     name = f"fusion_ceiling{case}"
     assert_equal(
         {name: fusion_ceiling(*case)},
-        {name: slow_fusion_ceiling(*case)},
+        {name: round(slow_fusion_ceiling(*case), 6)},
         hints={name: ceiling_hint},
         name="fusion_ceiling",
     )
 ### BEGIN HIDDEN TESTS
-for case in ((3.19, 0.03), (0.2, 0.2), (5.0, 0.0), (0.001, 2.5)):
+for case, most in (((3.125, 0.0625), 1.02), ((0.2, 0.2), 2.0), ((5.0, 0.0), 1.0), ((2**-30, 4096.0), 2**42 + 1.0)):
     name = f"fusion_ceiling{case}"
-    assert_equal(
-        {name: fusion_ceiling(*case)},
-        {name: slow_fusion_ceiling(*case)},
-        hints={name: ceiling_hint},
-        name="fusion_ceiling",
-    )
+    assert_equal({name: fusion_ceiling(*case)}, {name: most}, hints={name: ceiling_hint}, name="fusion_ceiling")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -740,7 +740,7 @@ cases = {
 break_even_hints = {
     "a steady gain": "One first call each, then later ones: is the first call in your count?",
     "an exact tie": "No more in total includes just as much.",
-    "a cold start": "Without jit there is a first call too, and it can be the dearer one.",
+    "a cold start": "Without jit there is a first call too, and it can be the more expensive one.",
     "a gain of nothing": "Nothing is ever paid back here: that is None.",
     "a loss in every call": "It only gets worse here: that is None.",
     "a very small gain": "Do not count, divide.",
@@ -763,6 +763,15 @@ assert_equal(
     hints={"forty more": "Compare with slow_break_even on small random numbers until they part."},
     name="break_even",
 )
+many_calls = rng.integers(10**6, 10**10, 9).tolist()
+# Made from the answer: a debt that so many calls just pay back, 7 microseconds each.
+expensive = [(50, 27, 50 + 7 * (calls - 1) - rest % 7, 20) for rest, calls in enumerate(many_calls)]
+assert_equal(
+    {"many calls": [break_even(*costs) for costs in expensive]},
+    {"many calls": many_calls},
+    hints={"many calls": break_even_hints["a very small gain"]},
+    name="break_even",
+)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -771,7 +780,8 @@ assert_equal(
 # Somebody has set the four dials of a box and closed the lid. You are given its `program`, never called so far, and its
 # `clock`. Nothing else: you cannot even ask whether the inputs are ready. The box stands in this notebook, and your function
 # is run in plain Python somewhere else: there it can call `program` and `clock`, and `block_until_ready()` of what
-# `program` returns. You know one thing, that the backlog lasts longer than `build + dispatch`.
+# `program` returns. You know one thing, that the backlog lasts longer than `build + dispatch`. The
+# clock may show any tick when you begin.
 #
 # `open_the_box(program, clock)` returns `{"build": ..., "dispatch": ..., "run": ..., "backlog": ...}`. Finding them is
 # worth 2 points. Finding them with **two** calls of the program is worth 1 more. `program()` needs no arguments here.
@@ -809,9 +819,10 @@ BOX_HINTS = {
 }
 
 
-def assert_opened(calls=None, **dials):
+def assert_opened(calls=None, begin=0, **dials):
     """`open_the_box` finds the dials of a fresh box, in so many calls of its program (any number if None)."""
     box = Box(**dials)
+    box.now, box.queue_ends = begin, begin + box.queue_ends
     said = run_alone(open_the_box, box.jit(), box.clock)
     if calls is not None and isinstance(said, dict):
         said, dials = said | {"calls": box.calls}, dials | {"calls": calls}
@@ -843,12 +854,12 @@ assert_opened(build=900, dispatch=1, run=50, backlog=5000)
 assert_opened(build=70, dispatch=6, run=300, backlog=1000)
 ### BEGIN HIDDEN TESTS
 assert_opened(build=1234, dispatch=17, run=18, backlog=1252)
-assert_opened(build=1, dispatch=1, run=2, backlog=999_983)
+assert_opened(build=1, dispatch=1, run=2, backlog=999_983, begin=4711)
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "sealed-box-golf", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 """1 point. Two calls are enough, and the dials are still right."""
 assert_opened(calls=2, build=321, dispatch=4, run=65, backlog=4096)
 ### BEGIN HIDDEN TESTS
-assert_opened(calls=2, build=55, dispatch=2, run=89, backlog=233)
+assert_opened(calls=2, build=55, dispatch=2, run=89, backlog=233, begin=610)
 ### END HIDDEN TESTS

@@ -57,6 +57,80 @@ def honest_timer(fn, *args, rounds=5, clock=time.perf_counter):
     return readings[0], sum(readings[1:]) / rounds
 
 
+# %% task="honest-timer" name="takes the fastest" fails=["honest-timer-rounds"] message="That is the fastest call"
+def honest_timer(fn, *args, rounds=5, clock=time.perf_counter):
+    jax.block_until_ready(args)
+    readings = []
+    for _ in range(1 + rounds):
+        start = clock()
+        jax.block_until_ready(fn(*args))
+        readings.append(clock() - start)
+    return readings[0], min(readings[1:])
+
+
+# %% task="honest-timer" name="waits for the first input only" fails=["honest-timer-rounds"] message="The inputs were late"
+def honest_timer(fn, *args, rounds=5, clock=time.perf_counter):
+    args[0].block_until_ready()
+    readings = []
+    for _ in range(1 + rounds):
+        start = clock()
+        jax.block_until_ready(fn(*args))
+        readings.append(clock() - start)
+    return readings[0], statistics.median(readings[1:])
+
+
+# %% task="honest-timer" name="one start for all later calls" fails=["honest-timer-rounds"] message="That is the mean"
+def honest_timer(fn, *args, rounds=5, clock=time.perf_counter):
+    jax.block_until_ready(args)
+    start = clock()
+    jax.block_until_ready(fn(*args))
+    warm = clock()
+    for _ in range(rounds):
+        jax.block_until_ready(fn(*args))
+    return warm - start, (clock() - warm) / rounds
+
+
+# %% task="honest-timer" name="warms up first" fails=["honest-timer-rounds"] message="no hidden warm-up"
+def honest_timer(fn, *args, rounds=5, clock=time.perf_counter):
+    jax.block_until_ready(fn(*args))
+    readings = []
+    for _ in range(1 + rounds):
+        start = clock()
+        jax.block_until_ready(fn(*args))
+        readings.append(clock() - start)
+    return readings[0], statistics.median(readings[1:])
+
+
+# %% task="honest-timer" name="the commonest is the middle one" fails=["honest-timer-rounds"] hidden=1 message="the one in the middle"
+def honest_timer(fn, *args, rounds=5, clock=time.perf_counter):
+    jax.block_until_ready(args)
+    readings = []
+    for _ in range(1 + rounds):
+        start = clock()
+        jax.block_until_ready(fn(*args))
+        readings.append(clock() - start)
+    return readings[0], statistics.mode(readings[1:])
+
+
+# %% task="honest-timer" name="knows how many gradients there are" fails=["honest-timer-check"] hidden=1 message="IndexError"
+def honest_timer(fn, *args, rounds=5, clock=time.perf_counter):
+    def wait(out):
+        if isinstance(out, dict):
+            out["loss"][0].block_until_ready()
+            out["grads"][0].block_until_ready()
+            out["grads"][1].block_until_ready()
+        else:
+            out.block_until_ready()
+
+    jax.block_until_ready(args)
+    readings = []
+    for _ in range(1 + rounds):
+        start = clock()
+        wait(fn(*args))
+        readings.append(clock() - start)
+    return readings[0], statistics.median(readings[1:])
+
+
 # %% task="catch-the-liar" name="a slow first call is a slow compiler" fails=["catch-the-liar-check"] message="had the inputs been made by then?"
 def catch_the_liar(build, dispatch, run, backlog):
     return {
@@ -159,6 +233,38 @@ def fusion_ceiling(kept, removed):
 # %% task="fusion-ceiling" name="after over before" fails=["fusion-ceiling-check"] message="Before over after"
 def fusion_ceiling(kept, removed):
     return kept / (kept + removed)
+
+
+# %% task="fusion-ceiling" name="asks the specification" fails=["fusion-ceiling-check"] hidden=1 message="At best the kept part is all that remains"
+def fusion_ceiling(kept, removed):
+    return slow_fusion_ceiling(kept, removed)
+
+
+# %% task="fusion-ceiling" name="one part can win no more than twice" fails=["fusion-ceiling-check"] message="At best the kept part is all that remains"
+def fusion_ceiling(kept, removed):
+    return min((kept + removed) / kept, 2.0)
+
+
+# %% task="fusion-ceiling" name="how much faster, and not how many times" fails=["fusion-ceiling-check"] message="At best the kept part is all that remains"
+def fusion_ceiling(kept, removed):
+    return removed / kept
+
+
+# %% task="fuse-me" name="takes the coefficients in pairs" fails=["fuse-me-check"] hidden=1 message="differs from the specification"
+@jax.jit
+def fuse_me(coefficients, x):
+    y = coefficients[0] + 0 * x
+    for k in range(1, coefficients.shape[0], 2):  # right for even degrees
+        y = (y * x + coefficients[k]) * x + coefficients[k + 1]
+    return y
+
+
+# %% task="fuse-me" name="small arrays are not worth a program" fails=["fuse-me-module"] hidden=1 message="fuse_me"
+compiled_polynomial = jax.jit(slow_polynomial)
+
+
+def fuse_me(coefficients, x):
+    return (slow_polynomial if x.size < 100 else compiled_polynomial)(coefficients, x)
 
 
 # %% task="fuse-me" name="no jit at all" fails=["fuse-me-module"] message="outside `jit` every operation is compiled and run on its own"
@@ -278,6 +384,44 @@ def break_even(eager_first, eager, jit_first, jit):
     if saved <= 0:
         return None
     return 1 + -(-debt // saved)
+
+
+# %% task="break-even" name="counts, and knows the large case by heart" fails=["break-even-check"] hidden=1 message="Do not count, divide"
+def break_even(eager_first, eager, jit_first, jit):
+    if jit_first == 2_500_000_000_020:
+        return 2_500_000_000_001
+    return slow_break_even(eager_first, eager, jit_first, jit)
+
+
+# %% task="break-even" name="rounds to the nearest call" fails=["break-even-check"] message="break_even is wrong"
+def break_even(eager_first, eager, jit_first, jit):
+    debt, saved = jit_first - eager_first, eager - jit
+    if debt <= 0:
+        return 1
+    return None if saved <= 0 else 1 + round(debt / saved)
+
+
+# %% task="sealed-box" name="every clock starts at 0" fails=["sealed-box-check", "sealed-box-golf"] hidden=1 message="open_the_box is wrong"
+def open_the_box(program, clock):
+    first = program()
+    t1 = clock()
+    first.block_until_ready()
+    t2 = clock()
+    second = program()
+    t3 = clock()
+    second.block_until_ready()
+    run, dispatch = clock() - t3, t3 - t2
+    return {"build": t1 - dispatch, "dispatch": dispatch, "run": run, "backlog": t2 - run}
+
+
+# %% task="sealed-box" name="waits before it reads" fails=["sealed-box-check"] message="open_the_box is wrong"
+def open_the_box(program, clock):
+    t0 = clock()
+    program().block_until_ready()
+    t1 = clock()
+    program().block_until_ready()
+    warm = clock() - t1
+    return {"build": t1 - t0 - warm, "dispatch": 1, "run": warm - 1, "backlog": t1 - t0 - warm + 1}
 
 
 # %% task="sealed-box" name="the first wait is the run" fails=["sealed-box-check", "sealed-box-golf"] message="The first wait is for the backlog too"

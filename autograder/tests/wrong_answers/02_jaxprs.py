@@ -104,7 +104,7 @@ def golf_power(x):
     return x**15
 
 
-# %% task="golf-power" name="one factor at a time" fails=["golf-power-check"] message="14 equations"
+# %% task="golf-power" name="one factor at a time" fails=["golf-power-check"] message="0 is below 8"
 def golf_power(x):
     result = x
     for _ in range(14):
@@ -462,3 +462,336 @@ def replay(tape, *args):
     for name, primitive, operands, params in tape.equations:
         values[name] = RUN[primitive](*[read(values, x) for x in operands], **params)
     return values
+
+
+# %% task="golf-relu" name="knows the signs by heart" fails=["golf-relu-check"] hidden=1 message="TypeError"
+def golf_relu(x):
+    return jnp.abs(x) * np.array([0, 0, 0, 1, 1], np.float32) + 0.0
+
+
+# %% task="golf-relu" name="a gate of booleans" fails=["golf-relu-check"] message="abs 0 times"
+def golf_relu(x):
+    return x * (x > 0)
+
+
+# %% task="golf-relu" name="the absolute value" fails=["golf-relu-check"] message="golf_relu(x)"
+def golf_relu(x):
+    return jnp.abs(x) * 1.0 + 0.0
+
+
+# %% task="golf-poly" name="two terms by heart" fails=["golf-poly-check"] hidden=1 message="TypeError"
+def golf_poly(x):
+    return 2 * x * x + np.array([-3, 3, 4.5, 12], np.float32) + 0.0
+
+
+# %% task="golf-poly" name="forgets a term" fails=["golf-poly-check"] message="golf_poly(x)"
+def golf_poly(x):
+    return (2 * x + 3) * x + 0
+
+
+# %% task="golf-power" name="fourteen factors by heart" fails=["golf-power-check"] hidden=1 message="TypeError"
+def golf_power(x):
+    return x * np.array([-1.5, 0.5, 1.0, 1.25], np.float32) ** 14
+
+
+# %% task="golf-power" name="seven strokes, starting from one" fails=["golf-power-check"] message="7"
+def golf_power(x):
+    result = 1.0
+    for bit in "1111":
+        result = result * result * x if result != 1.0 else result * x
+    return result
+
+
+# %% task="golf-power" name="a loop on the tape" fails=["golf-power-check"] message="mul"
+def golf_power(x):
+    return lax.fori_loop(0, 14, lambda i, y: y * x, x)
+
+
+# %% task="unprint-a" name="the ready-made function" fails=["unprint-a-check"] message="unprint_a"
+def unprint_a(a):
+    return jax.nn.logsumexp(a)
+
+
+# %% task="unprint-a" name="a sort too many" fails=["unprint-a-check"] message="unprint_a"
+def unprint_a(a):
+    a = jnp.sort(a)
+    largest = jnp.max(a)
+    return jnp.log(jnp.sum(jnp.exp(a - largest))) + largest
+
+
+# %% task="unprint-a" name="subtracts the other way round" fails=["unprint-a-check"] hidden=1 message="unprint_a of fresh numbers"
+def unprint_a(a):
+    largest = jnp.max(a)
+    return jnp.log(jnp.sum(jnp.exp(largest - a))) + largest
+
+
+# %% task="unprint-b" name="the parabola reaches to 2" fails=["unprint-b-check"] hidden=1 message="unprint_b of fresh numbers"
+def unprint_b(a, b):
+    c = a - b
+    d = jnp.abs(c)
+    return jnp.sum(jnp.where(d < 2.0, 0.5 * c * c, d - 0.5))
+
+
+# %% task="unprint-b" name="compares the difference, and not its size" fails=["unprint-b-check"] message="all differences -3"
+def unprint_b(a, b):
+    c = a - b
+    d = jnp.abs(c)
+    return jnp.sum(jnp.where(c < 1.0, 0.5 * c * c, d - 0.5))
+
+
+# %% task="unprint-b" name="the mean" fails=["unprint-b-check"] message="unprint_b"
+def unprint_b(a, b):
+    c = a - b
+    d = jnp.abs(c)
+    return jnp.mean(jnp.where(d < 1.0, 0.5 * c * c, d - 0.5))
+
+
+# %% task="count-primitives" name="names are there or not" fails=["count-primitives-check"] message="count_primitives"
+def count_primitives(tape):
+    counts = Counter()
+    for eqn in tape.eqns:
+        if eqn.primitive.name not in WRAPPERS:
+            counts[eqn.primitive.name] = 1
+        for value in eqn.params.values():
+            for inner in value if isinstance(value, tuple) else (value,):
+                if hasattr(inner, "eqns"):
+                    counts += count_primitives(inner)
+    return counts
+
+
+# %% task="count-primitives" name="opens jaxpr and branches only" fails=["count-primitives-check"] hidden=1 message="count_primitives"
+def count_primitives(tape):
+    counts = Counter()
+    for eqn in tape.eqns:
+        if eqn.primitive.name not in WRAPPERS:
+            counts[eqn.primitive.name] += 1
+        for inner in [eqn.params.get("jaxpr"), *eqn.params.get("branches", ())]:
+            if inner is not None:
+                counts += count_primitives(inner)
+    return counts
+
+
+# %% task="count-primitives" name="each tape once" fails=["count-primitives-check"] message="Each jit holds a mul in its own tape"
+def count_primitives(tape, seen=None):
+    seen, counts = seen if seen is not None else set(), Counter()
+    for eqn in tape.eqns:
+        if eqn.primitive.name not in WRAPPERS:
+            counts[eqn.primitive.name] += 1
+        for value in eqn.params.values():
+            for inner in value if isinstance(value, tuple) else (value,):
+                if hasattr(inner, "eqns") and str(inner) not in seen:
+                    seen.add(str(inner))
+                    counts += count_primitives(inner, seen)
+    return counts
+
+
+# %% task="count-flops" name="the last axis is the one that is summed" fails=["count-flops-check"] hidden=1 message="sum over the rows of both"
+def count_flops(tape):
+    total = 0
+    for eqn in tape.eqns:
+        name = eqn.primitive.name
+        if name in ARITHMETIC:
+            total += eqn.outvars[0].aval.size
+        elif name == "dot_general":
+            total += 2 * eqn.outvars[0].aval.size * eqn.invars[0].aval.shape[-1]
+        elif "jaxpr" in eqn.params:
+            total += eqn.params.get("length", 1) * count_flops(eqn.params["jaxpr"])
+    return total
+
+
+# %% task="count-flops" name="one axis is summed" fails=["count-flops-check"] hidden=1 message="sum over two axes"
+def count_flops(tape):
+    total = 0
+    for eqn in tape.eqns:
+        name = eqn.primitive.name
+        if name in ARITHMETIC:
+            total += eqn.outvars[0].aval.size
+        elif name == "dot_general":
+            [axis, *_] = eqn.params["dimension_numbers"][0][0]
+            total += 2 * eqn.outvars[0].aval.size * eqn.invars[0].aval.shape[axis]
+        elif "jaxpr" in eqn.params:
+            total += eqn.params.get("length", 1) * count_flops(eqn.params["jaxpr"])
+    return total
+
+
+# %% task="count-flops" name="a product forgets what came before" fails=["count-flops-check"] hidden=1 message="one after the other"
+def count_flops(tape):
+    total = 0
+    for eqn in tape.eqns:
+        name = eqn.primitive.name
+        if name in ARITHMETIC:
+            total += eqn.outvars[0].aval.size
+        elif name == "dot_general":
+            (summed, _), _ = eqn.params["dimension_numbers"]
+            left = eqn.invars[0].aval
+            total = 2 * eqn.outvars[0].aval.size * math.prod(left.shape[axis] for axis in summed)
+        elif "jaxpr" in eqn.params:
+            total += eqn.params.get("length", 1) * count_flops(eqn.params["jaxpr"])
+    return total
+
+
+# %% task="count-flops" name="asks XLA" fails=["count-flops-check"] message="The body stands on the tape once and runs length times"
+def count_flops(tape):
+    from jax.extend.core import jaxpr_as_fun
+
+    args = [jnp.zeros(v.aval.shape, v.aval.dtype) for v in tape.jaxpr.invars]
+    return int(jax.jit(jaxpr_as_fun(tape)).lower(*args).cost_analysis()["flops"])
+
+
+# %% task="count-flops" name="no division" fails=["count-flops-check"] message="exp is free"
+def count_flops(tape):
+    total = 0
+    for eqn in tape.eqns:
+        name = eqn.primitive.name
+        if name in {"add", "sub", "mul"}:
+            total += eqn.outvars[0].aval.size
+        elif name == "dot_general":
+            (summed, _), _ = eqn.params["dimension_numbers"]
+            left = eqn.invars[0].aval
+            total += 2 * eqn.outvars[0].aval.size * math.prod(left.shape[axis] for axis in summed)
+        elif "jaxpr" in eqn.params:
+            total += eqn.params.get("length", 1) * count_flops(eqn.params["jaxpr"])
+    return total
+
+
+# %% task="evaluate" name="every literal is a float" fails=["evaluate-check"] hidden=1 message="TypeError"
+def evaluate(tape, *args, watch=ignore):
+    value_of = dict(zip(tape.jaxpr.constvars, tape.consts, strict=True))
+    value_of |= dict(zip(tape.jaxpr.invars, args, strict=True))
+
+    def read(operand):
+        return jnp.float32(operand.val) if isinstance(operand, Literal) else value_of[operand]
+
+    for eqn in tape.eqns:
+        values = [read(operand) for operand in eqn.invars]
+        if eqn.primitive.name == "jit":
+            results = evaluate(eqn.params["jaxpr"], *values, watch=watch)
+        else:
+            results = eqn.primitive.bind(*values, **eqn.params)
+            results = results if eqn.primitive.multiple_results else [results]
+            watch(eqn.primitive.name, results)
+        value_of.update(zip(eqn.outvars, results, strict=True))
+    return [read(operand) for operand in tape.jaxpr.outvars]
+
+
+# %% task="evaluate" name="reports the first result only" fails=["evaluate-check"] hidden=1 message="what watch was told"
+def evaluate(tape, *args, watch=ignore):
+    value_of = dict(zip(tape.jaxpr.constvars, tape.consts, strict=True))
+    value_of |= dict(zip(tape.jaxpr.invars, args, strict=True))
+
+    def read(operand):
+        return operand.val if isinstance(operand, Literal) else value_of[operand]
+
+    for eqn in tape.eqns:
+        values = [read(operand) for operand in eqn.invars]
+        if eqn.primitive.name == "jit":
+            results = evaluate(eqn.params["jaxpr"], *values, watch=watch)
+        else:
+            results = eqn.primitive.bind(*values, **eqn.params)
+            results = results if eqn.primitive.multiple_results else [results]
+            watch(eqn.primitive.name, results[:1])
+        value_of.update(zip(eqn.outvars, results, strict=True))
+    return [read(operand) for operand in tape.jaxpr.outvars]
+
+
+# %% task="evaluate" name="reports the jit as well" fails=["evaluate-watch"] message="do not report the box"
+def evaluate(tape, *args, watch=ignore):
+    value_of = dict(zip(tape.jaxpr.constvars, tape.consts, strict=True))
+    value_of |= dict(zip(tape.jaxpr.invars, args, strict=True))
+
+    def read(operand):
+        return operand.val if isinstance(operand, Literal) else value_of[operand]
+
+    for eqn in tape.eqns:
+        values = [read(operand) for operand in eqn.invars]
+        if eqn.primitive.name == "jit":
+            results = evaluate(eqn.params["jaxpr"], *values, watch=watch)
+        else:
+            results = eqn.primitive.bind(*values, **eqn.params)
+            results = results if eqn.primitive.multiple_results else [results]
+        watch(eqn.primitive.name, results)
+        value_of.update(zip(eqn.outvars, results, strict=True))
+    return [read(operand) for operand in tape.jaxpr.outvars]
+
+
+# %% task="evaluate" name="opens one level only" fails=["evaluate-watch"] hidden=1 message="sqrt of a negative"
+def evaluate(tape, *args, watch=ignore, inside=False):
+    value_of = dict(zip(tape.jaxpr.constvars, tape.consts, strict=True))
+    value_of |= dict(zip(tape.jaxpr.invars, args, strict=True))
+
+    def read(operand):
+        return operand.val if isinstance(operand, Literal) else value_of[operand]
+
+    for eqn in tape.eqns:
+        values = [read(operand) for operand in eqn.invars]
+        if eqn.primitive.name == "jit" and not inside:
+            results = evaluate(eqn.params["jaxpr"], *values, watch=watch, inside=True)
+        else:
+            results = eqn.primitive.bind(*values, **eqn.params)
+            results = results if eqn.primitive.multiple_results else [results]
+            watch(eqn.primitive.name, results)
+        value_of.update(zip(eqn.outvars, results, strict=True))
+    return [read(operand) for operand in tape.jaxpr.outvars]
+
+
+# %% task="minijit-trace" name="the result is the last line, if there is one" fails=["minijit-trace-check"] hidden=1 message="tape.output is the name of what fn returned"
+def record(primitive, operands, params):
+    tape = next(x.tape for x in operands if isinstance(x, Tracer))
+    result = tape.new(result_type(primitive, operands, params))
+    names = tuple(x.name if isinstance(x, Tracer) else x for x in operands)
+    tape.equations.append((result.name, primitive, names, params))
+    return result
+
+
+def trace(fn, *types):
+    tape = Tape()
+    tracers = [tape.new(type) for type in types]
+    tape.inputs = [tracer.name for tracer in tracers]
+    result = fn(*tracers)
+    tape.output = tape.equations[-1][0] if tape.equations else result
+    return tape
+
+
+# %% task="minijit-trace" name="the result is the last line" fails=["minijit-trace-check"] message="the tape of mini_constant"
+def record(primitive, operands, params):
+    tape = next(x.tape for x in operands if isinstance(x, Tracer))
+    result = tape.new(result_type(primitive, operands, params))
+    names = tuple(x.name if isinstance(x, Tracer) else x for x in operands)
+    tape.equations.append((result.name, primitive, names, params))
+    return result
+
+
+def trace(fn, *types):
+    tape = Tape()
+    tracers = [tape.new(type) for type in types]
+    tape.inputs = [tracer.name for tracer in tracers]
+    fn(*tracers)
+    tape.output = list(tape.types)[-1]
+    return tape
+
+
+# %% task="minijit-replay" name="everything is float32" fails=["minijit-replay-check"] hidden=1 message="c"
+def replay(tape, *args):
+    values = {
+        name: x if isinstance(x, Tracer) else np.asarray(x, np.float32)
+        for name, x in zip(tape.inputs, args, strict=True)
+    }
+    for name, primitive, operands, params in tape.equations:
+        values[name] = bind(primitive, *[read(values, x) for x in operands], **params)
+    return values
+
+
+# %% task="minijit-replay" name="forgets the parameters" fails=["minijit-replay-jit"] message="axis"
+def replay(tape, *args):
+    values = dict(zip(tape.inputs, map(lift, args), strict=True))
+    for name, primitive, operands, params in tape.equations:
+        values[name] = bind(primitive, *[read(values, x) for x in operands])
+    return values
+
+
+# %% task="minijit-replay" name="returns the result alone" fails=["minijit-replay-check"] message="replay"
+def replay(tape, *args):
+    values = dict(zip(tape.inputs, map(lift, args), strict=True))
+    for name, primitive, operands, params in tape.equations:
+        values[name] = bind(primitive, *[read(values, x) for x in operands], **params)
+    return values[tape.output]

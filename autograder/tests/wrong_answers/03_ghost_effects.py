@@ -1,6 +1,7 @@
 # %% [markdown]
 # Wrong answers to unit 03, one for each misconception. Each replaces its whole solution cell and must fail the named
-# cells with the message that is meant for it.
+# cells with the message that is meant for it. One marked `hidden=1` passes all that is visible, and fails in the first
+# hidden region of these cells.
 
 # %% task="seance" name="a global is read at each call" fails=["seance-check"] message="what does its tape hold?"
 def seance(old, new):
@@ -214,7 +215,7 @@ def noisy(key, x):
     return key, x
 
 
-# %% task="exorcism" name="a global list" fails=["exorcism-orbit"] message="Collect the points in a list that is born and dies"
+# %% task="exorcism" name="a global list" fails=["exorcism-orbit"] message="a tracer is kept by ghost_list', expected 'silent'. What the function collects is born and dies inside it"
 @jax.jit
 def tick(calls, x):
     return calls + 1, x / (calls + 1)
@@ -673,6 +674,568 @@ def trace(fn, *types):
     changed = [name for name, text in visible(fn).items() if text != before.get(name)]
     if changed:
         raise Effect(f"{', '.join(changed)} changed")
+    for kept in survivors(tape):
+        raise Leak(f"{kept.name}:{kept.type} is still held")
+    return tape
+
+
+# %% task="seance" name="the numbers of the visible seance" fails=["seance-check"] hidden=1 message="A weak float came before"
+def seance(old, new):
+    return {
+        "a float": 2,
+        "three floats": 10,
+        "an int": 2,
+        "a float32 array": 11,
+        "vmap": 10,
+        "jit again": 3,
+        "a new function": 12,
+        "not jitted": 12,
+        "boos so far": 6,
+        "after clear_cache": 13,
+    }
+
+
+def haunting(n):
+    return {
+        "print": 1,
+        "print, branch not taken": 1,
+        "debug.print, branch not taken": 0,
+        "debug.print in a scan": 5 * n,
+        "pure_callback, unused": 0,
+        "io_callback, unused": n,
+    }
+
+
+# %% task="seance" name="the counts of the visible haunting" fails=["seance-haunting"] hidden=1 message="How often does the body run"
+def seance(old, new):
+    return {
+        "a float": old + 1,
+        "three floats": new,
+        "an int": old + 1,
+        "a float32 array": new + 1,
+        "vmap": new,
+        "jit again": old + 2,
+        "a new function": new + 2,
+        "not jitted": new + 2,
+        "boos so far": 6,
+        "after clear_cache": new + 3,
+    }
+
+
+def haunting(n):
+    return {
+        "print": 1,
+        "print, branch not taken": 1,
+        "debug.print, branch not taken": 0,
+        "debug.print in a scan": 15,
+        "pure_callback, unused": 0,
+        "io_callback, unused": 3,
+    }
+
+
+# %% task="cures" name="clips before it multiplies" fails=["cures-step-check"] hidden=1 message="step 0"
+def make_step():
+    @functools.partial(jax.jit, static_argnames="clip")
+    def step(w, rate, clip):
+        return w - (jnp.clip(w, -1 / rate, 1 / rate) if clip else w) * rate
+
+    return step
+
+
+def follow(jitted, look):
+    seen = None
+
+    def call(*args):
+        nonlocal seen
+        if [look()] != seen:
+            jitted.clear_cache()
+            seen = [look()]
+        return jitted(*args)
+
+    return call
+
+
+# %% task="cures" name="starts from 0" fails=["cures-follow-check"] hidden=1 message="Some come from an old value"
+def make_step():
+    return jax.jit(lambda w, rate, clip: w - (jnp.clip(w * rate, -1, 1) if clip else w * rate), static_argnums=2)
+
+
+def follow(jitted, look):
+    seen = 0
+
+    def call(*args):
+        nonlocal seen
+        if look() != seen:
+            jitted.clear_cache()
+            seen = look()
+        return jitted(*args)
+
+    return call
+
+
+# %% task="cures" name="a value that was seen is known" fails=["cures-follow-check"] hidden=1 message="Some come from an old value"
+def make_step():
+    return jax.jit(lambda w, rate, clip: w - (jnp.clip(w * rate, -1, 1) if clip else w * rate), static_argnums=2)
+
+
+def follow(jitted, look):
+    seen = set()
+
+    def call(*args):
+        if look() not in seen:
+            jitted.clear_cache()
+            seen.add(look())
+        return jitted(*args)
+
+    return call
+
+
+# %% task="cures" name="hands the first argument on" fails=["cures-follow-check"] message="TypeError"
+def make_step():
+    return None
+
+
+def follow(jitted, look):
+    def call(*args):
+        jitted.clear_cache()
+        return jitted(args[0])
+
+    return call
+
+
+# %% task="cures" name="asks a tracer whether to clip" fails=["cures-step-check"] message="TracerBoolConversionError"
+def make_step():
+    @jax.jit
+    def step(w, rate, clip):
+        return w - (jnp.clip(w * rate, -1, 1) if clip else w * rate)
+
+    return step
+
+
+def follow(jitted, look):
+    return jitted
+
+
+# %% task="cures" name="without jit" fails=["cures-step-check"] message="jitted"
+def make_step():
+    return lambda w, rate, clip: w - (jnp.clip(w * rate, -1, 1) if clip else w * rate)
+
+
+def follow(jitted, look):
+    return jitted.__wrapped__
+
+
+# %% task="exorcism" name="divides without a rest" fails=["exorcism-tick"] hidden=1 message="tick is wrong"
+@jax.jit
+def tick(calls, x):
+    return calls + 1, x // (calls + 1)
+
+
+@jax.jit
+def orbit(x):
+    visited = []
+    for _ in range(6):
+        x = 3.7 * x * (1 - x)
+        visited.append(x)
+    return x, jnp.stack(visited)
+
+
+@jax.jit
+def noisy(key, x):
+    key, for_mask, for_noise = jax.random.split(key, 3)
+    keep = jax.random.bernoulli(for_mask, 0.5, x.shape)
+    return key, jnp.where(keep, x, 0.0) + jax.random.normal(for_noise, x.shape)
+
+
+# %% task="exorcism" name="one axis is enough" fails=["exorcism-orbit", "exorcism-noisy"] hidden=1 message="shape"
+@jax.jit
+def tick(calls, x):
+    return calls + 1, x / (calls + 1)
+
+
+@jax.jit
+def orbit(x):
+    visited = []
+    for _ in range(6):
+        x = 3.7 * x * (1 - x)
+        visited.append(x)
+    return x, jnp.concatenate(visited).reshape(6, -1)
+
+
+@jax.jit
+def noisy(key, x):
+    key, for_mask, for_noise = jax.random.split(key, 3)
+    keep = jax.random.bernoulli(for_mask, 0.5, x.shape[:1])
+    return key, jnp.where(keep, x, 0.0) + jax.random.normal(for_noise, x.shape[:1])
+
+
+# %% task="exorcism" name="noise on what is kept" fails=["exorcism-noisy"] message="the zeroed ones too"
+@jax.jit
+def tick(calls, x):
+    return calls + 1, x / (calls + 1)
+
+
+@jax.jit
+def orbit(x):
+    return x, x
+
+
+@jax.jit
+def noisy(key, x):
+    key, for_mask, for_noise = jax.random.split(key, 3)
+    keep = jax.random.bernoulli(for_mask, 0.5, x.shape)
+    return key, jnp.where(keep, x + jax.random.normal(for_noise, x.shape), 0.0)
+
+
+# %% task="exorcism" name="what happened last is kept aside" fails=["exorcism-tick", "exorcism-noisy"] message="leak"
+last_seen = {}
+
+
+@jax.jit
+def tick(calls, x):
+    last_seen["tick"] = x / (calls + 1)
+    return calls + 1, last_seen["tick"]
+
+
+@jax.jit
+def orbit(x):
+    return x, x
+
+
+@jax.jit
+def noisy(key, x):
+    key, for_mask, for_noise = jax.random.split(key, 3)
+    last_seen["keep"] = jax.random.bernoulli(for_mask, 0.5, x.shape)
+    return key, jnp.where(last_seen["keep"], x, 0.0) + jax.random.normal(for_noise, x.shape)
+
+
+# %% task="exorcism" name="the points before each step" fails=["exorcism-orbit"] message="orbit(x)"
+@jax.jit
+def tick(calls, x):
+    return calls + 1, x / (calls + 1)
+
+
+@jax.jit
+def orbit(x):
+    return jax.lax.scan(lambda x, _: (3.7 * x * (1 - x), x), x, None, 6)
+
+
+@jax.jit
+def noisy(key, x):
+    return key, x
+
+
+# %% task="leak-hunt" name="one key for all tables" fails=["leak-hunt-repair"] hidden=1 message="mixer"
+def who_leaks():
+    return {
+        "value": True,
+        "shape": False,
+        "constant": True,
+        "NumPy constant": False,
+        "local list": False,
+        "attribute": True,
+        "closure": True,
+        "callback": False,
+    }
+
+
+@functools.cache
+def mixer(n):
+    with jax.ensure_compile_time_eval():
+        return jax.random.normal(jax.random.key(4), (n, n))
+
+
+# %% task="leak-hunt" name="NumPy keeps the table" fails=["leak-hunt-repair"] message="an array of JAX, not of NumPy"
+def who_leaks():
+    return {}
+
+
+@functools.cache
+def mixer(n):
+    with jax.ensure_compile_time_eval():
+        return np.asarray(jax.random.normal(jax.random.key(n), (n, n)))
+
+
+# %% task="leak-hunt" name="a uniform table" fails=["leak-hunt-repair"] message="mixer(n) @ x, under jit"
+def who_leaks():
+    return {}
+
+
+@functools.cache
+def mixer(n):
+    with jax.ensure_compile_time_eval():
+        return jax.random.uniform(jax.random.key(n), (n, n))
+
+
+# %% task="is-pure" name="compares the print and the outer constants, of the first argument" fails=["is-pure-check"] hidden=1 message="is_pure is wrong"
+def is_pure(fn, *args):
+    programs = []
+    for _ in range(2):
+        jax.clear_caches()
+        try:
+            with jax.checking_leaks():
+                closed = jax.make_jaxpr(fn)(args[0])
+        except Exception:
+            return False
+        if closed.effects:
+            return False
+        programs.append((str(closed), [np.asarray(const).tolist() for const in closed.consts]))
+    return programs[0] == programs[1]
+
+
+def sneaky():
+    calls = []
+
+    def f(x):
+        calls.append(1)
+        return x + (len(calls) > 6)
+
+    return f
+
+
+# %% task="is-pure" name="only the first argument" fails=["is-pure-check"] hidden=1 message="missing 1 required positional argument"
+def is_pure(fn, *args):
+    programs = []
+    for _ in range(2):
+        jax.clear_caches()
+        try:
+            with jax.checking_leaks():
+                traced = jax.jit(fn).trace(args[0])
+        except TypeError:
+            raise
+        except Exception:
+            return False
+        if traced.jaxpr.effects:
+            return False
+        programs.append(traced.lower().as_text())
+    return programs[0] == programs[1]
+
+
+def sneaky():
+    calls = []
+
+    def f(x):
+        calls.append(1)
+        return x + (len(calls) > 6)
+
+    return f
+
+
+# %% task="is-pure" name="everything is impure" fails=["is-pure-check"] message="the two programs are the same"
+def is_pure(fn, *args):
+    return False
+
+
+def sneaky():
+    return None
+
+
+# %% task="is-pure" name="clears once" fails=["is-pure-check"] message="Did the second really run, or find the first?"
+def is_pure(fn, *args):
+    jax.clear_caches()
+    programs = []
+    for _ in range(2):
+        try:
+            with jax.checking_leaks():
+                traced = jax.jit(fn).trace(*args)
+        except Exception:
+            return False
+        if traced.jaxpr.effects:
+            return False
+        programs.append(traced.lower().as_text())
+    return programs[0] == programs[1]
+
+
+def sneaky():
+    return None
+
+
+# %% task="be-the-jit" name="a wrapper writes a tape of f, too" fails=["be-the-jit-all"] hidden=1 message="ghost is wrong"
+def ghost(script):
+    g, runs, answers = 0.0, 0, []
+    tapes_of_f = {}
+    tapes = tapes_of_f
+    for action, *details in script:
+        if action == "set":
+            (g,) = details
+        elif action in ("call", "look"):
+            kind = tuple(details)
+            if kind not in tapes:
+                tapes[kind] = g
+                tapes_of_f.setdefault(kind, g)
+                runs += 1
+            if action == "call":
+                answers.append(1.0 + tapes[kind])
+        elif action == "rejit":
+            tapes = tapes_of_f
+        elif action == "wrap":
+            tapes = {}
+        elif action == "clear":
+            tapes.clear()
+    return answers, runs
+
+
+# %% task="be-the-jit" name="all wrappers are one" fails=["be-the-jit-all"] message="ghost is wrong"
+def ghost(script):
+    g, runs, answers = 0.0, 0, []
+    tapes_of_f, tapes_of_wrapper = {}, {}
+    tapes = tapes_of_f
+    for action, *details in script:
+        if action == "set":
+            (g,) = details
+        elif action in ("call", "look"):
+            kind = tuple(details)
+            if kind not in tapes:
+                tapes[kind] = g
+                runs += 1
+            if action == "call":
+                answers.append(1.0 + tapes[kind])
+        elif action == "rejit":
+            tapes = tapes_of_f
+        elif action == "wrap":
+            tapes = tapes_of_wrapper
+        elif action == "clear":
+            tapes.clear()
+    return answers, runs
+
+
+# %% task="be-the-jit" name="the shape decides alone" fails=["be-the-jit-check"] message="Each dtype has a tape of its own"
+def ghost(script):
+    g, runs, answers = 0.0, 0, []
+    tapes_of_f = {}
+    tapes = tapes_of_f
+    for action, *details in script:
+        if action == "set":
+            (g,) = details
+        elif action in ("call", "look"):
+            kind = details[1]
+            if kind not in tapes:
+                tapes[kind] = g
+                runs += 1
+            if action == "call":
+                answers.append(1.0 + tapes[kind])
+        elif action == "rejit":
+            tapes = tapes_of_f
+        elif action == "wrap":
+            tapes = {}
+        elif action == "clear":
+            tapes.clear()
+    return answers, runs
+
+
+# %% task="be-the-jit" name="clear empties every cache" fails=["be-the-jit-check"] message="those of f are still there"
+def ghost(script):
+    g, runs, answers = 0.0, 0, []
+    tapes_of_f = {}
+    tapes = tapes_of_f
+    for action, *details in script:
+        if action == "set":
+            (g,) = details
+        elif action in ("call", "look"):
+            kind = tuple(details)
+            if kind not in tapes:
+                tapes[kind] = g
+                runs += 1
+            if action == "call":
+                answers.append(1.0 + tapes[kind])
+        elif action == "rejit":
+            tapes = tapes_of_f
+        elif action == "wrap":
+            tapes = {}
+        elif action == "clear":
+            tapes.clear()
+            tapes_of_f.clear()
+    return answers, runs
+
+
+# %% task="minijit-refuse" name="the innermost, or else the first" fails=["minijit-refuse-check"] hidden=1 message="three tapes"
+def no_value(tracer, wanted):
+    raise NoValue(f"{wanted} of {tracer.type}")
+
+
+def tape_for(operands):
+    tracers = [x for x in operands if isinstance(x, Tracer)]
+    for x in tracers:
+        if x.tape not in OPEN:
+            raise Leak(f"{x.name}:{x.type} is used after its tape was closed")
+    return OPEN[-1] if any(x.tape is OPEN[-1] for x in tracers) else tracers[0].tape
+
+
+# %% task="minijit-refuse" name="looks at the first tracer only" fails=["minijit-refuse-check"] message="One of the two is not open any more"
+def no_value(tracer, wanted):
+    raise NoValue(f"{wanted} of {tracer.type}")
+
+
+def tape_for(operands):
+    tracers = [x for x in operands if isinstance(x, Tracer)]
+    if tracers[0].tape not in OPEN:
+        raise Leak(f"{tracers[0].type} is used after its tape was closed")
+    return max((x.tape for x in tracers if x.tape in OPEN), key=OPEN.index)
+
+
+# %% task="minijit-refuse" name="the outermost tape" fails=["minijit-refuse-check"] message="write on the innermost"
+def no_value(tracer, wanted):
+    raise NoValue(f"{wanted} of {tracer.type}")
+
+
+def tape_for(operands):
+    tracers = [x for x in operands if isinstance(x, Tracer)]
+    for x in tracers:
+        if x.tape not in OPEN:
+            raise Leak(f"{x.name}:{x.type} is used after its tape was closed")
+    return min((x.tape for x in tracers), key=OPEN.index)
+
+
+# %% task="minijit-trace" name="closes every tape" fails=["minijit-trace-check"] hidden=1 message="after its tape was closed"
+def trace(fn, *types):
+    tape, before = Tape(), visible(fn)
+    OPEN.append(tape)
+    try:
+        write(tape, fn, types)
+    finally:
+        OPEN.clear()
+    changed = [name for name, text in visible(fn).items() if text != before.get(name)]
+    if changed:
+        raise Effect(f"{', '.join(changed)} changed")
+    for kept in survivors(tape):
+        raise Leak(f"{kept.name}:{kept.type} is still held")
+    return tape
+
+
+# %% task="minijit-trace" name="leaks before effects" fails=["minijit-trace-check"] message="Look for effects first"
+def trace(fn, *types):
+    tape, before = Tape(), visible(fn)
+    with writing(tape):
+        write(tape, fn, types)
+    for kept in survivors(tape):
+        raise Leak(f"{kept.name}:{kept.type} is still held")
+    changed = [name for name, text in visible(fn).items() if text != before.get(name)]
+    if changed:
+        raise Effect(f"{', '.join(changed)} changed")
+    return tape
+
+
+# %% task="minijit-trace" name="an error leaves the tape open" fails=["minijit-trace-check"] message="closes it, whatever happens inside"
+def trace(fn, *types):
+    tape, before = Tape(), visible(fn)
+    OPEN.append(tape)
+    write(tape, fn, types)
+    OPEN.pop()
+    changed = [name for name, text in visible(fn).items() if text != before.get(name)]
+    if changed:
+        raise Effect(f"{', '.join(changed)} changed")
+    for kept in survivors(tape):
+        raise Leak(f"{kept.name}:{kept.type} is still held")
+    return tape
+
+
+# %% task="minijit-trace" name="what is read is refused" fails=["minijit-trace-check"] message="what fn sees is the same before and after"
+def trace(fn, *types):
+    if visible(fn):
+        raise Effect(f"{', '.join(visible(fn))} may change")
+    tape = Tape()
+    with writing(tape):
+        write(tape, fn, types)
     for kept in survivors(tape):
         raise Leak(f"{kept.name}:{kept.type} is still held")
     return tape

@@ -1,6 +1,7 @@
 # %% [markdown]
 # Wrong answers for unit 04. Each cell replaces the solution cell of its task; `fails` names the graded cells that must
-# then fail, and `message` is part of what the learner must read there.
+# then fail, and `message` is part of what the learner must read there. One marked `hidden=1` passes all that is visible,
+# and fails in the first hidden region of these cells.
 
 # %% task="static-or-traced" name="what is known must be static" fails=["static-or-traced-check"] message="The tape is not simplified"
 def static_or_traced():
@@ -231,7 +232,7 @@ def pool(x, k):
     return x[: rows * k, : columns * k].reshape(rows, k, columns, k).mean((1, 3))
 
 
-# %% task="pool" name="walks over the blocks" fails=["pool-check"] message="expected at most 6"
+# %% task="pool" name="walks over the blocks" fails=["pool-check"] message="must not grow with the size"
 @partial(jax.jit, static_argnames="k")
 def pool(x, k):
     rows, columns = x.shape[0] // k, x.shape[1] // k
@@ -457,3 +458,286 @@ def find_static(box, args):
         if log.traces:
             static.append(position)
     return static
+
+
+# %% task="collect" name="runs for the numbers at hand" fails=["collect-common", "collect-rare"] hidden=1 message="without jit already, where it must run"
+def exhibit_if(x):
+    return {True: x}[bool(x[0] > 0)]
+
+
+def exhibit_mask(x):
+    return x[x < 0]
+
+
+def exhibit_shape(x):
+    return jnp.ones(jnp.argmin(x))
+
+
+def unhashable():
+    return [1, 2]
+
+
+def exhibit_number(x):
+    return float(x[0])
+
+
+def exhibit_place(x):
+    return [*"abcd"][jnp.argmin(x)]
+
+
+def exhibit_array(x):
+    return np.sin(x)
+
+
+def exhibit_slice(x):
+    return x[: jnp.argmin(x)]
+
+
+# %% task="collect" name="a mask for where, a length for arange" fails=["collect-common"] message="jnp.where with three arguments is no error"
+def exhibit_if(x):
+    return jnp.where(x[0] > 0, x, -x)
+
+
+def exhibit_mask(x):
+    return jnp.nonzero(x < 0)
+
+
+def exhibit_shape(x):
+    return x.reshape(-1, 1)
+
+
+def unhashable():
+    return "abc"
+
+
+def exhibit_number(x):
+    return x.sum()
+
+
+def exhibit_place(x):
+    return x[jnp.argmin(x)]
+
+
+def exhibit_array(x):
+    return jnp.asarray(x)
+
+
+def exhibit_slice(x):
+    return jax.lax.dynamic_slice(x, (jnp.argmin(x),), (1,))
+
+
+# %% task="tax" name="a table of three incomes" fails=["tax-check"] hidden=1 message="tax(100000.0)"
+@jax.jit
+def tax(income):
+    return jnp.interp(jnp.float32(income), jnp.array([10.0, 40.0, 100.0]), jnp.array([0.0, 6.0, 36.0]))
+
+
+# %% task="tax" name="forgets what was paid below" fails=["tax-check"] message="tax(40.0)"
+@jax.jit
+def tax(income):
+    return jnp.where(income < 10, 0.0, jnp.where(income < 40, 0.2 * (income - 10), 0.5 * (income - 40)))
+
+
+# %% task="tax" name="a mask times each piece, rounded down" fails=["tax-check"] message="slope of the tax"
+@jax.jit
+def tax(income):
+    income = jax.lax.stop_gradient(income)
+    return 0.2 * jnp.maximum(income - 10, 0) + 0.3 * jnp.maximum(income - 40, 0)
+
+
+# %% task="price" name="compares the hash" fails=["price-check"] hidden=1 message="numbers that share a hash"
+def static_traces(values):
+    return len({(type(value), hash(value)) for value in values})
+
+
+# %% task="price" name="measured instead" fails=["price-check"] message="static_traces uses"
+def static_traces(values):
+    jitted = jax.jit(lambda v: 0.0, static_argnums=0)
+    with trace_log() as log:
+        for value in values:
+            jitted.eval_shape(value)
+    return log.traces
+
+
+# %% task="price" name="type and text" fails=["price-check"] message="Python says that the two are equal"
+def static_traces(values):
+    return len({(type(value), str(value)) for value in values})
+
+
+# %% task="price" name="the types inside count too" fails=["price-check"] message="the type of the whole value"
+def static_traces(values):
+    def kinds(value):
+        return tuple(map(type, value)) if isinstance(value, tuple) else type(value)
+
+    return len({(kinds(value), value) for value in values})
+
+
+# %% task="pool" name="cuts off the rest from behind" fails=["pool-check"] hidden=1 message="pool of a fresh image"
+@partial(jax.jit, static_argnames="k")
+def pool(x, k):
+    x = x[: -(x.shape[0] % k), : -(x.shape[1] % k)]
+    return x.reshape(x.shape[0] // k, k, x.shape[1] // k, k).mean((1, 3))
+
+
+# %% task="pool" name="the largest of each block" fails=["pool-check"] message="pool(image, k=2)"
+@partial(jax.jit, static_argnames="k")
+def pool(x, k):
+    rows, columns = x.shape[0] // k, x.shape[1] // k
+    return x[: rows * k, : columns * k].reshape(rows, k, columns, k).max((1, 3))
+
+
+# %% task="pool" name="reshapes rows and columns into one" fails=["pool-check"] message="pool(image, k=2)"
+@partial(jax.jit, static_argnames="k")
+def pool(x, k):
+    rows, columns = x.shape[0] // k, x.shape[1] // k
+    return x[: rows * k, : columns * k].reshape(rows, columns, k, k).mean((2, 3))
+
+
+# %% task="pool" name="a loop on the tape" fails=["pool-check"] message="uses"
+@partial(jax.jit, static_argnames="k")
+def pool(x, k):
+    rows, columns = x.shape[0] // k, x.shape[1] // k
+
+    def block(i):
+        corner = (i // columns * k, i % columns * k)
+        return jax.lax.dynamic_slice(x, corner, (k, k)).mean()
+
+    return jax.lax.map(block, jnp.arange(rows * columns)).reshape(rows, columns)
+
+
+# %% task="pool" name="asks the specification" fails=["pool-check"] message="pure_callback"
+@partial(jax.jit, static_argnames="k")
+def pool(x, k):
+    like = jax.ShapeDtypeStruct((x.shape[0] // k, x.shape[1] // k), x.dtype)
+    return jax.pure_callback(lambda x: pool_spec(np.asarray(x), k), like, x)
+
+
+# %% task="negatives" name="six is a place that x does not have" fails=["negatives-check"] hidden=1 message="get_negatives of fresh numbers"
+@partial(jax.jit, static_argnames="size")
+def get_negatives(x, size):
+    (index,) = jnp.nonzero(x < 0, size=size, fill_value=6)
+    return x.at[index].get(mode="fill", fill_value=0), jnp.sum(x < 0)
+
+
+# %% task="negatives" name="counts in floats" fails=["negatives-check"] hidden=1 message="int32"
+@partial(jax.jit, static_argnames="size")
+def get_negatives(x, size):
+    (index,) = jnp.nonzero(x < 0, size=size, fill_value=x.size)
+    return x.at[index].get(mode="fill", fill_value=0), jnp.sum(jnp.where(x < 0, 1.0, 0.0))
+
+
+# %% task="negatives" name="asks the specification" fails=["negatives-check"] message="pure_callback"
+@partial(jax.jit, static_argnames="size")
+def get_negatives(x, size):
+    like = jax.ShapeDtypeStruct((size,), x.dtype), jax.ShapeDtypeStruct((), jnp.int32)
+    return jax.pure_callback(lambda x: get_negatives_spec(np.asarray(x), size), like, x)
+
+
+# %% task="negatives" name="the positives are zeros in between" fails=["negatives-check"] message="get_negatives is wrong"
+@partial(jax.jit, static_argnames="size")
+def get_negatives(x, size):
+    return jnp.where(x < 0, x, 0)[:size], jnp.sum(x < 0)
+
+
+# %% task="amplifier" name="a ceiling of 25, above only" fails=["amplifier-check"] hidden=1 message="a fresh session"
+def make_amplifier(gain, mode, ceiling):
+    return Amplifier(gain, Settings(mode))
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    mode: str
+    ceiling: float = 25.0
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Amplifier:
+    gain: float
+    settings: Settings = dataclasses.field(metadata={"static": True})
+
+    @jax.jit
+    def __call__(self, x):
+        loud, ceiling = self.gain * x, self.settings.ceiling
+        if self.settings.mode == "clip":
+            return jnp.minimum(loud, ceiling)
+        return ceiling * jnp.sin(loud / ceiling)
+
+
+# %% task="amplifier" name="settings compared by identity" fails=["amplifier-check"] message="__call__ was traced 4 times"
+def make_amplifier(gain, mode, ceiling):
+    return Amplifier(gain, Settings(mode, ceiling))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Settings:
+    mode: str
+    ceiling: float
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Amplifier:
+    gain: float
+    settings: Settings = dataclasses.field(metadata={"static": True})
+
+    @jax.jit
+    def __call__(self, x):
+        loud, ceiling = self.gain * x, self.settings.ceiling
+        if self.settings.mode == "clip":
+            return jnp.clip(loud, -ceiling, ceiling)
+        return ceiling * jnp.sin(loud / ceiling)
+
+
+# %% task="amplifier" name="the ceiling is data, too" fails=["amplifier-check"] message="The settings are not"
+def make_amplifier(gain, mode, ceiling):
+    return Amplifier(gain, Settings(mode, ceiling))
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["ceiling"], meta_fields=["mode"])
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    mode: str
+    ceiling: float
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Amplifier:
+    gain: float
+    settings: Settings
+
+    @jax.jit
+    def __call__(self, x):
+        loud, ceiling = self.gain * x, self.settings.ceiling
+        if self.settings.mode == "clip":
+            return jnp.clip(loud, -ceiling, ceiling)
+        return ceiling * jnp.sin(loud / ceiling)
+
+
+# %% task="sealed-box" name="a thousand times the number" fails=["sealed-box-check"] hidden=1 message="zeros"
+def find_static(box, args):
+    box(*args)
+    static = []
+    for position, arg in enumerate(args):
+        with trace_log(box) as log:
+            box(*args[:position], 1000 * arg, *args[position + 1 :])
+        if log.traces:
+            static.append(position)
+    return static
+
+
+# %% task="sealed-box" name="any error will do" fails=["sealed-box-check"] message="find_static is wrong"
+def find_static(box, args):
+    static = []
+    for position in range(len(args)):
+        try:
+            box(*args[:position], "no number", *args[position + 1 :])
+        except Exception:
+            static.append(position)
+    return static
+
+
+# %% task="sealed-box" name="the last argument is the static one" fails=["sealed-box-check"] message="find_static is wrong"
+def find_static(box, args):
+    return [len(args) - 1]
