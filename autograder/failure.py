@@ -8,16 +8,18 @@ class CheckFailed(AssertionError):
     """A check that did not hold.
 
     The message has four parts, always in this order: what happened against what was expected, the evidence,
-    why it usually happens, and one thing to try.
+    why it usually happens, and one thing to try. A part of which nothing is known is left out.
     """
 
-    def __init__(self, happened: str, *, evidence: str = "", why: str, attempt: str):
+    def __init__(self, happened: str, *, evidence: str = "", why: str = "", attempt: str = ""):
         self.happened, self.evidence, self.why, self.attempt = happened, evidence, why, attempt
         parts = [f"✗ {happened}"]
         if evidence:
             parts.append(_indent(evidence))
-        parts.append(_indent(f"Why this usually happens: {why}"))
-        parts.append(_indent(f"Try: {attempt}"))
+        if why:
+            parts.append(_indent(f"Why this usually happens: {why}"))
+        if attempt:
+            parts.append(_indent(f"Try: {attempt}"))
         super().__init__("\n".join(parts))
 
     def _render_traceback_(self) -> list[str]:
@@ -33,7 +35,7 @@ class CheckFailed(AssertionError):
         return lines
 
 
-def fail(happened: str, *, evidence: str = "", why: str, attempt: str) -> NoReturn:
+def fail(happened: str, *, evidence: str = "", why: str = "", attempt: str = "") -> NoReturn:
     """Raise `CheckFailed`; the arguments are its four parts."""
     raise CheckFailed(happened, evidence=evidence, why=why, attempt=attempt)
 

@@ -67,6 +67,11 @@ def is_tracer(value: Any) -> bool:
 # --- functions that are jitted ---
 
 
+# The type of what `jax.jit` returns. Relies on there being one: a search for all jitted functions asks for the exact
+# type, as `isinstance` would ask each object of the process. Without it caches of some functions are not emptied.
+JITTED = type(jax.jit(lambda: None))
+
+
 def is_jitted(fn: Any) -> bool:
     """Whether `fn` is traced, lowered and compiled as a whole: what `jax.jit` returns, or a method bound to that.
 
@@ -99,7 +104,7 @@ def clear_cache(fn: Any) -> None:
     fn = getattr(fn, "jitted_fn", fn)
     if hasattr(fn, "clear_cache"):
         fn.clear_cache()
-    elif isinstance(fn, types.FunctionType):
+    elif isinstance(fn, types.FunctionType) and not inspect.isgeneratorfunction(fn):  # which `jax.jit` refuses
         jitted: Any = jax.jit(fn)  # JAX's types leave `clear_cache` out
         jitted.clear_cache()
 
@@ -221,6 +226,26 @@ def argument_names(jaxpr: Jaxpr | ClosedJaxpr) -> tuple[str | None, ...]:
     Relies on `debug_info.arg_names`. Without it the inputs in a picture are called "input 0", "input 1".
     """
     return tuple(getattr(jaxpr.debug_info, "arg_names", None) or ())
+
+
+def expansion(eqn: JaxprEqn) -> ClosedJaxpr:
+    """What a call of a hijax primitive stands for: such an equation holds no jaxpr, but an object that makes one.
+
+    Relies on the parameter `_prim` and its methods and trees, as `jax.experimental.hijax` documents `expand`. Without
+    it the work behind `lax.custom_root` and, since JAX 0.12, `jnp.searchsorted` is not seen.
+    """
+    primitive = eqn.params["_prim"]
+    arguments = jax.tree.unflatten(primitive.in_tree, [variable.aval for variable in eqn.invars])
+    return jax.make_jaxpr(primitive.expand)(*arguments)
+
+
+def run_equation(eqn: JaxprEqn, inputs: list[Any]) -> list[Any]:
+    """The results of one equation for these inputs, traced or not.
+
+    Relies on `get_bind_params`, as `jax.core.eval_jaxpr` does. Without it the FLOPs of a run cannot be counted.
+    """
+    results = eqn.primitive.bind(*inputs, **eqn.primitive.get_bind_params(eqn.params))
+    return list(results) if eqn.primitive.multiple_results else [results]
 
 
 def jaxpr_text(jaxpr: ClosedJaxpr) -> str:

@@ -3,14 +3,20 @@
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+import jax.numpy as jnp
 import numpy as np
 
 from autograder.failure import fail, passed
+from autograder.tolerance import Tolerance, agrees, default_tolerance, eps, wide
 from autograder.wording import count
 
-from .compare_trees import Match, Mismatch, WrongValues, compare, default_tolerance, ulps_between
+from .compare_trees import Match, Mismatch, WrongValues, compare, ulps_between
 
-_MOST_ULPS = 2**24  # in float32 a factor of four; further apart, ulps say nothing
+_MOST_ULPS = 1000  # rounding is counted in ulps; of more than that, a percentage says more
+_MOST_OFF = 10  # times the expected value; further off, a percentage says nothing
+_FEW = 4  # values, or different values, among which a pattern may be chance
+_LEFT_OVER = 1e-3  # of the error may be left when a factor or a constant explains it
+_HALF = float(jnp.finfo(jnp.float16).eps)
 
 
 def assert_allclose(
@@ -20,6 +26,7 @@ def assert_allclose(
     rtol: float | None = None,
     atol: float | None = None,
     name: str | None = None,
+    hint: str | None = None,
 ) -> None:
     """Check that two pytrees agree in structure, shapes, dtypes and values.
 
@@ -30,21 +37,23 @@ def assert_allclose(
     atol     absolute tolerance, in the unit of the values. By default 8 eps of the largest finite element of the
              desired leaf, 1 eps for 16 bits and fewer. Passing one of the two leaves the other at its default.
     name     what messages call `actual`; "the result" if it is not given.
+    hint     one thing to try, where the values are wrong and show no pattern that has a hint of its own.
 
-    An element agrees when |actual - desired| <= atol + rtol * |desired|. NaN agrees with NaN, an infinity with itself.
+    An element agrees when |actual - desired| <= atol + rtol * |desired|. NaN agrees with NaN, an infinity with itself;
+    integers are exact with any tolerance.
 
     A dtype counts only where somebody chose it: a Python number agrees with each dtype it would not promote, NumPy's
     default float64, int64 and complex128 agree with 32 bits too, and weak types make no difference.
 
     Prints how close the values are, and returns nothing. Raises `CheckFailed` with the first wrong leaf and index.
 
-    Source: `default_tolerance` in `autograder.checks.compare_trees` derives the defaults from Higham, "Accuracy and
+    Source: `default_tolerance` in `autograder.tolerance` derives the defaults from Higham, "Accuracy and
     Stability of Numerical Algorithms", section 4.2 (https://doi.org/10.1137/1.9780898718027).
     """
     found = compare(actual, desired, rtol=rtol, atol=atol)
     name = name or "the result"
     if isinstance(found, WrongValues):
-        _value(name, found)
+        _value(name, found, hint)
     if isinstance(found, Mismatch):
         _EXPLAIN[found.kind](name, found)
     agree = "agrees" if found.leaves == 1 else "agree"
@@ -172,7 +181,7 @@ def _dtype(name: str, found: Mismatch) -> NoReturn:
     )
 
 
-def _value(name: str, found: WrongValues) -> NoReturn:
+def _value(name: str, found: WrongValues, hint: str | None) -> NoReturn:
     got, want = found.actual[found.index], found.desired[found.index]
     where = f" at index {found.index}" if found.index else ""
     line = f"{_at(name, found)}{where}: got {_shown(got, found)}, expected {_shown(want, found)}"
@@ -182,7 +191,10 @@ def _value(name: str, found: WrongValues) -> NoReturn:
         evidence.append(f"{int(found.wrong.sum())} of {found.wrong.size} values differ")
     if found.tolerance.rtol or found.tolerance.atol:
         evidence.append(f"tolerance: rtol {found.tolerance.rtol:.2g}, atol {found.tolerance.atol:.2g}")
-    why, attempt = _value_cause(found)
+    why, attempt = _value_cause(found) or (
+        "a formula, an index or a starting value differs from the specification.",
+        hint or "run both on the smallest input that still differs, and compare line by line.",
+    )
     fail(f"{line}.", evidence="\n".join(evidence), why=why, attempt=attempt)
 
 
@@ -192,14 +204,15 @@ def _distance(got: Any, want: Any, found: WrongValues) -> str:
         return ""
     if ulps <= _MOST_ULPS:
         return f", {count(ulps, 'ulp')} apart"
-    return f", {100 * abs(float(got) / float(want) - 1):.3g} % off" if want else ""
+    share = abs(float(got) / float(want) - 1) if want else np.inf
+    return f", {100 * share:.3g} % off" if share <= _MOST_OFF else ""
 
 
-def _value_cause(found: WrongValues) -> tuple[str, str]:
+def _value_cause(found: WrongValues) -> tuple[str, str] | None:
+    """The cause, if it was seen in the values, and what to try."""
     if found.dtype is None:
         return "a text or an object must be equal to the letter.", "compare the two, character by character."
-    kind = np.complex128 if found.actual.dtype.kind == "c" else np.float64
-    got, want = found.actual.astype(kind), found.desired.astype(kind)
+    got, want = wide(found.actual), wide(found.desired)
     if np.isnan(got).any() and not np.isnan(want).any():
         return "0/0, inf - inf, or the logarithm or root of a negative number makes NaN.", (
             "find the first line whose result has a NaN: jax.debug_nans(True) stops there."
@@ -209,35 +222,76 @@ def _value_cause(found: WrongValues) -> tuple[str, str]:
             "look at the largest values that go into exp, a power or a division."
         )
     a, d = got[found.wrong], want[found.wrong]
-    if _is_rounding(a, d, found):
-        return "rounding: the same sum in another order, or in a coarser dtype, ends in other last digits.", (
-            "calculate in the dtype of the input, and add small terms before large ones."
+    if not np.isfinite(a).all() or not np.isfinite(d).all():
+        return None
+    if coarse := _coarser_dtype(got, want, found):
+        return f"every value is one that {coarse} has: it was calculated in {coarse}, or rounded to it.", (
+            "calculate in the dtype of the input."
         )
-    if a.size > 1 and np.isfinite(a).all() and np.isfinite(d).all():
-        if not a.any():
-            return "the wrong values are all 0: they were never written.", (
-                "remember that x.at[i].set(v) returns a new array, and leaves x as it is."
-            )
-        if (d != 0).all() and np.allclose(a / d, (a / d).flat[0], rtol=1e-4):
-            return f"the wrong values are {_number((a / d).flat[0])} times the expected ones.", (
+    if _is_rounding(a, d, found):
+        return "rounding: the same sum in another order ends in other last digits.", (
+            "add small terms before large ones, and subtract nearly equal numbers before they are rounded."
+        )
+    if a.size == 1:
+        return None
+    if not a.any():
+        return "the wrong values are all 0.", (
+            "look for a term, an argument or a part of the array that does not reach the result."
+        )
+    if np.unique(d).size > 1:  # or else any equal values have one factor and one difference
+        error = np.abs(a - d)
+        factor, constant = (a.flat[0] / d.flat[0] if d.flat[0] else 0), (a - d).flat[0]
+        if (d != 0).all() and (np.abs(a - factor * d) <= _LEFT_OVER * error).all():
+            return f"the wrong values are {_number(factor)} times the expected ones.", (
                 "look for a constant factor, a sum in place of a mean, or a changed sign."
             )
-        if np.allclose(a - d, (a - d).flat[0], rtol=1e-4):
-            return f"the wrong values differ by one constant, {_number((a - d).flat[0])}.", (
+        if (np.abs(a - d - constant) <= _LEFT_OVER * error).all():
+            return f"the wrong values differ by one constant, {_number(constant)}.", (
                 "look at the starting value and at what is added."
             )
-        if np.allclose(np.sort(got, axis=None), np.sort(want, axis=None), rtol=1e-4):
-            return "the values are right, but in another order.", "look at axes, transposes and slices."
-    return "a formula, an index or a starting value differs from the specification.", (
-        "run both on the smallest input that still differs, and compare line by line."
-    )
+    if _is_another_order(got, want, found):
+        return "the values are right, but in another order.", "look at axes, transposes and slices."
+    return None
 
 
 def _is_rounding(got: np.ndarray, want: np.ndarray, found: WrongValues) -> bool:
-    """Whether the wrong values miss by so little that no formula need be wrong."""
-    allowed = max(found.tolerance.rtol, default_tolerance(found.dtype, want).rtol)
-    with np.errstate(invalid="ignore"):
-        return bool(np.all(np.abs(got - want) <= min(10 * allowed, 0.05) * np.abs(want)))
+    """Whether the wrong values miss by so little that no formula need be wrong, whatever tolerance the task has.
+
+    By ten times what `default_tolerance` forgives, which is 1000 eps of the element and 80 eps of the largest: the
+    errors of a sum of n terms grow with the square root of n, and 1000 eps are those of a million. For 16 bits and
+    fewer by twice that, as only the last rounding shows.
+    """
+    usual = default_tolerance(found.dtype, found.desired)
+    times = 10 if eps(found.dtype) < _HALF else 2
+    return bool(agrees(got, want, Tolerance(times * usual.rtol, times * usual.atol)).all())
+
+
+def _coarser_dtype(got: np.ndarray, want: np.ndarray, found: WrongValues) -> str | None:
+    """The 16-bit dtype to which every value was rounded, though more was asked for; None if there is none."""
+    if not 0 < eps(found.dtype) < _HALF or got.dtype.kind == "c" or got.size < _FEW:
+        return None
+    for dtype in (jnp.bfloat16, jnp.float16):  # the coarser one first
+        with np.errstate(over="ignore"):
+            mine, theirs = (np.array_equal(wide(values.astype(dtype)), values) for values in (got, want))
+        if mine and not theirs and agrees(got, want, default_tolerance(dtype, want)).all():
+            return np.dtype(dtype).name
+    return None
+
+
+def _is_another_order(got: np.ndarray, want: np.ndarray, found: WrongValues) -> bool:
+    """Whether the values are those expected, in an order that is unlikely by chance.
+
+    Arrays of few different values, such as 0 and 1, have the same ones whatever went wrong, and so has every
+    permutation of whole numbers without a gap.
+    """
+    if got.dtype.kind == "c" or want.size < _FEW:
+        return False
+    mine, theirs = np.sort(got, axis=None), np.sort(want, axis=None)
+    if not agrees(mine, theirs, found.tolerance).all():
+        return False
+    apart = ~agrees(theirs[1:], theirs[:-1], found.tolerance)
+    without_gap = found.dtype.kind in "iu" and theirs[-1] - theirs[0] < theirs.size
+    return 1 + int(apart.sum()) >= max(_FEW, theirs.size / 2) and not without_gap
 
 
 def _number(value: complex) -> str:

@@ -9,15 +9,8 @@ import numpy as np
 
 from autograder.instruments.call_signature import aval_text
 from autograder.jax_internals import is_tracer, tree_notation
+from autograder.tolerance import Tolerance, agrees, coarser, default_tolerance, eps, wide
 from autograder.wording import array_type
-
-
-@dataclass(frozen=True)
-class Tolerance:
-    """An element agrees when |actual - desired| <= atol + rtol * |desired|."""
-
-    rtol: float
-    atol: float
 
 
 @dataclass(frozen=True)
@@ -95,36 +88,14 @@ def compare(actual: Any, desired: Any, *, rtol: float | None = None, atol: float
         a, d = np.asarray(mine), np.asarray(theirs)
         tolerance = default_tolerance(dtype, d)
         tolerance = Tolerance(tolerance.rtol if rtol is None else rtol, tolerance.atol if atol is None else atol)
-        wrong = ~_close(a, d, tolerance)
+        wrong = ~agrees(a, d, tolerance)
         if wrong.any():
             return WrongValues("value", path, a, d, wrong=wrong, tolerance=tolerance, dtype=dtype)
-        if jnp.issubdtype(dtype, jnp.inexact):
+        if eps(dtype):
             ulps = max(ulps, largest_ulps(a, d, dtype))
             loosest = max(loosest or tolerance, tolerance, key=lambda t: t.rtol)
     text = type_text(got[0][1]) if len(got) == 1 else f"{len(got)} leaves"
     return Match(len(got), text, ulps, loosest)
-
-
-def default_tolerance(dtype: Any, desired: np.ndarray) -> Tolerance:
-    """The tolerance that rounding needs, from `eps`, the distance between 1 and the next number of `dtype`.
-
-    Summing n terms in another order changes the result by up to (n - 1) eps/2 of the sum of their magnitudes
-    (Higham, "Accuracy and Stability of Numerical Algorithms", section 4.2), and by about the square root of n
-    when the errors are random. The relative tolerance of 100 eps, 1.2e-05 in float32, leaves room for
-    thousands of terms, and a formula that is wrong in the fourth digit still fails. Where terms cancel, the
-    error goes with their size and not with that of the result, hence also an absolute tolerance: 8 eps of the
-    largest desired element, as JAX's own tests allow 8 eps (1e-6) in float32.
-
-    For 16 bits and fewer it is 2 eps and 1 eps: sums of such values are accumulated in float32, so that only the last
-    rounding shows (JAX's tests allow about 1 eps). Integers, booleans and strings are compared exactly.
-    """
-    if not jnp.issubdtype(dtype, jnp.inexact):
-        return Tolerance(0.0, 0.0)
-    eps = float(jnp.finfo(dtype).eps)
-    relative, absolute = (100, 8) if jnp.finfo(dtype).bits >= 32 else (2, 1)
-    sizes = np.abs(_wide(desired))
-    largest = float(np.max(sizes, where=np.isfinite(sizes), initial=0.0))
-    return Tolerance(relative * eps, absolute * eps * largest)
 
 
 def dtypes_agree(a: Any, b: Any) -> bool:
@@ -158,7 +129,7 @@ def largest_ulps(a: np.ndarray, b: np.ndarray, dtype: Any) -> int:
     if jnp.issubdtype(dtype, jnp.complexfloating):
         part = np.float32 if np.dtype(dtype).itemsize == 8 else np.float64
         return max(largest_ulps(a.real, b.real, part), largest_ulps(a.imag, b.imag, part))
-    finite = np.isfinite(_wide(a)) & np.isfinite(_wide(b))
+    finite = np.isfinite(wide(a)) & np.isfinite(wide(b))
     if not finite.any():
         return 0
     x, y = _ordinal(a[finite], dtype), _ordinal(b[finite], dtype)
@@ -188,23 +159,6 @@ def _flattened(tree: Any) -> tuple[list[tuple[str, Any]], Any]:
     return [(jax.tree_util.keystr(path), leaf) for path, leaf in leaves], structure
 
 
-def _close(a: np.ndarray, d: np.ndarray, tolerance: Tolerance) -> np.ndarray:
-    if a.dtype.kind in "biu" and d.dtype.kind in "biu":
-        return np.asarray(a == d)
-    a, d = _wide(a), _wide(d)
-    with np.errstate(invalid="ignore", over="ignore"):
-        near = np.abs(a - d) <= tolerance.atol + tolerance.rtol * np.abs(d)
-    # An infinite tolerance or difference proves nothing.
-    near &= np.isfinite(a) & np.isfinite(d)
-    return near | (a == d) | (np.isnan(a) & np.isnan(d))
-
-
-def _wide(values: np.ndarray) -> np.ndarray:
-    """In double precision: NumPy cannot calculate with every dtype that JAX has."""
-    values = np.asarray(values)
-    return values.astype(np.complex128 if values.dtype.kind == "c" else np.float64)
-
-
 def _ordinal(values: np.ndarray, dtype: Any) -> np.ndarray:
     """Floating-point numbers as whole numbers that count them in order of size, both zeros being 0."""
     dtype = np.dtype(dtype)
@@ -226,9 +180,7 @@ def _coarser(a: Any, b: Any) -> np.dtype:
     """The dtype in which two agreeing leaves can be compared: the one with fewer digits."""
     if _is_python_number(a) and _is_python_number(b):
         return np.result_type(a, b)
-    dtypes = [np.dtype(leaf.dtype) for leaf in (a, b) if not _is_python_number(leaf)]
-    inexact = [dtype for dtype in dtypes if jnp.issubdtype(dtype, jnp.inexact)]
-    return max(inexact, key=lambda dtype: float(jnp.finfo(dtype).eps)) if inexact else dtypes[0]
+    return coarser(leaf.dtype for leaf in (a, b) if not _is_python_number(leaf))
 
 
 def _is_python_number(leaf: Any) -> bool:

@@ -9,7 +9,12 @@ from .plain_values import KINDS, a, kind, listed, means_the_same
 
 
 def assert_equal(
-    returned: Mapping[str, Any], expected: Mapping[str, Any], *, name: str, hints: Mapping[str, str] | None = None
+    returned: Mapping[str, Any],
+    expected: Mapping[str, Any],
+    *,
+    name: str,
+    hints: Mapping[str, str] | None = None,
+    hint: str | None = None,
 ) -> None:
     """Check what a function returned, by name of the case, against what was expected.
 
@@ -19,6 +24,7 @@ def assert_equal(
     expected  a dict of case and value: what is right.
     name      the function's, for the messages.
     hints     a dict of case and the sentence that is shown when this case is wrong.
+    hint      one thing to try, whichever case is wrong.
 
     Values are compared as by `assert_prediction`, strings with their blanks and capitals. Prints one line when all are
     right, and returns nothing. Raises `CheckFailed` when a case is missing or wrong, or when `returned` is no dict.
@@ -34,9 +40,11 @@ def assert_equal(
     evidence = {}
     for case, value in expected.items():
         if case not in returned:
-            evidence[case] = f"{case}: missing, expected {value!r}"
+            evidence[case] = f"{case}: missing, expected {_shown(value)}"
         elif not means_the_same(returned[case], value):
-            evidence[case] = f"{case}: returned {returned[case]!r}, expected {value!r}"
+            evidence[case] = (
+                f"{case}: returned {_shown(returned[case], value)}, expected {_shown(value, returned[case])}"
+            )
             if kind(returned[case]) != kind(value) and value is not None:
                 evidence[case] += f" ({KINDS[kind(value)]})"
         else:
@@ -52,6 +60,15 @@ def assert_equal(
     fail(
         f"{name} is wrong{how_often}: {listed(evidence)}.",
         evidence="\n".join(evidence.values()),
-        why="the function does something else than its specification, often in one kind of case only.",
-        attempt=f"take the case {next(iter(evidence))!r} alone, and follow your function through it step by step.",
+        attempt=hint or "",
     )
+
+
+def _shown(value: Any, other: Any = None) -> str:
+    """A value as Python writes it, a number to six digits, or to as many as tell it from `other`."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_shown, value))}]"
+    if type(value) is not float:
+        return repr(value)
+    alike = type(other) is float and f"{other:.6g}" == f"{value:.6g}"
+    return repr(value) if alike else repr(float(f"{value:.6g}"))

@@ -1,5 +1,6 @@
 """How often may JAX trace a function?"""
 
+import types
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -8,8 +9,16 @@ import jax
 
 from autograder.failure import fail, passed
 from autograder.instruments.trace_log import TraceLog
-from autograder.instruments.watch_functions import function_name, layers, python_function, used_functions
-from autograder.jax_internals import clear_cache, is_jitted
+from autograder.instruments.watch_functions import (
+    codes,
+    function_name,
+    functions_of,
+    home,
+    layers,
+    python_function,
+    reachable,
+)
+from autograder.jax_internals import clear_cache, in_jax, is_jitted
 from autograder.wording import count
 
 
@@ -17,19 +26,22 @@ class assert_max_traces:
     """A context manager that allows `n` traces of `fn` inside the block.
 
     fn  the function, jitted or plain. What counts is how often JAX runs its Python body to trace it. Where a
-        plain function runs by itself, the traces of the functions that it uses count instead: of those it defines
-        inside, and of those it names that are defined in the same notebook or module.
-    n   the most traces: a whole number. For 1 or more the block starts with an empty cache, so it finds the same every
-        time it is run. For 0 the cache is left alone: the block may only repeat what was traced before.
+        plain function runs by itself, every trace below it of a function of the same notebook or module counts
+        instead, whatever keeps that function: a name, a dict, a cache, a closure, an instance. What is traced inside
+        such a trace belongs to it; what JAX traces of its own does not count.
+    n   the most traces: a whole number. For 1 or more the block starts with an empty cache, for a plain function those
+        of all functions of its notebook or module, so it finds the same every time it is run. For 0 the caches are
+        left alone: the block may only repeat what was traced before.
 
         with assert_max_traces(step, 1) as log:
             step(x)
             step(x + 1)
 
     `as` gives the `TraceLog` of the block (see `trace_log`). Prints one line when the traces are few enough.
-    Raises `CheckFailed` when there are more, with the reason for each; when `fn` ran and was not traced at all,
-    because it is not jitted; when it was not called, for `n` of 1 or more; and when it has no Python body. Raises
-    ValueError for an `n` that is no whole number from 0 up. An exception from the block passes through.
+    Raises `CheckFailed` when there are more, with the reason for each; when `fn` ran with real arrays and neither it
+    nor anything below it was traced, because nothing is jitted; when it was not called, for `n` of 1 or more; and when
+    it has no Python body. Raises ValueError for an `n` that is no whole number from 0 up. An exception from the block
+    passes through.
 
     Source: what makes JAX trace again is told in https://docs.jax.dev/en/latest/201/jit.html.
     """
@@ -47,9 +59,9 @@ class assert_max_traces:
                 why="it is a compiled object, a function written in C, or not a function at all.",
                 attempt="pass the function itself, decorated with @jax.jit, without calling it.",
             )
-        self._reached = [layer for fn in _reached(self._fn) for layer in layers(fn)]
         if self._n:
-            for fn in self._reached:
+            below = [] if is_jitted(self._fn) else functions_of(home(self._fn))
+            for fn in [*layers(self._fn), *below]:
                 clear_cache(fn)
         self._log = TraceLog(self._fn)
         return self._log.__enter__()
@@ -61,9 +73,9 @@ class assert_max_traces:
         log = self._log
         if log.traces > self._n:
             self._too_many()
-        if not log.traces and log.eager and not (self._n == 0 and any(map(is_jitted, self._reached))):
+        if not log.traces and log.eager and not self._is_compiled():
             self._not_jitted()
-        if not log.traces and not log.eager and self._n:
+        if not log.called and self._n:
             fail(
                 f"{self._name} was not called: expected calls inside the block.",
                 why="another function was called in its place, or the loop around the call ran zero times.",
@@ -92,10 +104,29 @@ class assert_max_traces:
             attempt=attempt,
         )
 
+    def _is_compiled(self) -> bool:
+        """Whether `fn` may call what need not be traced: a program compiled ahead or, where the caches were left alone,
+        a jitted function."""
+        mine = home(self._fn)
+        for value in reachable(self._fn):
+            if isinstance(value, jax.stages.Compiled):
+                return True
+            if self._n == 0:
+                end = python_function(value) if in_jax(value) and is_jitted(value) else None
+                if end is not None and any(end.__globals__ is namespace for namespace in mine):
+                    return True
+                if isinstance(value, types.FunctionType) and any("jit" in code.co_names for code in codes(value)):
+                    return True
+        return False
+
     def _not_jitted(self) -> NoReturn:
         settings: Any = jax.config  # JAX 0.10 does not type what it holds
+        function = python_function(self._fn)
         if settings.jax_disable_jit:
             why, attempt = "jax_disable_jit is on, which turns jit off.", "switch jax_disable_jit off."
+        elif function is None or "<" in function.__qualname__:  # a lambda, or made by another function
+            why = "it was made by a lambda or inside another function, and was not given to jax.jit there."
+            attempt = "give it to jax.jit where it is made, and keep and call what jax.jit returns."
         else:
             why = "the @jax.jit line is missing, or the jitted function got another name."
             attempt = f"put @jax.jit on the line above def {self._name}."
@@ -105,11 +136,6 @@ class assert_max_traces:
             why=why,
             attempt=attempt,
         )
-
-
-def _reached(fn: Callable) -> list[Any]:
-    """`fn` itself and, if it is plain, the functions it names."""
-    return [fn, *used_functions(fn)] if python_function(fn) is fn else [fn]
 
 
 def _allowed(n: int) -> str:

@@ -6,7 +6,9 @@ moving data. So for straight-line code of these the figure equals XLA's flops + 
 
 Unlike XLA, which counts the body of a loop once, a `scan` counts its body `length` times and a `while` as often as can
 be read off the jaxpr. Where it cannot be read off, the body counts once and the figure is a lower bound. A `cond`
-counts its dearest branch. Results that nothing uses count here, while XLA drops them first.
+counts its most expensive branch, in every round of a loop around it: what data decides, `run_flops` counts. (Under
+`vmap` a `cond` is a `select_n` behind both branches, and both count.) Results that nothing uses count here, while XLA
+drops them first.
 
 Some operations XLA sees otherwise, or as several. Here a cumulative sum counts n, an `argmax` n - 1, a `logistic` one
 an element, an FFT 5·n·log2(n), a sort n·log2(length of its axis), a Cholesky factor n³/3, a triangular solve n² a
@@ -25,7 +27,7 @@ Cost = tuple[int, bool]  # FLOPs, and whether that is exact
 
 def cost_of(jaxpr: Jaxpr | ClosedJaxpr) -> Cost:
     """FLOPs of a jaxpr, and whether that is exact: False says that it is a lower bound."""
-    return _total(_equation_cost(eqn) for eqn in jaxpr.eqns)
+    return _total(equation_cost(eqn) for eqn in jaxpr.eqns)
 
 
 def flops(jaxpr: Jaxpr | ClosedJaxpr) -> int:
@@ -38,7 +40,7 @@ def costs(jaxpr: Jaxpr | ClosedJaxpr, times: int = 1) -> Iterator[tuple[JaxprEqn
     for eqn in jaxpr.eqns:
         inner = subjaxprs(eqn)
         if not inner:
-            yield eqn, times * _equation_cost(eqn)[0]
+            yield eqn, times * equation_cost(eqn)[0]
         repeats = trip_count(eqn) if eqn.primitive.name in ("scan", "while") else 1
         for part in inner:
             yield from costs(part, times * (1 if repeats is None else repeats))
@@ -51,7 +53,8 @@ def _total(costs: Iterator[Cost]) -> Cost:
     return counts, exact
 
 
-def _equation_cost(eqn: JaxprEqn) -> Cost:
+def equation_cost(eqn: JaxprEqn) -> Cost:
+    """FLOPs of one equation, with all that is inside it."""
     name = eqn.primitive.name
     if name in MOVES_DATA:
         return 0, True

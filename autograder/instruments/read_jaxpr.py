@@ -1,7 +1,8 @@
 """Reading a jaxpr: what a function asks for, before any compiler has seen it.
 
 An equation whose only job is to hold another jaxpr (`jit`, `custom_jvp_call`, `remat2`, ...) is transparent: its
-contents count, it does not, because wrapping a function in `jit` is no work. The scalar function inside a `reduce` or
+contents count, it does not, because wrapping a function in `jit` is no work. So is the call of a hijax primitive
+(`custom_root`, `searchsorted`), which holds no jaxpr and is traced to get one. The scalar function inside a `reduce` or
 a `scatter-add` is part of that equation, not a program of its own, and is not walked.
 """
 
@@ -13,7 +14,7 @@ from typing import Any
 import jax
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 
-from autograder.jax_internals import is_jitted, source_of, trace_jitted
+from autograder.jax_internals import expansion, is_jitted, source_of, trace_jitted
 from autograder.wording import array_type
 
 from .fresh_caches import fresh_caches
@@ -23,14 +24,18 @@ Aval = Any  # JAX types the abstract value of a variable as AbstractValue, which
 WRAPPERS = frozenset(
     {
         "call",
+        "call_hi_primitive",
         "checkpoint",
         "closed_call",
+        "composite",
         "core_call",
         "custom_jvp_call",
         "custom_vjp_call",
+        "custom_vmap_call",
         "custom_vjp_call_jaxpr",
         "eval_jaxpr",
         "jit",
+        "linear_call",
         "pjit",
         "remat",
         "remat2",
@@ -68,6 +73,8 @@ def subjaxprs(eqn: JaxprEqn) -> list[Jaxpr | ClosedJaxpr]:
     name, params = eqn.primitive.name, eqn.params
     if name in COMBINERS:
         return []
+    if name == "call_hi_primitive":
+        return [expansion(eqn)]
     if name == "custom_linear_solve":  # the other three are for its derivatives
         params = {"solve": params["jaxprs"].solve}
     return [leaf for leaf in jax.tree.leaves(params, is_leaf=is_jaxpr) if is_jaxpr(leaf)]
@@ -110,6 +117,19 @@ def source_line(eqn: JaxprEqn) -> str:
         return ""
     cell = "ipykernel_" in source.file or source.file.startswith("<")
     return f"   {'' if cell else os.path.basename(source.file) + ' '}line {source.line}, in {source.function}"
+
+
+def scan_parts(eqn: JaxprEqn) -> tuple[int, int]:
+    """How many constants a `scan` has and how many carries; the rest of its inputs are cut into slices.
+
+    The carries come first among the outputs. A slice has one axis less inside than outside, and that is how they are
+    told apart on every version of JAX.
+    """
+    body = eqn.params["jaxpr"]
+    outside = zip(eqn.outvars, body.out_avals, strict=True)
+    carries = sum(len(shape_of(v)) == len(inner.shape) for v, inner in outside)
+    slices = sum(len(shape_of(v)) > len(inner.shape) for v, inner in zip(eqn.invars, body.in_avals, strict=True))
+    return len(eqn.invars) - carries - slices, carries
 
 
 def trip_count(eqn: JaxprEqn) -> int | None:

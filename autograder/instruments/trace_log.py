@@ -2,6 +2,7 @@
 
 import functools
 import html
+import inspect
 import threading
 import time
 import types
@@ -19,13 +20,14 @@ from autograder.jax_internals import (
     event_function,
     frames_above,
     in_jax,
+    is_jitted,
     trace_state,
     under_jit,
 )
 from autograder.wording import count
 
 from .call_signature import Signature, call_text
-from .watch_functions import Watch, function_name, python_function, used_functions
+from .watch_functions import Watch, function_name, home, is_function, layers, python_function
 
 
 class Row(NamedTuple):
@@ -52,7 +54,7 @@ class _Run:
     """A followed function's body ran, with real values unless it is a `_Trace`."""
 
     code: types.CodeType
-    inner: bool  # found inside a followed function that is not jitted itself
+    inner: bool  # of another function, which ran below a followed one
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,8 @@ class TraceLog:
 
     def __init__(self, *fns: Callable):
         self._roots: list[types.CodeType] = []
+        self._above: list[types.CodeType] = []  # of a followed function's own wrappers, if they are no library's
+        self._called = False
         self._runs: list[_Run] = []
         self._traced_frames: dict[int, bool] = {}
         self._events: dict[str, list[tuple[str, float, float]]] = {
@@ -132,7 +136,12 @@ class TraceLog:
     @property
     def eager(self) -> int:
         """Executions of the followed functions' own bodies with real values."""
-        return sum(not isinstance(run, _Trace) and not run.inner for run in self._runs)
+        return sum(not isinstance(run, _Trace) for run in self._runs)
+
+    @property
+    def called(self) -> bool:
+        """Whether a followed function started to run in Python: to be traced, with real values, or in a wrapper."""
+        return self._called
 
     @property
     def compiles(self) -> int:
@@ -205,12 +214,13 @@ class TraceLog:
         if not any(function.__code__ is root for root in self._roots):
             self._roots.append(function.__code__)
             self._watch.add(function.__code__)
-            if function is fn:  # not jitted: the traces, if any, are of functions that it uses
-                for used in used_functions(fn):
-                    if isinstance(used, types.CodeType):
-                        self._watch.add(used)
-                    elif (body := python_function(used)) is not None:
-                        self._watch.add(body.__code__)
+            if not is_jitted(fn):  # the traces, if any, are of functions that it uses, however it comes by them
+                namespaces = home(fn)
+                for namespace in namespaces:
+                    self._watch.add(namespace)
+                for layer in layers(fn):
+                    if isinstance(layer, types.FunctionType) and any(layer.__globals__ is n for n in namespaces):
+                        self._above.append(layer.__code__)
         return True
 
     def _heard(self, event: str, duration_secs: float, **details: Any) -> None:
@@ -221,13 +231,16 @@ class TraceLog:
     def _entered(self, frame: types.FrameType) -> None:
         code = frame.f_code
         inner = not any(code is root for root in self._roots)
-        signature = Signature.of_frame(frame)
-        traced = signature.traced or self._trace_is_active()
+        traced = self._trace_is_active() or (not inner and Signature.of_frame(frame).traced)
         self._traced_frames[id(frame)] = traced
-        if inner and not self._counts(frame):
+        self._called = self._called or not inner or any(code is wrapper for wrapper in self._above)
+        if inner and not (traced and is_function(code) and self._counts(frame)):
             return
         if traced:
             caller = _Caller.of(frame)
+            if inner and not caller.traces:
+                return
+            signature = Signature.of_frame(frame)
             signature = Signature(signature.arguments, caller.keywords_of(signature))
             reason = self._reason(code, signature, caller)
             self._runs.append(_Trace(code, inner, signature, caller.function, reason))
@@ -244,10 +257,10 @@ class TraceLog:
         """Whether an inner function's run is below a followed function, and in no trace counted already."""
         above = frame.f_back
         while above is not None:
-            if any(above.f_code is code for code in self._watch.codes):
+            if self._watch.sees(above):
                 if self._traced_frames.get(id(above)):
                     return False
-                if any(above.f_code is root for root in self._roots):
+                if any(above.f_code is code for code in (*self._roots, *self._above)):
                     return True
             above = above.f_back
         return False
@@ -300,17 +313,29 @@ class _Caller:
         for variables, given in frames_above(frame):
             by_jax = True
             for value in variables.values():
-                if isinstance(value, (types.FunctionType, types.MethodType, functools.partial)):
-                    end = python_function(value)
-                    if end is not None and end.__code__ is frame.f_code:
-                        function = value
+                if _runs(value, frame.f_code):
+                    function = value
             keywords = keywords if given is None else given
         if not by_jax:
             return cls(frame.f_back.f_code.co_name if frame.f_back else "?")
         return cls(None, None if function is None else weakref.ref(function), keywords)
 
+    @property
+    def traces(self) -> bool:
+        """Whether the body runs because it is traced, and not by the way: JAX also calls the methods of a pytree."""
+        return self.python is not None or self.function is not None
+
     def keywords_of(self, signature: Signature) -> frozenset[str] | None:
         return None if self.keywords is None else self.keywords & set(signature.arguments)
+
+
+def _runs(value: Any, code: types.CodeType) -> bool:
+    """Whether a call of `value` ends in this code. An object's own attributes are not asked: it may be anything."""
+    if isinstance(value, (types.FunctionType, types.MethodType, functools.partial)):
+        end = python_function(value)
+    else:
+        end = inspect.getattr_static(type(value), "__call__", None)
+    return isinstance(end, types.FunctionType) and end.__code__ is code
 
 
 def trace_log(*fns: Callable) -> TraceLog:

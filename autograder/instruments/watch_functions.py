@@ -5,18 +5,21 @@ counts traces exactly, where counting JAX's events by name cannot tell two funct
 is the code object: closures and lambdas that a loop makes anew are different functions, but they share it.
 """
 
-import contextlib
 import functools
+import gc
 import inspect
 import sys
 import threading
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from autograder.jax_internals import in_jax
+import numpy as np
+
+from autograder.jax_internals import JITTED, in_jax
 
 OnEntry = Callable[[types.FrameType], None]
+Entered = Callable[[types.FrameType], bool]  # whether anybody wants to know
 
 
 def python_function(fn: Any) -> types.FunctionType | None:
@@ -58,57 +61,95 @@ def layers(fn: Any) -> list[Any]:
     return found
 
 
-def used_functions(fn: types.FunctionType) -> list[Any]:
-    """What a plain function may run: the functions it names, and the code objects of those it defines inside.
+def home(fn: Any) -> list[dict[str, Any]]:
+    """The namespaces of the notebooks or modules that define `fn` and what it wraps; JAX's own are left out."""
+    found: dict[int, dict[str, Any]] = {}
+    for layer in layers(fn):
+        if isinstance(layer, types.FunctionType) and not layer.__globals__.get("__name__", "").startswith("jax."):
+            found[id(layer.__globals__)] = layer.__globals__
+    return list(found.values())
 
-    Only what the same notebook or module defines. Goes on into plain functions, but not into wrapped ones:
-    what a jitted function uses belongs to its trace.
-    """
+
+def functions_of(namespaces: list[dict[str, Any]]) -> list[Any]:
+    """Every function of these namespaces that exists now, whoever keeps it, and everything jitted from one."""
+    wanted = set(map(id, namespaces))
     found: list[Any] = []
-    seen = {id(fn)}
-    ahead = [fn]
-    while ahead:
-        function = ahead.pop()
-        codes = [function.__code__]
-        for code in codes:  # grows while it is read
-            codes += [c for c in code.co_consts if isinstance(c, types.CodeType)]
-        # Comprehensions and class bodies have code objects too, and those of the former look like functions.
-        inside = [code for code in codes[1:] if code.co_flags & inspect.CO_NEWLOCALS]
-        found += [code for code in inside if code.co_name not in _NO_FUNCTIONS]
-        names = {name for code in codes for name in code.co_names}
-        values = [function.__globals__[name] for name in names if name in function.__globals__]
-        for cell in function.__closure__ or ():
-            with contextlib.suppress(ValueError):  # still empty
-                values.append(cell.cell_contents)
-        for value in values:
+    # By exact type, as of some objects even the class, asked for by isinstance, runs somebody's code.
+    for value in gc.get_objects():
+        kind = type(value)
+        if kind is types.FunctionType:
+            if id(value.__globals__) in wanted:
+                found.append(value)
+        elif kind is JITTED:
             end = python_function(value)
-            if end is None or end.__globals__ is not fn.__globals__ or id(value) in seen:
-                continue
-            seen.add(id(value))
-            found.append(value)
-            if end is value:
-                ahead.append(value)
+            if end is not None and id(end.__globals__) in wanted:
+                found.append(value)
+    return found
+
+
+def reachable(fn: Any) -> Iterator[Any]:
+    """What `fn` can come by: through the names it uses, its closure, defaults, attributes, instances and containers.
+
+    Goes into the functions and classes of the same notebook or module, and not into modules or things of JAX's.
+    """
+    namespaces = home(fn)
+    names_of_modules = {namespace.get("__name__") for namespace in namespaces}
+    ahead, seen = [fn], {id(namespace) for namespace in namespaces}
+    while ahead and len(seen) < _MOST_OBJECTS:
+        value = ahead.pop()
+        if id(value) in seen or isinstance(value, (types.ModuleType, str, bytes, np.ndarray)):
+            continue
+        seen.add(id(value))
+        yield value
+        if isinstance(value, types.FunctionType):
+            ahead += [value.__closure__, value.__defaults__, value.__kwdefaults__, value.__dict__]
+            if any(value.__globals__ is namespace for namespace in namespaces):
+                names = {name for code in codes(value) for name in code.co_names}
+                ahead += [value.__globals__[name] for name in names if name in value.__globals__]
+        elif isinstance(value, type):
+            if value.__module__ in names_of_modules:
+                ahead += [*value.__bases__, *vars(value).values()]
+        elif not in_jax(value) or isinstance(value, functools.partial):
+            ahead += gc.get_referents(value)
+
+
+def is_function(code: types.CodeType) -> bool:
+    """Whether code is the body of a function or lambda, and not of a module, a class or a comprehension."""
+    return bool(code.co_flags & inspect.CO_NEWLOCALS) and code.co_name not in _NO_FUNCTIONS
+
+
+def codes(fn: types.FunctionType) -> list[types.CodeType]:
+    """The code object of a function and all that are defined inside it."""
+    found = [fn.__code__]
+    for outer in found:  # grows while it is read
+        found += [inner for inner in outer.co_consts if isinstance(inner, types.CodeType)]
     return found
 
 
 _NO_FUNCTIONS = {"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"}
+_MOST_OBJECTS = 10_000  # a function that names the notebook's shell could come by everything
 
 
 class Watch:
-    """Calls `on_entry` with the frame each time that one of the added code objects starts to run."""
+    """Calls `on_entry` with the frame each time that something starts to run: one of the added code objects, or any
+    code whose globals are an added namespace."""
 
     def __init__(self, on_entry: OnEntry):
         self._on_entry = on_entry
-        self.codes: list[types.CodeType] = []
+        self._added: list[types.CodeType | dict[str, Any]] = []
 
-    def add(self, code: types.CodeType) -> None:
-        if not any(code is known for known in self.codes):
-            self.codes.append(code)
-            _hub.add(code, self._on_entry)
+    def add(self, what: types.CodeType | dict[str, Any]) -> None:
+        if not any(what is known for known in self._added):
+            self._added.append(what)
+            _hub.add(what, self._on_entry)
+
+    def sees(self, frame: types.FrameType) -> bool:
+        """Whether the start of a frame is told."""
+        return any(frame.f_code is what or frame.f_globals is what for what in self._added)
 
     def close(self) -> None:
-        while self.codes:
-            _hub.remove(self.codes.pop(), self._on_entry)
+        while self._added:
+            _hub.remove(self._added.pop(), self._on_entry)
 
 
 class _Hub:
@@ -118,47 +159,55 @@ class _Hub:
     """
 
     def __init__(self) -> None:
-        self._watched: dict[int, tuple[types.CodeType, list[OnEntry]]] = {}
+        self._watched: dict[int, tuple[types.CodeType | dict[str, Any], list[OnEntry]]] = {}
         self._lock = threading.RLock()
         self._source: _Monitoring | _Profiling | None = None
 
-    def add(self, code: types.CodeType, on_entry: OnEntry) -> None:
+    def add(self, what: types.CodeType | dict[str, Any], on_entry: OnEntry) -> None:
         with self._lock:
             if self._source is None:
                 self._source = _Monitoring.claim(self.entered) or _Profiling(self.entered)
-            _, callbacks = self._watched.setdefault(id(code), (code, []))
+            _, callbacks = self._watched.setdefault(id(what), (what, []))
             callbacks.append(on_entry)
-            self._source.observe(code, True)
+            self._source.observe(what, True)
 
-    def remove(self, code: types.CodeType, on_entry: OnEntry) -> None:
+    def remove(self, what: types.CodeType | dict[str, Any], on_entry: OnEntry) -> None:
         with self._lock:
-            assert self._source is not None  # it comes with the first code, and goes with the last
-            _, callbacks = self._watched[id(code)]
+            assert self._source is not None  # it comes with the first watch, and goes with the last
+            _, callbacks = self._watched[id(what)]
             callbacks.remove(on_entry)
             if not callbacks:
-                del self._watched[id(code)]
-                self._source.observe(code, False)
+                del self._watched[id(what)]
+                self._source.observe(what, False)
             if not self._watched:
                 self._source.release()
                 self._source = None
 
-    def entered(self, frame: types.FrameType) -> None:
-        watched = self._watched.get(id(frame.f_code))
-        if watched:
-            for on_entry in tuple(watched[1]):
-                on_entry(frame)
+    def entered(self, frame: types.FrameType) -> bool:
+        """Tell every watch that a frame has started; False if none of them wants to know."""
+        told = [self._watched[key][1] for key in (id(frame.f_code), id(frame.f_globals)) if key in self._watched]
+        for on_entry in dict.fromkeys(one for callbacks in told for one in callbacks):
+            on_entry(frame)
+        return bool(told)
 
 
 class _Monitoring:
-    """Python 3.12 and later report the start of just the code objects asked for, at no other cost."""
+    """Python 3.12 and later report the starts of just the code objects asked for, at no other cost.
 
-    def __init__(self, tool: int, entered: OnEntry):
+    For a namespace every start is reported once, and a code object of another namespace is then left alone.
+    """
+
+    def __init__(self, tool: int, entered: Entered):
         self._tool = tool
-        event = sys.monitoring.events.PY_START
-        sys.monitoring.register_callback(tool, event, lambda code, offset: entered(sys._getframe(1)))
+        self._namespaces = 0
+
+        def started(code: types.CodeType, offset: int) -> Any:
+            return None if entered(sys._getframe(1)) else sys.monitoring.DISABLE
+
+        sys.monitoring.register_callback(tool, sys.monitoring.events.PY_START, started)
 
     @classmethod
-    def claim(cls, entered: OnEntry) -> "_Monitoring | None":
+    def claim(cls, entered: Entered) -> "_Monitoring | None":
         if not hasattr(sys, "monitoring"):
             return None
         # 0, 1, 2 and 5 are meant for debuggers, coverage, profilers and optimisers.
@@ -168,9 +217,16 @@ class _Monitoring:
                 return cls(tool, entered)
         return None
 
-    def observe(self, code: types.CodeType, on: bool) -> None:
+    def observe(self, what: types.CodeType | dict[str, Any], on: bool) -> None:
         events = sys.monitoring.events
-        sys.monitoring.set_local_events(self._tool, code, events.PY_START if on else events.NO_EVENTS)
+        wanted = events.PY_START if on else events.NO_EVENTS
+        if isinstance(what, types.CodeType):
+            sys.monitoring.set_local_events(self._tool, what, wanted)
+        else:
+            self._namespaces += 1 if on else -1
+            sys.monitoring.set_events(self._tool, events.PY_START if self._namespaces else events.NO_EVENTS)
+        if on:
+            sys.monitoring.restart_events()  # what was left alone may be wanted now
 
     def release(self) -> None:
         sys.monitoring.register_callback(self._tool, sys.monitoring.events.PY_START, None)
@@ -183,7 +239,7 @@ class _Profiling:
     An earlier profiler hears them too, and is put back.
     """
 
-    def __init__(self, entered: OnEntry):
+    def __init__(self, entered: Entered):
         earlier: Any = sys.getprofile()  # a function, or an object of cProfile's that cannot be called
         self._earlier = earlier
 
@@ -195,8 +251,8 @@ class _Profiling:
 
         sys.setprofile(profile)
 
-    def observe(self, code: types.CodeType, on: bool) -> None:
-        pass  # `entered` looks the code up
+    def observe(self, what: types.CodeType | dict[str, Any], on: bool) -> None:
+        pass  # `entered` looks it up
 
     def release(self) -> None:
         if self._earlier is None or callable(self._earlier):

@@ -8,6 +8,7 @@ The journey of a candidate, by the names it meets:
         send(Load)                     wire/messages.py     written by wire/codec.py and wire/frames.py
         Jobs.answer                    worker/main.py, jobs.py        in the measuring process
           build: Local, or Remote      worker/sides.py      Remote asks the guest: Prepare, Run, GetResult
+            Repeated, or Fresh         worker/inputs.py     what is compiled, or code that could remember
           disagreement                 worker/agreement.py  ends in OtherStructure or OtherValues
         Loaded
       decide, Bench.ask

@@ -9,7 +9,7 @@ import os
 import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import jax
 
@@ -19,6 +19,7 @@ from autograder.measuring.wire.messages import (
     Forgotten,
     Loaded,
     NeedsReference,
+    NothingNew,
     OtherStructure,
     OtherValues,
     Outcome,
@@ -126,9 +127,13 @@ def speedup(
 ) -> Speedup:
     """Compare the values, then the times, of two functions called with `args`.
 
-    candidate  the function that should be fast, jitted or not. It is called many times, each pair of blocks with the
-               floating-point arrays of `args` scaled by a factor just below 1.
-    baseline   the function that it is compared with, and that says what is right.
+    candidate  the function that should be fast, jitted or not. A jitted one is timed as it is compiled, without its
+               Python, on the floating-point arrays of `args` times a factor just below 1, another one for each pair of
+               blocks. Any other is code, and could remember: each of its calls, and each of the baseline's, gets
+               floating-point numbers that no call had before, up to 6 % smaller than those of `args`, or where there
+               are none that can be scaled new random keys, or else integers and booleans drawn from those in `args`.
+               Zeros, order, symmetry and Python numbers stay as they are.
+    baseline   the function that it is compared with, and that says what is right, in every pair, for every result.
     args       the arguments of both: arrays of any shape and dtype, Python numbers, and pytrees of them.
     at_least   the bar: how many times faster the candidate must be, a ratio of times. A dictionary gives the bar for
                each platform, `{"cpu": 5, "gpu": 20}`. Without a bar only the ratio is estimated. When nbgrader grades,
@@ -138,10 +143,13 @@ def speedup(
     "pass", "fail" or "undecided", at the bar; `seconds` of a call and `compile_seconds` of the first one, each by side.
     A slow candidate raises nothing.
 
+    Values agree as in `assert_allclose`, or if the candidate is not much further off than the baseline itself, which is
+    run again in double precision. NaN agrees with NaN alone.
+
     Raises `CheckFailed` when the values disagree, when a side raises, does not end or cannot be sent to the measuring
-    process, and when the candidate is faster than this machine can move its results; `NotBegun` when a side is still
-    the stub of an exercise. Raises TypeError for what is not a function, ValueError for a bar that is not a positive
-    number or is none for this platform.
+    process, when the candidate is faster than this machine can move its results, and when it is code and nothing in
+    `args` can be new from call to call; `NotBegun` when a side is still the stub of an exercise. Raises TypeError for
+    what is not a function, ValueError for a bar that is not a positive number or is none for this platform.
 
     Source: the rule is Wald's sequential test (https://doi.org/10.1214/aoms/1177731118); `autograder.measuring.verdict`
     has its error rates, and `benchmarks/` what they were measured to be.
@@ -249,16 +257,45 @@ def _accept(comparison: Comparison, reply: Reply, kind: type[T]) -> T:
                 attempt=f"compare the two: assert_allclose({candidate}(...), {baseline}(...))",
             )
         case OtherValues():
-            where = f"result {reply.result}, " if reply.result else ""
-            values = f"{reply.got}, expected {reply.want} ± {reply.allowed}"
+            _other_values(candidate, baseline, reply)
+        case NothingNew():
             fail(
-                f"{candidate} and {baseline} disagree in {reply.wrong} of {reply.of} values,"
-                " so their speed was not compared",
-                evidence=f"worst at {where}index {reply.index}: {values}",
-                why="the fast version computes something else; rounding was allowed for, ten times the baseline's own",
-                attempt=f"compare the two on small inputs: assert_allclose({candidate}(...), {baseline}(...))",
+                f"{candidate} cannot be timed on these arguments",
+                evidence="it is not jitted, and nothing in them can be new from call to call",
+                why="code could answer a call that it knows from memory, so each timed call gets new numbers; "
+                "plain Python numbers, zeros, and integers that are in order stay as they are",
+                attempt=f"jit {candidate}: what is compiled has no memory",
             )
     return expect(reply, kind)
+
+
+def _other_values(candidate: str, baseline: str, found: OtherValues) -> NoReturn:
+    where = f"result {found.result}, " if found.result else ""
+    worst = f"worst at {where}index {found.index}: {found.got}, expected {found.want} ± {found.allowed}"
+    count = f"in {found.wrong} of {found.of} values"
+    if found.on == "given":
+        fail(
+            f"{candidate} and {baseline} disagree {count}, so their speed was not compared",
+            evidence=worst,
+            why="the fast version computes something else; rounding was allowed for, ten times the baseline's own",
+            attempt=f"compare the two on small inputs: assert_allclose({candidate}(...), {baseline}(...))",
+        )
+    if found.repeats:
+        fail(
+            f"{candidate} returns the same for different arguments, and {baseline} does not,"
+            " so their speed was not compared",
+            evidence=f"they agree on the arguments as given, and disagree {count} on new ones\n{worst}",
+            why="a result was kept from an earlier call, or is a constant; each timed call gets new numbers",
+            attempt="compute the results from the arguments in each call",
+        )
+    fail(
+        f"{candidate} and {baseline} agree on the arguments as given, but disagree {count} on others,"
+        " so their speed was not compared",
+        evidence=worst,
+        why="each timed call gets new numbers of the same kind: an answer that was kept or built in does not fit them,"
+        " and one that comes after the call has returned comes too late",
+        attempt=f"compare the two on other numbers: assert_allclose({candidate}(...), {baseline}(...))",
+    )
 
 
 def _compare_with_limit(answer: Speedup, returned: int) -> None:
@@ -272,8 +309,8 @@ def _compare_with_limit(answer: Speedup, returned: int) -> None:
             f"{answer.candidate} is faster than this machine can write its results",
             evidence=f"{seconds * 1e6:.3g} µs for a call that returns {returned} bytes; "
             f"{moving * 1e6:.3g} µs is the limit at {roof.bandwidth.high / 1e9:.3g} GB/s",
-            why="the results were not computed in the call: they were kept from an earlier one, or come later",
-            attempt="compute the results from the arguments in each call",
+            why="the results are not written in the call: they were ready before it, are views, or come later",
+            attempt="compute the results from the arguments in each call, and return arrays of their own",
         )
 
 

@@ -27,6 +27,7 @@ from autograder.measuring.request import Comparison
 from autograder.measuring.wire import arrays
 from autograder.measuring.wire.functions import dumps, loads
 from autograder.measuring.wire.messages import Contest, Done, Forgotten, Inputs, Loaded, Outcome, Source
+from autograder.measuring.worker.inputs import Fresh
 from autograder.measuring.worker.jobs import Jobs
 from autograder.measuring.worker.sides import Local, Remote
 
@@ -130,6 +131,20 @@ def test_death_is_noticed():
     with pytest.raises(bench.BenchDied):
         process.ask(Contest("?", bar=2, budget=1), limit=60)
     assert bench.current() is not process
+
+
+def test_an_interrupt_ends_it_and_its_late_answer_is_not_taken_for_the_next_one(monkeypatch):
+    process = bench.current()
+    process.wait_until_ready()
+
+    def interrupt(timeout):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(process, "_answers", types.SimpleNamespace(get=interrupt, put=process._answers.put))
+        process.ask(Contest("first", bar=2, budget=1), limit=60)
+    assert not process.alive
+    assert ask(Contest("second", bar=2, budget=1)) == Forgotten("second")
 
 
 def test_a_verdict_survives_one_death():
@@ -402,8 +417,8 @@ def test_beside_an_accelerator_the_wall_clock_counts(monkeypatch, platform, sche
             return Done()
 
     monkeypatch.setattr(jax, "default_backend", lambda: platform)
-    candidate = Source(b"", own_process=True)
-    sides = [Local("baseline", double, []), Remote(Here(), "one", candidate, Inputs([], x64=False, precision=None))]
+    candidate, inputs = Source(b"", own_process=True), Inputs([], x64=False, precision=None)
+    sides = [Local("baseline", double, []), Remote(Here(), "one", candidate, inputs, Fresh([]))]
     assert [side.clock.scheduled for side in sides] == [scheduled] * 2
     for side in sides:
         side.clock.close()

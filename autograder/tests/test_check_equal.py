@@ -1,5 +1,6 @@
 """assert_equal, both sides, by the text of its messages."""
 
+import numpy as np
 import pytest
 
 from autograder import assert_equal
@@ -20,24 +21,54 @@ def test_right_answers_print_one_line(capfd):
 
 def test_a_wrong_case_shows_what_was_returned_and_expected():
     assert message({"f(1)": 2, "f(2)": 3}, {"f(1)": 2, "f(2)": 4}, name="f", hints={"f(2)": "Twice."}) == (
-        "✗ f is wrong in 1 of 2 cases: f(2).\n"
-        "  f(2): returned 3, expected 4. Twice.\n"
-        "  Why this usually happens: the function does something else than its specification, often in one kind of"
-        " case only.\n"
-        "  Try: take the case 'f(2)' alone, and follow your function through it step by step."
+        "✗ f is wrong in 1 of 2 cases: f(2).\n  f(2): returned 3, expected 4. Twice."
     )
+    assert message({"a": 1}, {"a": 2}, name="f", hint="draw it.").endswith("expected 2\n  Try: draw it.")
+
+
+@pytest.mark.parametrize(
+    ("returned", "expected"),
+    [
+        ([1, 2], [1, 2, 3]),
+        ([1, 2, 3], [1, 2]),
+        ([], [1]),
+        ([[1], [2, 3]], [[1], [2]]),
+        (np.arange(3), [0, 1]),
+        (1.00001, 1),
+        (100.2, 100),
+        (-1, 1),
+        (True, 1),
+        ("a", "A"),
+        ("", None),
+    ],
+)
+def test_what_is_not_equal(returned, expected):
+    assert message({"f": returned}, {"f": expected}, name="f").startswith("✗ f is wrong: f.\n  f: returned ")
+
+
+@pytest.mark.parametrize(
+    ("returned", "expected", "line"),
+    [
+        (3.0, 3.99999999988, "returned 3.0, expected 4.0"),
+        (1 / 3, 0.5, "returned 0.333333, expected 0.5"),
+        (1.0000021, 1.0, "returned 1.0000021, expected 1.0"),
+        ([0.1 + 0.2, 1], [0.5, 1], "returned [0.3, 1], expected [0.5, 1]"),
+        (12345678, 13345679, "returned 12345678, expected 13345679"),
+    ],
+)
+def test_numbers_are_shown_to_the_digits_that_matter(returned, expected, line):
+    assert line in message({"f": returned}, {"f": expected}, name="f")
 
 
 def test_a_missing_case_and_another_kind():
     text = message({"b": 1}, {"a": 2, "b": True}, name="f")
     assert "✗ f is wrong in 2 of 2 cases: a, b.\n  a: missing, expected 2\n" in text
-    assert "  b: returned 1, expected True (True or False)\n" in text
+    assert "  b: returned 1, expected True (True or False)" in text
 
 
 def test_one_case_is_not_counted():
-    assert message({"f(1)": None}, {"f(1)": 3}, name="f").startswith(
-        "✗ f is wrong: f(1).\n  f(1): returned None, expected 3 (a number)\n"
-    )
+    text = message({"f(1)": None}, {"f(1)": 3}, name="f")
+    assert text == "✗ f is wrong: f(1).\n  f(1): returned None, expected 3 (a number)"
 
 
 @pytest.mark.parametrize(("returned", "said"), [(None, "None"), ([1], "a list")])

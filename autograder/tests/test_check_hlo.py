@@ -91,6 +91,19 @@ def test_flops_against_a_reference():
     assert "A @ (B @ v)" in error.why
 
 
+def test_a_limit_may_be_reached(capfd):
+    # Its own reference has just as much: the limit is the most that is allowed.
+    assert_hlo(norm, X, reference=norm, max_bytes=1, max_flops=1, max_fusions=1)
+    assert capfd.readouterr().out.count("(reference ") == 3
+    for figure in ("max_bytes", "max_flops", "max_fusions"):
+        assert "expected at most" in failure(norm, X, reference=norm, **{figure: 0.99}).happened
+
+
+def test_a_task_may_say_itself_what_to_try():
+    error = failure(slow, A, A, V, reference=slow, max_flops=0.5, hint="bracket it.")
+    assert str(error).endswith("\n  Try: bracket it.")
+
+
 def test_fusions_against_a_reference():
     def one(x):
         return jnp.sin(x) * 2 + 1

@@ -52,20 +52,20 @@ def test_passes_with_one_line_of_evidence(capfd):
 def test_either_of_two_loops():
     assert_primitives(logistic_map, X, 10, includes={"scan|while"})
     assert_primitives(static_logistic_map, X, 10, includes={"scan|while"})
-    assert "no scan or while" in str(failure(unrolled, X, 10, includes={"scan|while"}))
+    assert "expected a scan or while" in str(failure(unrolled, X, 10, includes={"scan|while"}))
 
 
 def test_an_unrolled_loop():
     error = failure(unrolled, X, 200, includes={"scan"})
-    assert error.happened == "`python_logistic_map` is unrolled: 600 equations, no scan"
+    assert error.happened == "`python_logistic_map` has no loop in 600 equations: expected a scan"
     assert error.evidence == "its primitives: mul 400, sub 200"
-    assert "copy of the body for every round" in error.why
+    assert "a copy of its body for every round" in error.why
     assert "`jax.lax.fori_loop`" in error.attempt
 
 
 def test_no_loop_at_all():
     error = failure(lambda x: x + 1, X, includes={"while"})
-    assert error.happened == "`<lambda>` has no loop: expected a while"
+    assert error.happened == "`<lambda>` has no loop in 1 equation: expected a while"
 
 
 def test_the_other_loop():
@@ -133,10 +133,46 @@ def test_a_count_of_none():
 def test_too_many_equations():
     error = failure(unrolled, X, 10, max_equations=15)
     assert error.happened == "`python_logistic_map` has 30 equations: expected at most 15"
-    assert "for two sizes of the input" in error.attempt
+    assert error.evidence == "its primitives: mul 20, sub 10"
+    assert error.why.startswith("every operation on arrays adds an equation")
+    assert "runs while JAX traces" not in str(error), "nobody saw the number grow"
+    assert_primitives(unrolled, X, 10, max_equations=30)
 
 
-def test_too_many_flops_name_the_dearest_equations():
+def test_equations_that_grow_with_the_size_were_unrolled():
+    error = failure(unrolled, X, 200, smaller=(X, 20), includes={"scan"})
+    assert str(error) == (
+        "✗ `python_logistic_map` is unrolled: 600 equations, and 60 for smaller arguments; "
+        "the number must not grow with the size\n"
+        "  mul: 40 -> 400\n"
+        "  sub: 20 -> 200\n"
+        "  Why this usually happens: a Python loop runs while JAX traces, and every round adds its equations. Compile "
+        "time grows with them.\n"
+        "  Try: roll the loop with `jax.lax.fori_loop` or `jax.lax.scan`, or do it in one operation on whole arrays."
+    )
+    assert "63 equations, and 60 for smaller" in failure(unrolled, X, 21, smaller=(X, 20)).happened
+
+
+def by_rows(a):
+    return jnp.stack([row.sum() for row in a])
+
+
+def test_what_does_not_grow_may_have_as_many_equations_as_it_likes(capfd):
+    assert_primitives(static_logistic_map, X, 200, smaller=(X, 2), includes={"scan"})
+    assert_primitives(lambda x: python_logistic_map(x, 100), jnp.ones(50), smaller=[X])
+    assert capfd.readouterr().out == (
+        "✓ logistic_map: 5 equations, no more than for less, scan found\n"
+        "✓ <lambda>: 300 equations, no more than for less\n"
+    )
+    assert "is unrolled" in failure(by_rows, jnp.ones((4, 3)), smaller=[jnp.ones((3, 3))]).happened
+
+
+def test_a_task_may_say_itself_what_to_try():
+    error = failure(unrolled, X, 9, excludes={"mul"}, hint="write it with additions.")
+    assert str(error).endswith("\n  Try: write it with additions.")
+
+
+def test_too_many_flops_name_the_most_expensive_equations():
     def slow(a, b, v):
         return (a @ b) @ v
 
@@ -161,6 +197,17 @@ def test_flops_that_cannot_be_counted_do_not_pass():
     assert error.evidence.startswith("while: ")
     assert "fixed number of rounds" in error.attempt
     assert "at least" in failure(logistic_map, X, 10, max_flops=10).happened
+
+
+def test_flops_of_the_run_count_what_these_values_decide(capfd):
+    def each(x):
+        return lax.map(lambda x: lax.cond(x > 0.8, lambda x: logistic_map(x, 100), lambda x: x, x), x)
+
+    error = failure(each, X, max_run_flops=500)
+    assert error.happened == "`each` needs 511 FLOPs in this run: expected at most 500"
+    assert_primitives(each, X, max_run_flops=511)
+    assert capfd.readouterr().out.endswith(", 511 of 511 FLOPs in this run\n")
+    assert_primitives(logistic_map, X, 10, max_run_flops=1000)
 
 
 def test_an_intermediate_that_is_too_large():

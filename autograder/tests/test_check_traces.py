@@ -4,7 +4,9 @@ import functools
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
+from flax import nnx
 
 from autograder import assert_max_traces
 from autograder.failure import CheckFailed
@@ -30,6 +32,261 @@ def trap(xs):
 
 def through_a_helper(xs):
     return [scale(x) for x in xs]
+
+
+# Ten ways to keep the jitted step of a plain function. Each has one trace for each `edge`, and counts each of them.
+
+
+def diffuse(v, rate, edge):
+    padded = jnp.pad(v, 1, mode=edge)
+    return v + rate * (padded[2:] - 2 * v + padded[:-2])
+
+
+def in_a_dict():
+    steps = {edge: jax.jit(functools.partial(diffuse, edge=edge)) for edge in ("wrap", "edge")}
+    return lambda x, rates, edge: functools.reduce(lambda v, rate: steps[edge](v, rate=rate), rates, x)
+
+
+@functools.cache
+def cached_step(edge):
+    return jax.jit(lambda v, rate: diffuse(v, rate, edge))
+
+
+def in_a_cached_factory():
+    def relax(x, rates, edge):
+        for rate in rates:
+            x = cached_step(edge)(x, rate)
+        return x
+
+    return relax
+
+
+class Rod:
+    held: dict = {}
+
+    def __init__(self):
+        self.step = jax.jit(diffuse, static_argnames="edge")
+
+    def run(self, x, rates, edge):
+        for rate in rates:
+            x = self.step(x, rate, edge)
+        return x
+
+    def run_by_class(self, x, rates, edge):
+        step = self.held.setdefault(edge, jax.jit(functools.partial(diffuse, edge=edge)))
+        for rate in rates:
+            x = step(x, rate)
+        return x
+
+    def __call__(self, x, rates, edge):
+        return self.run(x, rates, edge)
+
+
+def in_an_instance():
+    rod = Rod()
+    return lambda x, rates, edge: rod.run(x, rates, edge)
+
+
+class Heat:
+    step = staticmethod(jax.jit(diffuse, static_argnames="edge"))
+
+
+def in_a_class():
+    return lambda x, rates, edge: functools.reduce(lambda v, rate: Heat.step(v, rate, edge), rates, x)
+
+
+def in_a_default():
+    def relax(x, rates, edge, step=jax.jit(diffuse, static_argnames="edge")):  # noqa: B008
+        for rate in rates:
+            x = step(x, rate, edge)
+        return x
+
+    return relax
+
+
+def in_a_list():
+    steps = [
+        ("wrap", jax.jit(lambda v, r: diffuse(v, r, "wrap"))),
+        ("edge", jax.jit(lambda v, r: diffuse(v, r, "edge"))),
+    ]
+
+    def relax(x, rates, edge):
+        for rate in rates:
+            x = next(step for name, step in steps if name == edge)(x, rate)
+        return x
+
+    return relax
+
+
+def in_a_partial():
+    def walk(step, x, rates, edge):
+        for rate in rates:
+            x = step(x, rate, edge)
+        return x
+
+    return functools.partial(walk, jax.jit(diffuse, static_argnames="edge"))
+
+
+def in_a_loop_of_jax():
+    @functools.partial(jax.jit, static_argnames="edge")
+    def whole(x, rates, edge):
+        return jax.lax.scan(lambda v, rate: (diffuse(v, rate, edge), None), x, rates)[0]
+
+    return lambda x, rates, edge: whole(x, jnp.pad(jnp.asarray(rates), (0, 5 - len(rates))), edge)
+
+
+def in_a_dict_by_flax():
+    steps = {edge: nnx.jit(functools.partial(diffuse, edge=edge)) for edge in ("wrap", "edge")}
+    return lambda x, rates, edge: functools.reduce(lambda v, rate: steps[edge](v, rate=rate), rates, x)
+
+
+def jitted_again_in_each_run():
+    def relax(x, rates, edge):
+        step = jax.jit(diffuse, static_argnames="edge")
+        for rate in rates:
+            x = step(x, rate, edge)
+        return x
+
+    return relax
+
+
+KEPT = {
+    "dict": in_a_dict,
+    "cached factory": in_a_cached_factory,
+    "instance": in_an_instance,
+    "bound method": lambda: Rod().run,
+    "class attribute": lambda: Rod().run_by_class,
+    "object that can be called": Rod,
+    "class, by its name": in_a_class,
+    "default": in_a_default,
+    "list": in_a_list,
+    "partial": in_a_partial,
+    "loop of JAX": in_a_loop_of_jax,
+    "dict, by flax.nnx.jit": in_a_dict_by_flax,
+    "jitted again in each run": jitted_again_in_each_run,
+}
+
+
+def relax_twice(relax):
+    x = np.sin(np.arange(12, dtype=np.float32))
+    relax(x, [0.1, 0.2, 0.3, 0.25, 0.15], "wrap")
+    relax(x, [0.31, 0.32], "wrap")
+
+
+@pytest.mark.parametrize("keep", KEPT.values(), ids=KEPT)
+def test_whatever_keeps_the_jitted_step_its_traces_count_and_its_cache_is_emptied(keep, capfd):
+    relax = keep()
+    for _ in range(2):  # before the block, too: what is cached then is forgotten
+        relax_twice(relax)
+        with assert_max_traces(relax, 1) as log:
+            relax_twice(relax)
+        assert log.traces == 1
+    with assert_max_traces(relax, 2) as log:
+        for edge in ("wrap", "edge", "wrap", "edge"):
+            relax(jnp.ones(7), [0.1, 0.2], edge)
+    assert log.traces == 2
+    with assert_max_traces(relax, 0):
+        relax(jnp.ones(7), [0.3, 0.4], "edge")
+    text = message(relax, 1, lambda: [relax(jnp.ones(7), [0.1], edge) for edge in ("wrap", "edge")])
+    assert "traced twice, at most 1 allowed." in text
+
+
+def rate_in_the_key(x, rates, edge, steps={}):  # noqa: B006
+    for rate in rates:
+        x = steps.setdefault(rate, jax.jit(lambda v: diffuse(v, rate, edge)))(x)  # noqa: B023
+    return x
+
+
+@functools.cache
+def step_of_a_rate(rate, edge):
+    return jax.jit(lambda v: diffuse(v, rate, edge))
+
+
+def rate_in_a_factory(x, rates, edge):
+    for rate in rates:
+        x = step_of_a_rate(rate, edge)(x)
+    return x
+
+
+def rate_in_a_partial(x, rates, edge):
+    for rate in rates:
+        x = jax.jit(functools.partial(diffuse, rate=rate, edge=edge))(x)
+    return x
+
+
+@pytest.mark.parametrize(
+    ("relax", "why"),
+    [
+        (rate_in_the_key, "the cache belongs to the function object."),
+        (rate_in_a_factory, "the cache belongs to the function object."),
+        (rate_in_a_partial, "a static argument is part of the program"),
+    ],
+)
+def test_a_program_for_each_rate_is_counted_wherever_it_is_kept(relax, why):
+    relax_twice(relax)  # tried before it is checked
+    text = message(relax, 1, lambda: relax_twice(relax))
+    assert f"✗ {relax.__name__} uses functions that were traced 7 times, at most 1 allowed.\n" in text
+    assert f"Why this usually happens: {why}" in text
+
+
+def test_a_wrapper_may_call_something_else_than_what_it_wraps():
+    inner = jax.jit(lambda x: x * 5)
+
+    @functools.wraps(plain)
+    def wrapper(x):
+        return inner(x)
+
+    with assert_max_traces(wrapper, 1) as log:
+        wrapper(1.0)
+        wrapper(2.0)
+    assert log.reasons == ["<lambda>: first call"]
+
+
+def test_only_what_runs_below_the_function_counts():
+    def specification(x):
+        return jax.jit(lambda v: v * 2)(x)
+
+    with assert_max_traces(through_a_helper, 1) as log:
+        for x in (1.0, 2.0, 3.0):
+            specification(x)
+            through_a_helper([x])
+    assert log.reasons == ["scale: first call"]
+
+
+@jax.tree_util.register_pytree_node_class
+class Pair:
+    def __init__(self, a, b):
+        self.a, self.b = a, b
+
+    def tree_flatten(self):
+        return (self.a, self.b), None
+
+    @classmethod
+    def tree_unflatten(cls, aux, children):
+        return cls(*children)
+
+
+def test_methods_that_jax_calls_by_the_way_are_no_traces():
+    held = {"add": jax.jit(lambda pair: Pair(pair.a + 1, pair.b))}
+
+    def total(pair):
+        return held["add"](pair)
+
+    with assert_max_traces(total, 1) as log:
+        total(total(Pair(1.0, 2.0)))
+    assert log.reasons == ["<lambda>: first call"]
+
+
+def test_a_program_compiled_ahead_needs_no_trace(capfd):
+    programs = {(3,): jax.jit(plain).lower(jnp.ones(3)).compile()}
+
+    def serve(x):
+        return programs[x.shape](x)
+
+    for n in (0, 1):
+        with assert_max_traces(serve, n):
+            serve(jnp.ones(3))
+    assert capfd.readouterr().out.splitlines()[0] == "✓ serve: no trace in this block, none allowed"
 
 
 def message(fn, n, block):
@@ -203,6 +460,21 @@ def test_a_function_without_jit_is_told_so():
         "  Try: put @jax.jit on the line above def plain."
     )
     assert message(plain, 0, lambda: plain(1.0)).startswith("✗ plain is not jitted: its Python body ran once")
+
+
+def factory():
+    def step(x):
+        return x + 1
+
+    return step
+
+
+@pytest.mark.parametrize("fn", [lambda x: x + 1, factory()])
+def test_no_line_is_asked_for_above_a_def_that_is_made_inside(fn):
+    text = message(fn, 1, lambda: fn(1.0))
+    assert text.startswith(f"✗ {fn.__name__} is not jitted: its Python body ran once with real arrays")
+    assert "above def" not in text
+    assert text.endswith("Try: give it to jax.jit where it is made, and keep and call what jax.jit returns.")
 
 
 def test_jit_switched_off_is_not_blamed_on_the_student():

@@ -269,6 +269,16 @@ def test_clear_cache(jit, plain):
     jitted(1.0)
     assert len(runs) == 2, moved("clear_cache", "traces again after clear_cache()")
     jax_internals.clear_cache(X)
+    jax_internals.clear_cache(generator)  # cannot be jitted
+
+
+def generator():
+    yield
+
+
+def test_JITTED():
+    ways = [jax.jit(double), jax.jit(double, static_argnums=0), jax.jit(Model().plain, donate_argnums=0), jnp.sin]
+    assert {type(fn) for fn in ways} == {jax_internals.JITTED}, moved("JITTED", "returns one type from jit")
 
 
 def test_in_jax():
@@ -385,6 +395,31 @@ def test_source_of():
 def test_argument_names():
     names = jax_internals.argument_names(jax.make_jaxpr(lambda x, state: x + state["w"])(X, {"w": X}))
     assert names == ("x", "state['w']"), moved("argument_names", "keeps the names of arguments so")
+
+
+def test_expansion():
+    def root(x):
+        return jax.lax.custom_root(lambda y: y * y - x, x, lambda f, y: y - f(y) / 2, lambda g, y: y / g(1.0))
+
+    program = jax.make_jaxpr(root)(2.0)
+    calls = [eqn for eqn in program.eqns if eqn.primitive.name == "call_hi_primitive"]
+    for eqn in calls:
+        found = [inner.primitive.name for inner in jax_internals.expansion(eqn).eqns]
+        assert found, moved("expansion", "expands a hijax primitive with `_prim.expand`")
+    names = [eqn.primitive.name for eqn in program.eqns]
+    known = calls or "custom_jvp_call" in names
+    assert known, moved("expansion", f"writes custom_root as call_hi_primitive or custom_jvp_call, but as {names}")
+
+
+def test_run_equation():
+    program = jax.make_jaxpr(lambda x: jax.jit(jnp.sin)(x) + jax.nn.relu(x) + jax.lax.sort((x, x))[1])(X)
+    values = dict(zip(program.invars, [X], strict=True))
+    for eqn in program.eqns:
+        results = jax_internals.run_equation(eqn, [values[atom] for atom in eqn.invars])
+        values.update(zip(eqn.outvars, results, strict=True))
+    found = values[program.outvars[0]]
+    expected = jnp.sin(X) + jax.nn.relu(X) + X
+    assert jnp.allclose(found, expected), moved("run_equation", "evaluates an equation with get_bind_params")
 
 
 def test_jaxpr_text():

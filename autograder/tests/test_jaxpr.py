@@ -16,6 +16,7 @@ from jax import lax
 from autograder import show_jaxpr
 from autograder.instruments import flops as flop_counter
 from autograder.instruments import jaxpr_statistics, read_jaxpr
+from autograder.instruments.run_flops import run_flops
 
 X = jnp.linspace(0.1, 0.9, 8)
 A = jnp.ones((4, 8))
@@ -51,6 +52,42 @@ def test_a_wrapper_is_transparent(wrap):
     assert statistics(lambda x: wrapped(x) + 1, X).primitives == Counter(sin=1, mul=1, add=1)
 
 
+def newton_root(x):
+    """The square root, as `custom_root` has it: a hijax primitive in JAX 0.12."""
+
+    def solve(f, start):
+        return lax.while_loop(lambda y: f(y) ** 2 > 1e-6, lambda y: y - f(y) / (2 * y), start)
+
+    return lax.custom_root(lambda y: y**2 - x, 1.0, solve, lambda g, y: y / g(1.0))
+
+
+@pytest.mark.parametrize("fn", [newton_root, jax.grad(newton_root), jax.jit(newton_root)], ids=["", "grad", "jit"])
+def test_a_primitive_that_is_not_expanded_yet_is_looked_into(fn):
+    found = statistics(fn, 2.0).primitives
+    assert found["while"] == 1 and found["div"] >= 1
+    assert "call_hi_primitive" not in found
+
+
+def test_the_sort_inside_searchsorted_is_seen():
+    assert statistics(lambda x: jnp.searchsorted(x, x, method="sort"), X).primitives["sort"] >= 1
+
+
+def test_what_is_not_expanded_yet_is_drawn_with_its_contents():
+    assert "while" in str(show_jaxpr(newton_root, 2.0).mermaid)
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        lax.composite(lambda x: jnp.sin(x) * 2, name="course.twice_sine"),
+        lambda x: jax.custom_derivatives.linear_call(lambda _, x: jnp.sin(x) * 2, lambda _, t: t, (), x),
+    ],
+    ids=["composite", "linear_call"],
+)
+def test_rarer_wrappers_are_transparent_too(wrapped):
+    assert statistics(lambda x: wrapped(x) + 1, X).primitives == Counter(sin=1, mul=1, add=1)
+
+
 def test_walks_into_loops_and_branches():
     def fn(x, p):
         x = lax.fori_loop(0, 3, lambda i, x: jnp.sin(x), x)
@@ -83,6 +120,8 @@ STRAIGHT = {
     "convolve": (lambda x: jnp.convolve(x, x[:3], mode="same"), X),
     "scatter": (lambda x: x.at[2].add(1.0), X),
     "sort": (jnp.sort, X),
+    "max pool": (lambda a: lax.reduce_window(a, -jnp.inf, lax.max, (2, 2), (2, 2), "VALID"), A),
+    "sliding sum": (lambda x: lax.reduce_window(x, 0.0, lax.add, (3,), (1,), "VALID"), X),
     "int": (lambda x: (x.astype(jnp.int32) % 3 == 0).any(), X),
     "grad": (jax.grad(lambda a: jnp.tanh(a * a)[0, 0]), A),
 }
@@ -145,9 +184,59 @@ def test_a_number_of_rounds_that_is_an_argument_is_a_lower_bound():
     assert found.flops == 8 + 1 + 1
 
 
-def test_a_cond_costs_its_dearest_branch():
-    found = statistics(lambda x, p: lax.cond(p, lambda x: x * 2, lambda x: jnp.sin(x) * 3 + 1, x), X, True)
-    assert found.flops == 3 * 8 + 1  # and the conversion of the predicate
+def choose(x, p):
+    return lax.cond(p, lambda x: x * 2, lambda x: jnp.sin(x) * 3 + 1, x)
+
+
+def test_a_cond_costs_its_most_expensive_branch():
+    assert statistics(choose, X, True).flops == 3 * 8 + 1  # and the conversion of the predicate
+
+
+def test_in_a_loop_a_cond_costs_its_most_expensive_branch_in_every_round():
+    def fn(x):
+        return lax.map(lambda x: choose(x, x > 0.5), x)
+
+    assert statistics(fn, X).flops == 8 * (3 + 2)
+    both = statistics(jax.vmap(lambda x: choose(x, x > 0.5)), X)
+    assert both.primitives["cond"] == 0 and both.flops >= 8 * (3 + 1)
+
+
+def rounds(x, n):
+    return lax.fori_loop(0, n, lambda i, x: x * 2, x)
+
+
+@pytest.mark.parametrize(
+    ("fn", "args", "count"),
+    [
+        pytest.param(choose, (X, True), 8 + 1, id="the branch taken"),
+        pytest.param(choose, (X, False), 3 * 8 + 1, id="the other branch"),
+        pytest.param(lambda x: lax.map(lambda x: choose(x, x < 0.5), x), (X,), 8 * 2 + 4 * 1 + 4 * 3, id="in a loop"),
+        pytest.param(rounds, (X, 5), 5 * (8 + 1) + 6, id="rounds that are an argument"),
+        pytest.param(jax.jit(rounds), (X, 0), 1, id="no round"),
+        pytest.param(lambda x: jnp.tanh(x @ x) * jnp.arange(3), (X,), 16 + 1 + 3 + 3, id="nothing to decide"),
+        pytest.param(lambda x: rounds(x["a"], 4)[:2] + 1, ({"a": X, "b": 1.0},), 4 * (8 + 1) + 2, id="a tree"),
+        pytest.param(newton_root, (4.0,), None, id="not expanded yet"),
+    ],
+)
+def test_a_run_costs_what_its_data_decides(fn, args, count):
+    found, exact = run_flops(fn, *args)
+    assert exact
+    assert found == count if count is not None else found > statistics(fn, *args).flops
+
+
+def test_a_run_is_counted_beyond_32_bits():
+    a = jnp.ones((1000, 1000))
+    assert run_flops(lambda a, n: lax.fori_loop(0, n, lambda i, b: a @ b, a), a, 3)[0] == 3 * (2 * 10**9 + 1) + 4
+
+
+def test_a_run_with_hidden_work_is_a_lower_bound():
+    fn = lambda x: lax.cond(x[0] > 0, lambda x: jnp.linalg.eigh(jnp.outer(x, x))[0], lambda x: x, x)  # noqa: E731
+    assert run_flops(fn, X)[1] is False
+
+
+def test_a_run_has_no_static_arguments():
+    with pytest.raises(ValueError, match="no argument is static"):
+        run_flops(jax.jit(rounds, static_argnums=1), X, 5)
 
 
 @pytest.mark.parametrize(
@@ -189,6 +278,8 @@ def test_a_function_that_does_nothing():
 def test_static_arguments_stay_static():
     fn = jax.jit(lambda x, n: sum(x for _ in range(n)), static_argnums=1)
     assert statistics(fn, X, 5).primitives["add"] == 5
+    fn = jax.jit(lambda x, n=1: sum(x for _ in range(n)), static_argnames="n")
+    assert statistics(fn, X, 6).primitives["add"] == 6
 
 
 def test_a_jitted_method():

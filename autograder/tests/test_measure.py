@@ -1,9 +1,10 @@
-"""Calibration, on a clock that the tests turn by hand."""
+"""Calibration and contest, on a clock that the tests turn by hand."""
 
 import pytest
 
 from autograder.measuring.worker.clock import Reading
-from autograder.measuring.worker.contest import calibrate
+from autograder.measuring.worker.contest import calibrate, contest
+from autograder.measuring.worker.inputs import Fresh, Repeated
 
 CALL = 50_000  # nanoseconds
 
@@ -13,29 +14,29 @@ class Scripted:
 
     overhead = 0
 
-    def __init__(self, call, pauses=()):
+    def __init__(self, call, pauses=(), role="baseline", supply=None):
         self.call, self.pauses, self.now, self.blocks, self.calls = call, dict(pauses), 0, 0, 0
         self.clock = self
         self.block = 300_000
+        self.role, self.supply = role, supply or Repeated([])
+        self.draws = []
 
     def read(self):
         return Reading(self.now, 0)
 
-    def prepare(self, calls, scale):
+    def prepare(self, calls, draw):
         self.calls = calls
+        self.draws.append(draw)
 
     def run(self):
         self.now += self.calls * self.call + self.pauses.get(self.blocks, 0)
         self.blocks += 1
 
-    def scales(self):
-        return [1.0]
+    def watch(self, calls, draw):
+        self.draws.append(draw)
 
-    def watch(self, calls, scale):
-        pass
-
-    def most_calls(self, calls):
-        return calls
+    def result(self):
+        return [self.draws[-1]]
 
 
 def test_more_calls_until_a_block_is_long_enough():
@@ -53,3 +54,56 @@ def test_a_call_of_half_a_second_is_made_once():
     side = Scripted(500_000_000)
     assert calibrate(side) == 500_000_000
     assert side.blocks == 1
+
+
+def test_every_block_of_a_calibration_is_on_new_inputs():
+    side = Scripted(CALL, supply=Fresh([]))
+    calibrate(side)
+    assert len(set(side.draws)) == len(side.draws) > 3
+
+
+def a_contest(call, supply, bar=2.0):
+    """A contest of two scripted sides: (outcome, baseline, candidate, what was compared in each pair)."""
+    baseline = Scripted(CALL, role="baseline", supply=supply)
+    candidate = Scripted(call, role="candidate", supply=supply)
+    compared = []
+    outcome = contest(baseline, candidate, bar, [CALL, call], 1.5, lambda got, want: compared.append((got, want)))
+    return outcome, baseline, candidate, compared
+
+
+def test_a_contest_says_the_times_of_a_call_and_the_answer():
+    outcome, *_ = a_contest(CALL / 3, Repeated([]))
+    assert outcome.answer == "pass"
+    assert set(outcome.baseline) == {CALL}
+    assert outcome.candidate == pytest.approx([CALL / 3] * len(outcome.baseline))
+    assert a_contest(CALL, Repeated([]))[0].answer == "fail"
+
+
+def test_code_gets_new_inputs_in_every_block_and_the_baseline_the_same():
+    _, baseline, candidate, _ = a_contest(CALL / 3, Fresh([]))
+    assert len(set(candidate.draws)) == len(candidate.draws) >= 7 * 7
+    assert baseline.draws == candidate.draws
+
+
+def test_what_is_compiled_keeps_its_inputs_for_a_pair_and_gets_others_in_the_next():
+    outcome, baseline, candidate, _ = a_contest(CALL / 3, Repeated([]))
+    pairs = len(outcome.baseline)
+    assert len(set(candidate.draws)) == 1 + pairs, "one for the round that does not count"
+    assert baseline.draws == candidate.draws
+
+
+@pytest.mark.parametrize("supply", [Fresh([]), Repeated([])])
+def test_the_results_of_every_pair_are_compared_on_the_same_inputs(supply):
+    outcome, _, _, compared = a_contest(CALL / 3, supply)
+    assert len(compared) == len(outcome.baseline) >= 7
+    assert all(got == want for got, want in compared)
+    assert len({got[0] for got, _ in compared}) == len(compared)
+
+
+def test_what_the_comparison_raises_ends_the_contest():
+    def refuse(got, want):
+        raise ValueError("they disagree")
+
+    sides = Scripted(CALL), Scripted(CALL, role="candidate")
+    with pytest.raises(ValueError, match="they disagree"):
+        contest(*sides, 2.0, [CALL, CALL], 1.5, refuse)

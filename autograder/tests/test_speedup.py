@@ -8,12 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from autograder import speedup
+from autograder import assert_allclose, speedup
 from autograder.failure import CheckFailed
 from autograder.measuring import bench
 from autograder.measuring import speedup as speedup_module
+from autograder.measuring.roofline import Roofline
 from autograder.measuring.speedup import Speedup
-from autograder.measuring.wire.messages import Contest
+from autograder.measuring.wire.messages import Contest, Outcome, Rate
 
 REPEATS = 1000
 
@@ -56,6 +57,24 @@ def test_tiers_use_the_same_answer():
     answer = speedup(fast, slow, X, at_least=2)
     assert [answer.at_least(threshold) for threshold in (1.5, 2, 5, 20, 1e7)] == ["pass"] * 4 + ["fail"]
     assert answer.at_least(1e8) == "fail"
+
+
+@pytest.mark.parametrize(
+    ("ratios", "again"),
+    [([9.0] * 7, False), ([1.4] * 7, False), ([9.0] * 6 + [2.9], True), ([1.4] * 6 + [1.5], True), ([9.0] * 3, True)],
+    ids=["all far above", "all far below", "one near", "one near, below", "too few"],
+)
+def test_pairs_decide_another_tier_only_where_all_are_far_from_it(monkeypatch, ratios, again):
+    asked = []
+
+    def decide(comparison, bar):
+        asked.append(bar)
+        return Outcome("pass", [], [], [], 0.0), None
+
+    monkeypatch.setattr(speedup_module, "decide", decide)
+    answer = an_answer(_ratios=ratios)
+    assert answer.at_least(2.2) == ("pass" if again or ratios[0] > 2.2 else "fail")
+    assert asked == [2.2] * again
 
 
 def test_without_a_bar_there_is_a_ratio_and_tiers_can_be_asked():
@@ -270,6 +289,69 @@ def test_a_cheat_that_remembers_its_first_answer_is_found():
 
     with pytest.raises(CheckFailed, match="disagree"):
         speedup(remembers, slow, X, at_least=2)
+
+
+def a_little_off(x):
+    return jnp.sin(x) * (1 + 1e-4)
+
+
+def test_a_baseline_that_is_right_allows_no_more_than_its_own_rounding():
+    """It says so itself: it is run again in double precision."""
+    with pytest.raises(CheckFailed, match="a_little_off and sin disagree in 100 of 100 values"):
+        speedup(jax.jit(a_little_off), jax.jit(jnp.sin), jnp.linspace(1, 2, 100), at_least=2)
+
+
+def test_a_baseline_that_rounds_much_allows_as_much():
+    @jax.jit
+    def rounds(x, far):
+        return (x + far) - far
+
+    x, far = jnp.linspace(1, 2, 100), jnp.full(100, 3e4)
+    assert float(jnp.abs(rounds(x, far) - x).max()) > 3.5e-4 * 2, "more than is allowed where nothing is known"
+    assert speedup(jax.jit(lambda x, far: x * 1.0), rounds, x, far).pairs >= 3
+
+
+def test_what_assert_allclose_accepts_is_no_disagreement():
+    def ninety_units_off(x):
+        return slow(x) * np.float32(1 + 90 * 2.0**-23)
+
+    exact = slow(X)
+    assert_allclose(ninety_units_off(X), exact)
+    assert speedup(ninety_units_off, slow, X).pairs >= 3
+
+
+# --- faster than memory --------------------------------------------------------------------------------------------
+
+
+def test_results_that_nobody_wrote_are_refused():
+    x = np.arange(1.0, 9.0, dtype=np.float32)
+
+    def many(x):
+        return np.repeat(x[:1], 4_000_000)
+
+    def a_view(x):
+        return np.broadcast_to(x[:1], 4_000_000)
+
+    with pytest.raises(CheckFailed, match="a_view is faster than this machine can write its results") as caught:
+        speedup(a_view, many, x, at_least=2)
+    text = str(caught.value)
+    assert "a call that returns 16000000 bytes" in text and "is the limit at" in text
+    assert "they were ready before it, are views, or come later" in text
+
+
+def bandwidth(rate):
+    once = Rate(rate, rate, rate)
+    return lambda size, seconds: Roofline("cpu", size, once, once, once)
+
+
+def test_only_code_can_be_faster_than_memory(monkeypatch):
+    """What is compiled computes its results: there the limit is in doubt, and not the function."""
+    monkeypatch.setattr(speedup_module, "roofline", bandwidth(1.0))  # a byte in a second
+    with pytest.raises(CheckFailed, match="<lambda> is faster than this machine"):
+        speedup(lambda x: fast(x), slow, X)
+    assert speedup(fast, slow, X).how["candidate"] == "compiled artefact"
+    monkeypatch.setattr(speedup_module, "roofline", bandwidth(1e15))
+    assert speedup(lambda x: fast(x), slow, X).pairs >= 3
 
 
 def test_an_exception_of_the_candidate_is_told():

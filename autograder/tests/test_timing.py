@@ -52,6 +52,17 @@ def test_every_leaf_of_every_call_is_awaited():
     assert Awaited.waits == 2 * calls > 0
 
 
+def test_the_arguments_are_awaited_before_the_clock_starts():
+    waited_before = []
+
+    def fake(x, tree):
+        waited_before.append(Awaited.waits)
+
+    Awaited.waits = 0
+    benchmark(fake, Awaited(), {"a": [Awaited()]}, rounds=1)
+    assert waited_before[0] == Awaited.waits == 2
+
+
 def test_a_short_call_is_repeated_within_a_round():
     assert benchmark(lambda: None, rounds=1).calls > 1
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from autograder import trace_log
+from autograder.instruments.trace_log import _covered
 
 
 def reasons(fn, *calls):
@@ -253,6 +254,12 @@ def test_compiled_modules_are_named_and_counted():
     assert all(seconds > 0 for seconds in log.seconds.values())
 
 
+def test_a_span_inside_another_is_not_counted_twice():
+    spans = [("outer", 0.0, 4.0), ("inner", 1.0, 2.0), ("overlaps", 3.0, 2.0), ("apart", 7.0, 1.5)]
+    assert _covered(spans) == _covered(spans[::-1]) == 5.0 + 1.5
+    assert _covered([]) == 0
+
+
 def test_eager_calls_are_told_from_hits():
     compiled = jax.jit(double).lower(1.0).compile()
     with trace_log() as log:
@@ -306,6 +313,17 @@ def test_logs_can_be_nested_and_leave_nothing_behind():
     assert outer.compiles >= 3 > inner.compiles
     if hasattr(sys, "monitoring"):
         assert sys.monitoring.get_tool(4) is None
+
+
+def test_what_one_log_left_alone_is_seen_by_the_next():
+    elsewhere = {}
+    exec("def other(x):\n    return x", elsewhere)
+    other = elsewhere["other"]
+    with trace_log(double) as log:
+        double(other(1.0))
+        with trace_log(other) as inner:
+            double(other(1.0))
+    assert (log.eager, inner.eager) == (2, 1)
 
 
 def test_an_earlier_profiler_goes_on_and_comes_back():
@@ -378,6 +396,7 @@ def test_reason_when_an_array_comes_on_another_mesh():
 import jax
 jax.config.update("jax_num_cpu_devices", 2)
 from autograder import trace_log
+from autograder.instruments.trace_log import _covered
 
 mesh = jax.make_mesh((2,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
 x = jax.numpy.ones(4)

@@ -68,7 +68,7 @@ def test_the_first_wrong_leaf_and_index_are_named():
     good = {"w": [X, X]}
     bad = {"w": [X, X.at[2, 5].add(1e-3).at[4, 4].add(1.0)]}
     assert message(bad, good, name="grads") == (
-        "✗ grads: leaf ['w'][1] at index (2, 5): got 0.5856154, expected 0.5846154, 16,777 ulps apart.\n"
+        "✗ grads: leaf ['w'][1] at index (2, 5): got 0.5856154, expected 0.5846154, 0.171 % off.\n"
         "  2 of 40 values differ\n"
         "  tolerance: rtol 1.2e-05, atol 9.5e-07\n"
         "  Why this usually happens: a formula, an index or a starting value differs from the specification.\n"
@@ -91,22 +91,77 @@ def test_text_is_exact():
     assert message({"op": "add"}, {"op": "mul"}).startswith("✗ the result: leaf ['op']: got 'add', expected 'mul'.\n")
 
 
+GENERAL = "a formula, an index or a starting value differs from the specification."
+ORDER = "the values are right, but in another order."
+ROUNDING = "rounding: the same sum in another order ends in other last digits."
+EPS = 2.0**-23
+LIFE = jnp.array([[0, 1, 0, 1, 1], [1, 1, 0, 0, 1]])
+OTHER_LIFE = jnp.array([[1, 1, 0, 1, 1], [0, 1, 0, 0, 1]])  # as many ones
+
+
 @pytest.mark.parametrize(
     ("actual", "desired", "why"),
     [
         (2 * X, X, "the wrong values are 2 times the expected ones."),
         (-X, X, "the wrong values are -1 times the expected ones."),
         (X + 1, X, "the wrong values differ by one constant, 1."),
-        (X[::-1], X, "the values are right, but in another order."),
-        (X.at[1].set(0), X, "the wrong values are all 0: they were never written."),
+        (jnp.arange(1001.0, 1011.0), jnp.arange(1000.0, 1010.0), "the wrong values differ by one constant, 1."),
+        (2 * jnp.ones(5), jnp.ones(5), GENERAL),  # a factor, a difference, and neither
+        (X[::-1], X, ORDER),
+        (X.T.reshape(5, 8), X, ORDER),
+        (jnp.arange(20.0)[::-1] ** 2, jnp.arange(20.0) ** 2, ORDER),
+        (jnp.array([30, 10, 70, 50]), jnp.array([10, 30, 50, 70]), ORDER),
+        (OTHER_LIFE, LIFE, GENERAL),
+        (OTHER_LIFE.astype(jnp.float32), LIFE.astype(jnp.float32), GENERAL),
+        (jnp.arange(20)[::-1], jnp.arange(20), GENERAL),  # every ranking is a permutation of every other
+        (jnp.array([0.1, 0.9]), jnp.array([0.9, 0.1]), GENERAL),
+        (X.at[1].set(0), X, "the wrong values are all 0."),
+        (X.at[1, 1].set(0), X, GENERAL),
         (X.at[1, 1].set(jnp.nan), X, "0/0, inf - inf, or the logarithm or root of a negative number makes NaN."),
         (X.at[1, 1].set(jnp.inf), X, "a number grew past the largest of its dtype, or was divided by 0."),
-        (X * (1 + 5e-5 * X), X, "rounding: the same sum in another order, or in a coarser dtype"),
-        (X**2, X, "a formula, an index or a starting value differs from the specification."),
+        (X, X.at[1, 1].set(jnp.inf), GENERAL),
+        (X * (1 + 900 * EPS * jnp.sin(50 * X)), X, ROUNDING),
+        (X * (1 + 2000 * EPS * jnp.sin(50 * X)), X, GENERAL),
+        (X * (1 + 0.006 * jnp.sin(50 * X)), X, GENERAL),
+        (X.astype(jnp.float16).astype(jnp.float32), X, "every value is one that float16 has: it was calculated in"),
+        (X.astype(jnp.bfloat16).astype(jnp.float32), X, "every value is one that bfloat16 has: it was calculated in"),
+        ((1.03 * X).astype(jnp.bfloat16), X.astype(jnp.bfloat16), ROUNDING),
+        ((1.1 * X * X).astype(jnp.bfloat16), X.astype(jnp.bfloat16), GENERAL),
+        (X**2, X, GENERAL),
     ],
 )
 def test_the_pattern_of_the_error_is_recognised(actual, desired, why):
     assert f"  Why this usually happens: {why}" in message(actual, desired)
+
+
+def test_a_loose_tolerance_of_the_task_makes_no_rounding():
+    off = X * (1 + 0.006 * jnp.sin(50 * X))
+    assert GENERAL in message(off, X, rtol=1e-3)
+
+
+def test_nobody_is_told_of_a_write_that_nobody_saw():
+    assert ".at[" not in message(jnp.zeros((5, 8)), X)
+
+
+def test_a_task_may_say_itself_what_to_try():
+    assert message(X**2, X, hint="count the rounds.").endswith(f"{GENERAL}\n  Try: count the rounds.")
+    assert message(2 * X, X, hint="count the rounds.").endswith("a sum in place of a mean, or a changed sign.")
+
+
+@pytest.mark.parametrize(
+    ("got", "want", "distance"),
+    [
+        (1 + 1000 * EPS, 1.0, ", 1,000 ulps apart."),
+        (1 + 1001 * EPS, 1.0, ", 0.0119 % off."),
+        (5.0, 1.0, ", 400 % off."),
+        (-1.0, 1.0, ", 200 % off."),
+        (1e6, 1.0, ": got 1e+06, expected 1.0."),
+        (1.0, 0.0, ": got 1.0, expected 0.0."),
+    ],
+)
+def test_the_distance_is_told_in_the_unit_that_says_something(got, want, distance):
+    line = message(np.float32(got), np.float32(want), rtol=0, atol=0).splitlines()[0]
+    assert line.endswith(distance)
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,11 @@ from autograder.measuring.wire.messages import (
     Limits,
     Load,
     Loaded,
+    NothingNew,
     Number,
     OtherValues,
     Outcome,
+    Prepare,
     Rate,
     Reference,
     Result,
@@ -54,6 +56,9 @@ EXAMPLES = [
     Outcome("pass", [1.0], [2.0], [0.0], 0.1),
     Outcome(None, [], [], [], 0.0),
     OtherValues(0, [1, 2], 3, 4, "1", "2", "0"),
+    OtherValues(0, [], 1, 1, "1", "2", "0", on="new", repeats=True),
+    Prepare("j", 3, 2**62),
+    NothingNew(),
     Limits("cpu", Rate(1.0, 0.5, 2.0), Rate(1.0, 0.5, 2.0), Rate(1.0, 0.5, 2.0)),
     Result(LEAVES),
 ]
@@ -195,14 +200,18 @@ def below(name, modules) -> set[str]:
     return {module for module in modules if f"{module}.".startswith(f"{name}.")}
 
 
-@pytest.mark.parametrize("arguments", [[], ["--guest"]], ids=["measuring process", "guest"])
-def test_the_measuring_process_reads_its_own_modules_and_the_shared_ones(tmp_path, arguments):
+GUEST = {f"{MEASURING}.worker{name}" for name in ("", ".sides", ".inputs", ".clock", ".refusal")}
+WORKER = GUEST | {f"{MEASURING}.worker.{name}" for name in ("jobs", "contest", "agreement", "limits", "product")}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"), [([], WORKER), (["--guest"], GUEST)], ids=["measuring process", "guest"]
+)
+def test_the_measuring_process_reads_its_own_modules_and_the_shared_ones(tmp_path, arguments, expected):
     modules = modules_of(SERVE_NOBODY, tmp_path, *arguments)
     own = below(f"{MEASURING}.worker", modules)
-    assert {
-        f"{MEASURING}.worker.{name}" for name in ("jobs", "sides", "contest", "clock", "agreement", "limits")
-    } <= own
-    assert below(MEASURING, modules) - own == SHARED
+    assert own == expected
+    assert below(MEASURING, modules) - own == SHARED - ({f"{MEASURING}.verdict"} if arguments else set())
     assert not modules & {"autograder.doors", "autograder.checks", "autograder.instruments"}
     assert not modules & {"matplotlib", "nbgrader", "IPython", "pytest", "lazy_loader"}
 

@@ -359,7 +359,7 @@ with assert_max_traces(cured_step, 2):
 """2 points. The global is followed: right values, one trace for each change, and nobody else pays."""
 follow_hints = {
     "answers": "Some come from an old value. Jitting again does not help: traces are kept by function.",
-    "runs of the body": "It has to be traced again when the value has changed, and only then.",
+    "runs of the body": "It may be traced again when the value has changed, and only then.",
     "traces of a bystander": "Another function was traced again: clear_caches() empties everybody's cache.",
 }
 
@@ -390,7 +390,9 @@ def assert_follows(values, early=None):
         answers.append(float(call(jnp.ones(2))[0]))
         bystander(jnp.ones(2))
     changes = sum(a != b for a, b in zip(values, [early, *values], strict=False))
-    said = {"answers": answers, "runs of the body": len(runs), "traces of a bystander": len(bystander_runs)}
+    # Fewer runs do as well: one may keep a version for each value.
+    most = max(len(runs), changes)
+    said = {"answers": answers, "runs of the body": most, "traces of a bystander": len(bystander_runs)}
     right_answers = [1.0 + value for value in values]
     right = {"answers": right_answers, "runs of the body": changes, "traces of a bystander": 0}
     assert_equal(said, right, name="follow", hints=follow_hints)

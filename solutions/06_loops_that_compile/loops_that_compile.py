@@ -236,9 +236,9 @@ assert_prediction(
 #
 # - `step(row, rule)`: one step for all cells at once, no loop.
 # - `history(row, rule, steps)`: jitted; every row from the first to the last. One trace serves all rules; a new `steps`
-#   may cost one, since it decides a shape. At most 40 equations.
-# - `evolve(row, rule, steps)`: jitted; only the last row. **One trace for all rules and all numbers of steps.** At most 40
-#   equations, too.
+#   may cost one, since it decides a shape. A longer row or more steps add no equation.
+# - `evolve(row, rule, steps)`: jitted; only the last row. **One trace for all rules and all numbers of steps.** A longer
+#   row adds no equation.
 #
 # The last check measures a thousand steps of `evolve` against a Python loop around a jitted step: "jit the expensive part",
 # as the older post has it. 20x earns 1 point, 60x earns 2.
@@ -315,10 +315,10 @@ def evolve(row, rule, steps):
 # %% nbgrader={"grade": true, "grade_id": "universe-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. The right history, one scan, and one trace for every law of nature."""
 row = one_cell(31)
-assert_primitives(history, row, 30, 50, includes={"scan"}, max_equations=40)
+assert_primitives(history, row, 30, 50, includes={"scan"}, smaller=(one_cell(11), 30, 20))
 for rule in (110, 30, 90):
     expected = universe_slow(row, rule, 24)
-    assert_allclose(step(expected[20], rule), expected[21], name=f"step(row, {rule})")
+    assert_allclose(step(jnp.asarray(expected[20]), rule), expected[21], name=f"step(row, {rule})")
     assert_allclose(history(row, rule, steps=24), expected, name=f"history(row, {rule}, steps=24)")
 with assert_max_traces(history, 1):
     for rule in range(0, 256, 15):
@@ -340,7 +340,7 @@ with assert_max_traces(evolve, 1):
             universe_slow(row, rule, steps)[-1],
             name=f"evolve(row, {rule}, {steps})",
         )
-assert_primitives(evolve, row, 30, 1000, includes={"while"}, max_equations=40)
+assert_primitives(evolve, row, 30, 1000, includes={"while"}, smaller=(one_cell(11), 30, 1000))
 ### BEGIN HIDDEN TESTS
 row = np.random.default_rng().integers(0, 2, 47).astype(np.int32)
 for rule, steps in ((86, 13), (45, 21)):
@@ -384,7 +384,7 @@ plt.show()
 # that you always come down to 1. Nobody knows whether that is true, and 27 makes quite a flight of it.
 #
 # `flight(n)`, jitted, returns the number of steps until 1 is reached and the highest number on the way (the start counts),
-# both as `int32`. One trace for all starts, at most 60 equations, and `jax.vmap` must be able to send many at once. The
+# both as `int32`. One trace for all starts, a `while` on the tape, and `jax.vmap` must be able to send many at once. The
 # check stays far from numbers that do not fit.
 #
 # <details><summary>Hint 1</summary>
@@ -432,7 +432,7 @@ def flight(n):
 with assert_max_traces(flight, 1):
     for start in (27, 1, 8, 6):
         assert_allclose(flight(start), flight_slow(start), name=f"flight({start})")
-assert_primitives(flight, 27, includes={"while"}, max_equations=60)
+assert_primitives(flight, 27, includes={"while"})
 fleet = [flight_slow(start) for start in range(1, 31)]
 fleet = tuple(np.array(column) for column in zip(*fleet, strict=True))
 assert_allclose(jax.vmap(flight)(np.arange(1, 31, dtype=np.int32)), fleet, name="vmap(flight)(1, 2, ..., 30)")
@@ -461,8 +461,8 @@ for start in (871, 6171, 64, 97):
 # at instruction 0 and returns the registers and the number of instructions it has done (`HALT` is not counted). It stops
 # at `HALT`, or when `limit` instructions are done. Do not forget `limit`: it also saves you from waiting for ever.
 #
-# One `while` and one `cond` on the tape, and at most 150 equations: a new instruction is a choice, not a new loop. And
-# **one trace for all programs of one length**.
+# One `while` and one `cond` on the tape: a new instruction is a choice, not a new loop, and a longer program adds no
+# equation. And **one trace for all programs of one length**.
 #
 # <details><summary>Hint 1</summary>
 # Three things change from instruction to instruction. They are the carry. The program and <code>limit</code> do not.
@@ -592,7 +592,10 @@ with assert_max_traces(computer, 1):
         ("Euclid, 8 and 12", EUCLID, switched_on(8, 12), 700),
     ):
         assert_allclose(computer(program, registers, limit), computer_slow(program, registers, limit), name=name)
-assert_primitives(computer, FACTORIAL, switched_on(5), 1000, includes={"while"}, counts={"cond": 1}, max_equations=150)
+longer = assemble(*FACTORIAL, length=40)
+assert_primitives(
+    computer, longer, switched_on(5), 1000, counts={"while": 1, "cond": 1}, smaller=(FACTORIAL, switched_on(5), 1000)
+)
 
 # %% [markdown]
 # Switched on: one compiled program, three programs as data, twelve inputs for each, which `jax.vmap` sends through at
@@ -620,7 +623,7 @@ print({name: tape[name] for name in ("while", "cond", "select_n")})
 #
 # `slide_until_rest` is a `while_loop`. Forward mode works with it, reverse mode does not. Write `slide(speed, drag)`, jitted:
 # the same distance, and `jax.grad` works. No puck in this rink slides longer than `MOST_ROUNDS` rounds. One trace for all
-# pucks, at most 40 equations.
+# pucks, and a `scan` on the tape.
 #
 # <details><summary>Hint 1</summary>
 # A loop with a gradient knows its number of rounds. What must happen in the rounds after the puck has stopped?
@@ -675,7 +678,7 @@ def slide(speed, drag):
 
 # %% nbgrader={"grade": true, "grade_id": "puck-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 """1 point. Every puck stops where it should, in one trace, and the loop knows its length."""
-assert_primitives(slide, 3.0, 0.1, includes={"scan"}, max_equations=40)
+assert_primitives(slide, 3.0, 0.1, includes={"scan"})
 with assert_max_traces(slide, 1):
     for speed, drag in ((0.7, 0.0), (3.0, 0.1), (8.0, 0.02)):
         assert_allclose(
@@ -696,7 +699,7 @@ for speed, drag in ((0.0, 0.1), (8.9, 0.0), (4.4, 0.25)):
 
 # %% nbgrader={"grade": true, "grade_id": "puck-gradient-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. Reverse mode agrees with forward mode."""
-assert_primitives(slide, 3.0, 0.1, includes={"scan|while"}, max_equations=40)
+assert_primitives(slide, 3.0, 0.1, includes={"scan|while"})
 for speed, drag in ((3.0, 0.1), (0.7, 0.0)):
     assert_allclose(
         jax.grad(slide, argnums=(0, 1))(speed, drag),
@@ -779,7 +782,8 @@ def read(table, text):
 
 # %% nbgrader={"grade": true, "grade_id": "reader-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 """3 points. Every state is right, and nobody waits for the letter before."""
-assert_primitives(read, SEVEN, np.arange(300) % 2, excludes={"scan", "while"}, max_equations=400)
+together = "two letters can be joined into one step before anybody knows the state: see hint 1."
+assert_primitives(read, SEVEN, np.arange(300) % 2, excludes={"scan", "while"}, max_equations=400, hint=together)
 text = 'say "yes, \\"twice\\"", and go'
 assert_allclose(read(QUOTES, spell(text)), read_slow(QUOTES, spell(text)), name=f"the states in {text}")
 bits = np.array([int(one_bit) for one_bit in f"{7**5:b}"], np.int32)

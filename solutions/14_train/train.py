@@ -537,7 +537,8 @@ def compiled_epoch():
 # %% nbgrader={"grade": true, "grade_id": "epoch-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. One trace for all epochs, with a loop in it, and the picture is learned."""
 run_epoch, state, batches = compiled_epoch(), begin(), batches_of(64, 8, seed=0)
-assert_primitives(epoch, *state, *batches, includes={"scan|while"})
+fewer = [batch[:2] for batch in batches]
+assert_primitives(epoch, *state, *batches, includes={"scan|while"}, smaller=(*state, *fewer))
 with assert_max_traces(run_epoch, 1):
     *state, losses = run_epoch(*state, *batches)
     *state, _ = run_epoch(*state, *batches)

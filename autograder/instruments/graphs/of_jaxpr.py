@@ -81,16 +81,7 @@ class JaxprGraph(Graph):
 
     def scan(self, eqn: JaxprEqn, operands: list[Source], box: Box) -> list[Source]:
         body = eqn.params["jaxpr"]
-        # Consts, then carries, then slices of the xs; the carries come first among the outputs. A slice has one axis
-        # less inside than outside, and that is how they are told apart on every version of JAX.
-        carries = sum(
-            len(read_jaxpr.shape_of(v)) == len(inner.shape)
-            for v, inner in zip(eqn.outvars, body.out_avals, strict=True)
-        )
-        slices = sum(
-            len(read_jaxpr.shape_of(v)) > len(inner.shape) for v, inner in zip(eqn.invars, body.in_avals, strict=True)
-        )
-        consts = len(operands) - carries - slices
+        consts, carries = read_jaxpr.scan_parts(eqn)
         length = eqn.params["length"]
         inside = self.box(box, f"scan, {count(length, 'time')}", "loop")
         inputs = list(operands[:consts])

@@ -63,7 +63,7 @@ def decode(leaf: Leaf) -> Value:
         return array.copy()
     if leaf.kind == "key":
         return jax.random.wrap_key_data(jnp.asarray(array), impl=leaf.key)
-    return jnp.asarray(array.item()) if leaf.weak else jnp.array(array)
+    return jnp.asarray(array.item()) if leaf.weak and not leaf.shape else jnp.array(array)
 
 
 def wide(values: list[Value]) -> list[Value]:

@@ -191,7 +191,11 @@ class OtherStructure:
 
 @dataclass(frozen=True)
 class OtherValues:
-    """A refusal: `wrong` of the `of` values of one result disagree, worst at `index`."""
+    """A refusal: `wrong` of the `of` values of one result disagree, worst at `index`.
+
+    `on` is the arguments as they were given, or new ones, made when those had been answered well. `repeats` says that
+    the candidate was seen to return one and the same result for two sets of inputs that have different ones.
+    """
 
     result: int
     index: list[int]
@@ -200,6 +204,13 @@ class OtherValues:
     got: str
     want: str
     allowed: str
+    on: Literal["given", "new"] = "given"
+    repeats: bool = False
+
+
+@dataclass(frozen=True)
+class NothingNew:
+    """A refusal: the candidate is code, and nothing in its arguments can be new from call to call."""
 
 
 @dataclass(frozen=True)
@@ -232,11 +243,14 @@ class LoadCandidate:
 
 @dataclass(frozen=True)
 class Prepare:
-    """Make the inputs of so many calls, scaled. Run and GetResult are about the job that was prepared last."""
+    """Make the inputs of so many calls, those of a `draw`. Run and GetResult are about the job that was prepared last.
+
+    The same draw makes the same inputs in both processes; 0 stands for the arguments as they were given.
+    """
 
     job: str
     calls: int
-    scale: float
+    draw: int
 
 
 @dataclass(frozen=True)
@@ -246,7 +260,7 @@ class Run:
 
 @dataclass(frozen=True)
 class GetResult:
-    """Answered by Result or SideRaised."""
+    """Answered by Result, OtherStructure or SideRaised."""
 
 
 @dataclass(frozen=True)
@@ -266,16 +280,16 @@ class Done:
 
 @dataclass(frozen=True)
 class Result:
-    """What the last call of the candidate returned."""
+    """What the call of the candidate that is checked returned."""
 
     leaves: list[Leaf]
 
 
 Request = Load | Contest | MeasureLimits
-Refusal = OtherStructure | OtherValues | SideRaised
+Refusal = OtherStructure | OtherValues | NothingNew | SideRaised
 Reply = Ready | Loaded | NeedsReference | Forgotten | Outcome | Limits | Refusal | Failed
 GuestRequest = LoadCandidate | Prepare | Run | GetResult | Drop
-GuestReply = Ready | Done | Result | SideRaised | Failed
+GuestReply = Ready | Done | Result | OtherStructure | SideRaised | Failed
 Message = Request | Reply | GuestRequest | GuestReply
 
 

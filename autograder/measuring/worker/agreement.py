@@ -1,10 +1,10 @@
-"""Do two results agree? Strictly first, and if not, within what the baseline itself gets wrong.
+"""Do two results agree? First by the rule of `assert_allclose`, and if not, within what the baseline itself gets wrong.
 
-Strict means 64 units in the last place of the largest value in the array; on a device that drops digits of matrix
-products, two units of what it keeps, if that is more. If that does not hold, the baseline is run again in double
-precision: the candidate may be ten times as far from that as the baseline is. Where there is no such run (the
-baseline is not a function of JAX, or fixes its dtypes), the allowance is the square root of the unit roundoff, times
-the largest value in the array.
+The rule is `autograder.tolerance`, so that what `assert_allclose` accepts is accepted here. It is a little wider where
+terms cancel: 64 units in the last place of the largest value in the array; on a device that drops digits of matrix
+products, two units of what it keeps. If that does not hold, the baseline is run again in double precision: the
+candidate may be ten times as far from that as the baseline is. Where there is no such run (the baseline is not a
+function of JAX, or fixes its dtypes), the allowance is the square root of the unit roundoff, times the largest value.
 """
 
 import jax
@@ -14,12 +14,14 @@ from jax.typing import DTypeLike
 
 from autograder.measuring.wire.arrays import is_key
 from autograder.measuring.wire.messages import OtherStructure, OtherValues
+from autograder.tolerance import Tolerance, agrees, coarser, default_tolerance, eps, largest, wide
 from autograder.wording import array_type
 
 from .product import product_roundoff
 
 STRICT, OWN_ERROR = 64, 10
 ROUNDED = 2  # units of a product that drops digits: two programs may each be wrong by one
+SINGLE = float(np.finfo(np.float32).eps)
 _KINDS: dict[str, DTypeLike] = {
     "boolean": jnp.bool_,
     "integer": jnp.integer,
@@ -31,12 +33,7 @@ WORST = 0.02
 
 
 def _array(leaf) -> np.ndarray:
-    if is_key(leaf):
-        leaf = jax.random.key_data(leaf)
-    array = np.asarray(leaf)
-    if not jnp.issubdtype(array.dtype, jnp.inexact):
-        return array
-    return array.astype(np.complex128 if jnp.issubdtype(array.dtype, jnp.complexfloating) else np.float64)
+    return np.asarray(jax.random.key_data(leaf) if is_key(leaf) else leaf)
 
 
 def _kind(leaf) -> str:
@@ -49,9 +46,9 @@ def leaf_type(leaf) -> str:
     return array_type(leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype, np.shape(leaf))
 
 
-def disagreement(got: list, want: list, allowances: list[float]) -> OtherStructure | OtherValues | None:
+def disagreement(got: list, want: list, shares: list[float]) -> OtherStructure | OtherValues | None:
     """In what the candidate's results are not the baseline's, or None."""
-    return other_structure(got, want) or other_values(got, want, allowances)
+    return other_structure(got, want) or other_values(got, want, shares)
 
 
 def other_structure(got: list, want: list) -> OtherStructure | None:
@@ -65,56 +62,73 @@ def other_structure(got: list, want: list) -> OtherStructure | None:
     return None
 
 
+def identical(one: list, other: list) -> bool:
+    """Whether two lists of results are the same to the last bit."""
+    pairs = [(_array(a), _array(b)) for a, b in zip(one, other, strict=False)]
+    return len(one) == len(other) and all(a.dtype == b.dtype and a.tobytes() == b.tobytes() for a, b in pairs)
+
+
 def is_double(leaf) -> bool:
     """Whether a result was computed in double precision (or is not a floating-point number)."""
     dtype = np.asarray(leaf).dtype if not isinstance(leaf, jax.Array) else leaf.dtype
     return not jnp.issubdtype(dtype, jnp.inexact) or jnp.finfo(dtype).bits == 64
 
 
-def _roundoff(*leaves) -> float:
-    kinds = [leaf.dtype for leaf in leaves if hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jnp.inexact)]
-    return max((float(jnp.finfo(kind).eps) for kind in kinds), default=0.0)
-
-
-def _scale(array: np.ndarray) -> float:
-    finite = np.abs(array[np.isfinite(array)])
-    return float(finite.max()) if finite.size else 0.0
+def _dtype(a, b) -> np.dtype:
+    """The dtype in which two results are compared. A Python number takes that of the other one."""
+    return coarser([_array(leaf).dtype for leaf in (a, b) if hasattr(leaf, "dtype")] or [np.asarray(b).dtype])
 
 
 def strict(got: list, want: list) -> list[float]:
-    """The relative allowance of each result: `STRICT` units of roundoff, or `ROUNDED` of a product; 0 for integers."""
-    allowances = [STRICT * _roundoff(a, b) for a, b in zip(got, want, strict=True)]
-    single = STRICT * float(jnp.finfo(jnp.float32).eps)
-    product = ROUNDED * product_roundoff(jax.config.jax_default_matmul_precision) if single in allowances else 0.0
-    return [max(share, product) if share == single else share for share in allowances]
+    """For each result, the share of its largest value that it may always be off by; 0 where the rule says it all."""
+    units = [eps(_dtype(a, b)) for a, b in zip(got, want, strict=True)]
+    # Sums of 16 bits and fewer are accumulated in more, so nothing cancels that was rounded before.
+    shares = [STRICT * unit if unit <= SINGLE else 0.0 for unit in units]
+    if SINGLE in units:
+        product = ROUNDED * product_roundoff(jax.config.jax_default_matmul_precision)
+        shares = [max(share, product) if unit == SINGLE else share for share, unit in zip(shares, units, strict=True)]
+    return shares
 
 
 def derived(got: list, want: list, reference: list | None) -> list[float]:
-    """The relative allowance of each result from the baseline's own error against `reference`, or the fallback."""
-    allowances = []
+    """The same, from the baseline's own error against `reference`, or the fallback."""
+    shares = []
     for index, (least, a, b) in enumerate(zip(strict(got, want), got, want, strict=True)):
-        if least == 0:
-            allowances.append(0.0)
+        unit = eps(_dtype(a, b))
+        if not unit:
+            shares.append(0.0)
         elif reference is None:
-            allowances.append(max(least, _roundoff(a, b) ** 0.5))
+            shares.append(max(least, unit**0.5))
         else:
-            exact = _array(reference[index])
-            own = _scale(_array(b) - exact) / (_scale(exact) or 1.0)
-            allowances.append(min(WORST, least + OWN_ERROR * own))
-    return allowances
+            exact = wide(_array(reference[index]))
+            own = largest(wide(_array(b)) - exact) / (largest(exact) or 1.0)
+            shares.append(min(WORST, least + OWN_ERROR * own))
+    return shares
 
 
-def other_values(got: list, want: list, allowances: list[float]) -> OtherValues | None:
+def _plainly_close(a: np.ndarray, b: np.ndarray, share: float) -> bool:
+    """A quick look in their own dtype, for large data that is compared again and again. False settles nothing."""
+    if a.dtype != b.dtype or a.dtype.kind != "f":
+        return False
+    with np.errstate(invalid="ignore", over="ignore"):
+        scale = np.max(np.abs(b), initial=0)
+        return bool(np.isfinite(scale) and np.max(np.abs(a - b), initial=0) <= share * scale)
+
+
+def other_values(got: list, want: list, shares: list[float]) -> OtherValues | None:
     """The worst disagreement in the first result that has any, or None."""
-    for number, (a, b, share) in enumerate(zip(map(_array, got), map(_array, want), allowances, strict=True)):
-        with np.errstate(invalid="ignore"):
-            allowed = share * _scale(b) if share else 0.0
-            off = a != b if allowed == 0 else ~(np.abs(a - b) <= allowed)
-            off &= ~((a == b) | ((a != a) & (b != b)))  # equal infinities; NaN in both
+    for number, (leaf, right, share) in enumerate(zip(got, want, shares, strict=True)):
+        a, b = _array(leaf), _array(right)
+        if _plainly_close(a, b, share):
+            continue
+        rule = default_tolerance(_dtype(leaf, right), b)
+        rule = Tolerance(rule.rtol, max(rule.atol, share * largest(b)))
+        off = ~agrees(a, b, rule)
         if off.any():
             with np.errstate(invalid="ignore"):
-                error = np.where(off, np.nan_to_num(np.abs(a.astype(np.complex128) - b), nan=np.inf), -1.0)
+                error = np.where(off, np.nan_to_num(np.abs(wide(a) - wide(b)), nan=np.inf), -1.0)
             worst = tuple(int(i) for i in np.unravel_index(np.argmax(error), error.shape))
+            allowed = rule.atol + rule.rtol * float(abs(wide(b)[worst]))
             counts = int(off.sum()), int(off.size)
             return OtherValues(number, list(worst), *counts, str(a[worst]), str(b[worst]), f"{allowed:.2g}")
     return None

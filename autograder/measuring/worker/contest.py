@@ -3,13 +3,15 @@
 import random
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from autograder.measuring.verdict import CLEAR, Verdict
 from autograder.measuring.wire.messages import Outcome
 
 from .clock import elapsed, give_way
-from .inputs import SCALES
+from .inputs import new_draw
 from .refusal import on_behalf_of
+from .sides import Timed
 
 # A pair takes PAIR nanoseconds or less: it is the best of up to REPEATS rounds of one block each. On T*, with blocks
 # of equal length, the best of several is not biased, and both less scattered and less moved by the load of the
@@ -21,9 +23,18 @@ ESTIMATE_PAIRS, ESTIMATE_SECONDS = 7, 0.03
 PATIENCE = 2.5
 
 
-def time_block(side, calls: int, scale: float) -> tuple[int, float]:
+@dataclass
+class Runner:
+    """A side in a contest: how many calls make a block of it, and the time of one call in each pair."""
+
+    side: Timed
+    calls: int
+    times: list[float] = field(default_factory=list)
+
+
+def time_block(side: Timed, calls: int, draw: int) -> tuple[int, float]:
     """(nanoseconds of T* for `calls` calls, share of the wall time in which others had the core)."""
-    side.prepare(calls, scale)
+    side.prepare(calls, draw)
     give_way()
     start = side.clock.read()
     side.run()
@@ -32,40 +43,49 @@ def time_block(side, calls: int, scale: float) -> tuple[int, float]:
     return max(1, taken - side.overhead), 1 - taken / max(1, stop.wall - start.wall)
 
 
-def calibrate(side) -> float:
+def calibrate(side: Timed) -> float:
     """Nanoseconds of one call, roughly: more calls until a block is long enough to believe."""
-    calls, taken = 1, 0
-    for scale in side.scales():  # the buffers of all inputs exist before the first block that counts
-        side.prepare(0, scale)
+    calls, draw = 1, new_draw()
+
+    def block() -> int:
+        nonlocal draw
+        draw = side.supply.again(draw)
+        return time_block(side, calls, draw)[0]
+
     while True:
-        taken = time_block(side, calls, SCALES[0])[0]
+        taken = block()
         # One interruption must not pass for the length of a call: the contest would be planned for it, with too few
         # calls in a block and one round in a pair. A virtual machine that is stopped for 50 ms leaves no run delay.
         for _ in range(2):
             if taken < AGAIN:
-                taken = min(taken, time_block(side, calls, SCALES[0])[0])
-        more = side.most_calls(min(100 * calls, 1 + int(calls * side.clock.block / 2 / taken)))
+                taken = min(taken, block())
+        more = side.supply.most_calls(min(100 * calls, 1 + int(calls * side.clock.block / 2 / taken)))
         if taken >= side.clock.block / 4 or more <= calls:
             break
         calls = more
-    side.watch(calls, SCALES[0])
+    side.watch(calls, side.supply.again(draw))
     return taken / calls
 
 
-def plan(bar: float, baseline, candidate, per_call: list[float]) -> tuple[int, int]:
+def plan(bar: float, baseline: Timed, candidate: Timed, per_call: list[float]) -> tuple[int, int]:
     """How many calls make a block of each side, so that at a true ratio of `bar` both take equally long."""
     slow, fast = per_call
     block = max(baseline.clock.block, candidate.clock.block)
-    calls = baseline.most_calls(max(1, round(block / slow)))
+    calls = baseline.supply.most_calls(max(1, round(block / slow)))
     length = max(block, calls * slow)
     # Equal length matters near the bar only. Far from it, neither a block of the candidate that takes more
     # than twice as long nor one too short for the clock is of use.
     wanted = max(min(bar * calls, 2 * length / fast), block / 4 / fast, 1)
-    return calls, candidate.most_calls(round(wanted))
+    return calls, candidate.supply.most_calls(round(wanted))
 
 
 def contest(
-    baseline, candidate, bar: float | None, per_call: list[float], budget: float, check: Callable[[list, list], None]
+    baseline: Timed,
+    candidate: Timed,
+    bar: float | None,
+    per_call: list[float],
+    budget: float,
+    check: Callable[[list, list], None],
 ) -> Outcome:
     """Time pairs until the rule at `bar` has its answer or `budget` seconds (of wall clock) are over.
 
@@ -74,15 +94,12 @@ def contest(
     """
     began, seconds = time.perf_counter(), 0.0
     rule = Verdict(bar) if bar else None
-    scales = candidate.scales()
     slow_calls, fast_calls = plan(bar or per_call[0] / per_call[1], baseline, candidate, per_call)
-    slow: list[float] = []
-    fast: list[float] = []
+    slow, fast = Runner(baseline, slow_calls), Runner(candidate, fast_calls)
     others: list[float] = []
-    sides = [(baseline, slow_calls, slow), (candidate, fast_calls, fast)]
     repeats = int(min(REPEATS, PAIR / (slow_calls * per_call[0] + fast_calls * per_call[1])))
     if repeats:  # one round that does not count: caches and allocator as in what follows
-        one_round(sides, scales[0])
+        one_round(slow, fast, new_draw())
     while True:
         seconds = time.perf_counter() - began
         pairs = len(others)
@@ -93,23 +110,28 @@ def contest(
         # Long calls get the time for a clear start, but not for ever.
         if seconds > budget and (pairs >= CLEAR or (pairs and seconds > PATIENCE * budget)):
             break
-        scale = random.choice(scales)
-        rounds = [one_round(sides, scale) for _ in range(max(1, repeats))]
+        rounds, draw = [], new_draw()
+        for _ in range(max(1, repeats)):
+            rounds.append(one_round(slow, fast, draw))
+            draw = candidate.supply.again(draw)
         check(candidate.result(), baseline.result())
-        for side, _, times in sides:
-            times.append(min(taken[side] for taken, _ in rounds))
-        others.append(min(share for _, share in rounds))
+        slow.times.append(min(taken for taken, _, _ in rounds))
+        fast.times.append(min(taken for _, taken, _ in rounds))
+        others.append(min(share for _, _, share in rounds))
         if rule:
-            rule.add(slow[-1] / fast[-1])
-    return Outcome(rule.answer if rule else None, slow, fast, others, seconds)
+            rule.add(slow.times[-1] / fast.times[-1])
+    return Outcome(rule.answer if rule else None, slow.times, fast.times, others, seconds)
 
 
-def one_round(sides: list[tuple], scale: float) -> tuple[dict, float]:
-    """One block of each side in random order: ({side: nanoseconds of a call}, the larger share of others)."""
+def one_round(slow: Runner, fast: Runner, draw: int) -> tuple[float, float, float]:
+    """One block of each, on the same inputs, in random order: nanoseconds of a call of each, and the share of others.
+
+    That share is the larger of the two.
+    """
     taken, shares = {}, []
-    for side, calls, _ in random.sample(sides, len(sides)):
-        with on_behalf_of(side.role):
-            nanoseconds, share = time_block(side, calls, scale)
-        taken[side] = nanoseconds / calls
+    for runner in random.sample([slow, fast], 2):
+        with on_behalf_of(runner.side.role):
+            nanoseconds, share = time_block(runner.side, runner.calls, draw)
+        taken[runner.side.role] = nanoseconds / runner.calls
         shares.append(share)
-    return taken, max(shares)
+    return taken["baseline"], taken["candidate"], max(shares)

@@ -1,7 +1,7 @@
 """The jobs of one measuring process: comparisons whose two sides are loaded, agree, and can be timed."""
 
+import dataclasses
 import itertools
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import jax
@@ -19,6 +19,8 @@ from autograder.measuring.wire.messages import (
     Loaded,
     MeasureLimits,
     NeedsReference,
+    NothingNew,
+    OtherValues,
     Outcome,
     Reply,
     Request,
@@ -27,50 +29,61 @@ from autograder.measuring.wire.messages import (
 
 from . import agreement
 from .contest import calibrate, contest, time_block
-from .inputs import bytes_in
+from .inputs import AS_GIVEN, Fresh, Supply, bytes_in, new_draw
 from .limits import measure_limits
 from .refusal import Refused, on_behalf_of
-from .sides import Guest, Local, Remote, artefact, build
+from .sides import Guest, Local, Remote, Timed, artefact, build
 
 KEPT = 6
-LARGE = 1_000_000  # bytes that take longer to compare than to compute
+LOOKS = 4  # calls that are made to see whether a result comes again
 
 
 @dataclass
 class Job:
-    """A comparison whose sides agree. `allowed` is by result, `returned` the bytes of the results."""
+    """A comparison whose sides agree; `shares` is by how much each result may be off, see `agreement.strict`."""
 
     baseline: Local
     candidate: Local | Remote
-    allowed: list[float]
-    returned: int
+    shares: list[float]
     per_call: list[float] = field(default_factory=list)  # nanoseconds, baseline and candidate
 
     def calibrate(self) -> None:
         """Find out how long a call of each side takes."""
         self.per_call = [_per_call(self.baseline), _per_call(self.candidate)]
 
-    def check(self) -> Callable[[list, list], None]:
-        """What a contest asks about the results of each pair."""
-        pairs = itertools.count(1)
-        large = bytes_in(self.baseline.leaves) + self.returned > LARGE
+    def check(self, got: list, want: list) -> None:
+        """Compare the results of a pair, whose inputs were new. Raises `Refused`."""
+        with on_behalf_of("candidate"):
+            refusal = agreement.disagreement(got, want, self.shares)
+            if isinstance(refusal, OtherValues):
+                refusal = dataclasses.replace(refusal, on="new", repeats=self._repeats())
+            if refusal:
+                raise Refused(refusal)
 
-        def check(got: list, want: list) -> None:
-            # An artefact computes the same from the same inputs; code that may remember is checked every time.
-            if large and next(pairs) > 2 and isinstance(self.candidate, Local):
-                return
-            with on_behalf_of("candidate"):
-                if refusal := agreement.disagreement(got, want, self.allowed):
-                    raise Refused(refusal)
+    def _repeats(self) -> bool:
+        """Whether the candidate returns the same for two of a few new sets of inputs, and the baseline does not."""
+        draws = [new_draw() for _ in range(LOOKS)]
+        pairs = list(itertools.combinations(range(LOOKS), 2))
+        same = []
+        for side in (self.baseline, self.candidate):
+            with on_behalf_of(side.role):
+                results = [_results(side, draw) for draw in draws]
+            same.append({(i, j) for i, j in pairs if agreement.identical(results[i], results[j])})
+        return bool(same[1] - same[0])
 
-        return check
+
+def _results(side: Timed, draw: int) -> list:
+    """What one call returns."""
+    side.prepare(1, draw)
+    side.run()
+    return side.result()
 
 
-def _per_call(side: Local | Remote) -> float:
+def _per_call(side: Timed) -> float:
     with on_behalf_of(side.role):
         if isinstance(side, Remote):
             side.overhead = 0
-            side.overhead = min(time_block(side, 0, 1.0)[0] for _ in range(7))
+            side.overhead = min(time_block(side, 0, AS_GIVEN)[0] for _ in range(7))
         return calibrate(side)
 
 
@@ -117,23 +130,25 @@ class Jobs:
         """Make both sides ready, call each once on the arguments as given, and compare the results."""
         while len(self._jobs) >= KEPT:
             self._drop(next(iter(self._jobs)))
+        remembers = isinstance(load.candidate, Source) and load.candidate.own_process
         with on_behalf_of("baseline"):
-            baseline = build("baseline", load.baseline, load.inputs)
+            baseline = build("baseline", load.baseline, load.inputs, fresh=remembers)
             slow, want = _first_call(baseline)
         with on_behalf_of("candidate"):
-            candidate = self._candidate(load)
+            candidate = self._candidate(load, baseline.supply)
             fast, got = _first_call(candidate)
             if structure := agreement.other_structure(got, want):
                 raise Refused(structure)
-            allowed = agreement.strict(got, want)
-            if agreement.other_values(got, want, allowed):
+            shares = agreement.strict(got, want)
+            if agreement.other_values(got, want, shares):
                 if isinstance(load.baseline, Artefact) and load.reference is None:
                     return NeedsReference()
-                allowed = agreement.derived(got, want, _reference(load, baseline))
-                if values := agreement.other_values(got, want, allowed):
+                shares = agreement.derived(got, want, _reference(load, baseline))
+                if values := agreement.other_values(got, want, shares):
                     raise Refused(values)
-        returned = bytes_in(want)
-        self._jobs[load.job] = job = Job(baseline, candidate, allowed, returned)
+        if isinstance(baseline.supply, Fresh) and not baseline.supply.new:
+            raise Refused(NothingNew())
+        self._jobs[load.job] = job = Job(baseline, candidate, shares)
         job.calibrate()
         return Loaded(
             first_call={"baseline": slow, "candidate": fast},
@@ -141,16 +156,16 @@ class Jobs:
             platform=jax.default_backend(),
             results=[agreement.leaf_type(leaf) for leaf in want],
             taken=bytes_in(baseline.leaves),
-            returned=returned,
+            returned=bytes_in(want),
         )
 
-    def _candidate(self, load: Load) -> Local | Remote:
+    def _candidate(self, load: Load, supply: Supply) -> Local | Remote:
         """The candidate, which may run in the guest. A baseline never does: what is right is computed here."""
         if not (isinstance(load.candidate, Source) and load.candidate.own_process):
-            return build("candidate", load.candidate, load.inputs)
+            return build("candidate", load.candidate, load.inputs, fresh=False)
         if self._guest is None or self._guest.process.poll() is not None:
             self._guest = self._start_guest()
-        return Remote(self._guest, load.job, load.candidate, load.inputs)
+        return Remote(self._guest, load.job, load.candidate, load.inputs, supply)
 
     def _contest(self, request: Contest) -> Outcome | Forgotten:
         """Run the rule at one bar; the results are compared for every pair."""
@@ -159,7 +174,7 @@ class Jobs:
             return Forgotten(request.job)
         if request.calibrate:
             job.calibrate()
-        return contest(job.baseline, job.candidate, request.bar, job.per_call, request.budget, job.check())
+        return contest(job.baseline, job.candidate, request.bar, job.per_call, request.budget, job.check)
 
     def _drop(self, job: str) -> None:
         side = self._jobs.pop(job).candidate
@@ -169,9 +184,9 @@ class Jobs:
                 side.guest.ask(Drop(job))
 
 
-def _first_call(side: Local | Remote) -> tuple[float, list]:
+def _first_call(side: Timed) -> tuple[float, list]:
     """(seconds of the first call, the results of that call)."""
-    nanoseconds, _ = time_block(side, 1, 1.0)
+    nanoseconds, _ = time_block(side, 1, AS_GIVEN)
     return nanoseconds / 1e9, side.result()
 
 
@@ -181,11 +196,12 @@ def _reference(load: Load, baseline: Local) -> list | None:
         with jax.enable_x64(True):
             values = arrays.wide(baseline.leaves)
             if isinstance(load.baseline, Source):
-                out = baseline.call(*baseline.arrange(values))
+                call = baseline.call
             elif load.reference and load.reference.code:
-                out = artefact(load.reference.code)(*values)
+                call = artefact(load.reference.code)
             else:
                 return None
+            out = call(*baseline.arrange(values))
             out = jax.tree.leaves(jax.block_until_ready(out))
             return out if all(agreement.is_double(leaf) for leaf in out) else None
     except Exception:  # a baseline that fixes its dtypes need not run in double precision

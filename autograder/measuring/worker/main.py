@@ -81,29 +81,31 @@ def main(arguments: list[str]) -> None:
 
     jax.config.update("jax_cpu_enable_async_dispatch", False)
     from autograder.measuring.wire import messages
-    from autograder.measuring.worker import sides
-    from autograder.measuring.worker.jobs import Jobs
 
     jax.block_until_ready(jax.numpy.zeros(8) + 1)  # the backend, and the first operation
-    jobs = Jobs(__file__, [core])
     declared: Any
     answer: Callable[[Any], messages.Message]
     if guest:
-        declared, answer = messages.GuestRequest, sides.Candidates().answer
+        from autograder.measuring.worker.sides import Candidates
+
+        declared, answer, bell = messages.GuestRequest, Candidates().answer, None  # the bench ends it, and times it
     else:
-        declared, answer = messages.Request, jobs.answer
+        from autograder.measuring.worker.jobs import Jobs
+
+        jobs = Jobs(__file__, [core])
         jobs.rehearse()
+        declared, answer = messages.Request, jobs.answer
+
+        def leave():
+            jobs.close()
+            os._exit(0)  # whatever the main thread is doing
+
+        bell = Doorbell(stream_in, leave)
     gc.collect()
     gc.freeze()
     gc.disable()
     messages.send(stream_out, messages.Ready(jax.__version__))
 
-    def leave():
-        jobs.close()
-        os._exit(0)  # whatever the main thread is doing
-
-    # The guest has none: the bench ends it, and its answers are timed.
-    bell = None if guest else Doorbell(stream_in, leave)
     while True:
         if bell:
             bell.wait()

@@ -4,19 +4,23 @@
 outside it: the guest is told Prepare and Run, answers when it has done so, and the bench takes the time between Run
 and the answer. Both processes share one core, so T* takes out the run delay of both.
 
-Both kinds have a `role`, `prepare(calls, scale)` (not timed), `run()` (timed), `result()`, `watch(calls, scale)`,
-`scales()`, `most_calls(calls)`, `clock` and `overhead` (nanoseconds of a block without a call).
+The contest knows them as `Timed`.
 """
 
 import os
 import subprocess
 import sys
 import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.export
+import numpy as np
 
 from autograder.measuring.wire import arrays, frames, functions, messages
+from autograder.measuring.wire.arrays import Value
 from autograder.measuring.wire.messages import (
     Artefact,
     Done,
@@ -27,6 +31,7 @@ from autograder.measuring.wire.messages import (
     GuestRequest,
     Inputs,
     LoadCandidate,
+    OtherStructure,
     Prepare,
     ProtocolError,
     Ready,
@@ -38,11 +43,8 @@ from autograder.measuring.wire.messages import (
 )
 
 from .clock import Clock, workers
-from .inputs import SCALES, bytes_in, copied, scaled
+from .inputs import Arrange, Fresh, Repeated, Supply
 from .refusal import Refused, told
-
-_KEPT_BYTES = 32_000_000
-_COPIED_BYTES = 256_000_000
 
 
 def clock(*helpers: tuple[int, int]) -> Clock:
@@ -50,82 +52,99 @@ def clock(*helpers: tuple[int, int]) -> Clock:
     return Clock(*helpers, wall_only=jax.default_backend() != "cpu")
 
 
-class Local:
-    """A function that is called in this process. `arrange` makes its arguments from the leaves."""
+class Timed(ABC):
+    """A function that is called in blocks, in the process `process`.
 
-    overhead = 0
+    `supply` makes the inputs of its calls; `overhead` is the length of a block without a call, in nanoseconds.
+    """
 
-    def __init__(self, role: Side, call, leaves: list, arrange=tuple, fresh_each_call: bool = False):
-        self.role, self.call, self.leaves, self.arrange = role, call, leaves, arrange
-        self.fresh_each_call = fresh_each_call
-        self.clock = clock()
-        self.process = os.getpid()
-        self._variants: dict[float, list] = {}
-        self._batch: list[tuple] = []
-        self._out = None
+    def __init__(self, role: Side, supply: Supply, process: int, clock: Clock):
+        self.role, self.supply, self.process, self.clock = role, supply, process, clock
+        self.overhead = 0
 
-    def _inputs(self, scale: float) -> list:
-        if scale not in self._variants:
-            self._variants[scale] = jax.block_until_ready(scaled(self.leaves, scale))
-        return self._variants[scale]
+    @abstractmethod
+    def prepare(self, calls: int, draw: int) -> None:
+        """Make the inputs of so many calls. Not timed."""
 
-    def watch(self, calls: int, scale: float) -> None:
+    @abstractmethod
+    def run(self) -> None:
+        """Call the function on what was prepared. Timed."""
+
+    @abstractmethod
+    def result(self) -> list[Value]:
+        """The leaves that the call returned whose results are compared."""
+
+    def watch(self, calls: int, draw: int) -> None:
         """Call the function, and let the clock watch the threads that worked for it."""
         before = workers(self.process)
-        self.prepare(calls, scale)
+        self.prepare(calls, draw)
         self.run()
         ran = [thread for thread, time in workers(self.process).items() if time > before.get(thread, 0)]
         if self.clock.scheduled:
             self.clock.close()
             self.clock = Clock(*(thread for thread in ran if thread[1] != threading.get_native_id()))
 
-    def scales(self) -> list[float]:
-        """The factors that give each pair of blocks its inputs: fewer where the inputs are large."""
-        room = _KEPT_BYTES // max(1, bytes_in(self.leaves))
-        return SCALES[1 : 1 + max(2, room)]
 
-    def prepare(self, calls: int, scale: float) -> None:
-        inputs = self._inputs(scale)
-        if self.fresh_each_call:
-            self._batch = [self.arrange(jax.block_until_ready(copied(inputs))) for _ in range(calls)]
-        else:
-            self._batch = [self.arrange(inputs)] * calls
+class Local(Timed):
+    """A function that is called in this process. `arrange` makes its arguments from the leaves."""
+
+    def __init__(
+        self, role: Side, call: Callable, leaves: list[Value], arrange: Arrange = tuple, supply: Supply | None = None
+    ):
+        super().__init__(role, supply or Repeated(leaves), os.getpid(), clock())
+        self.call, self.leaves, self.arrange = call, leaves, arrange
+        self._until: list[tuple] = []  # the arguments of each call up to the one that is checked
+        self._after: list[tuple] = []
+        self._out: Any = None
+
+    def prepare(self, calls: int, draw: int) -> None:
+        arguments, checked = self.supply.block(calls, draw, self.arrange)
+        self._until, self._after = arguments[: checked + 1], arguments[checked + 1 :]
 
     def run(self) -> None:
         call, out = self.call, None
-        for inputs in self._batch:
-            out = call(*inputs)
-        self._out = jax.block_until_ready(out)
+        for arguments in self._until:
+            out = call(*arguments)
+        self._out = out
+        if self._after:
+            self._out = jax.tree.map(_kept, out)
+            for arguments in self._after:
+                out = call(*arguments)
+        jax.block_until_ready((self._out, out))
 
-    def result(self) -> list:
-        """The leaves that the last call returned."""
-        out, self._out, self._batch = self._out, None, []
+    def result(self) -> list[Value]:
+        out, self._out, self._until, self._after = self._out, None, [], []
         return jax.tree.leaves(out)
 
-    def most_calls(self, calls: int) -> int:
-        """As many calls as there is room for copies of their inputs."""
-        if not self.fresh_each_call:
-            return calls
-        return max(1, min(calls, _COPIED_BYTES // max(1, bytes_in(self.leaves))))
+
+def _kept(leaf: Any) -> Any:
+    """A result that must outlast the next call, which may use the same NumPy array for its own."""
+    return leaf.copy() if isinstance(leaf, np.ndarray) else leaf
 
 
-def build(role: Side, function: Artefact | Source, inputs: Inputs) -> Local:
-    """A side from what arrived. Sets the configuration of JAX under which it is called."""
+def build(role: Side, function: Artefact | Source, inputs: Inputs, fresh: bool) -> Local:
+    """A side from what arrived, with `fresh` inputs for each call or without. Sets the configuration of JAX, too."""
     jax.config.update("jax_enable_x64", inputs.x64)
     jax.config.update("jax_default_matmul_precision", inputs.precision)
     leaves = [arrays.decode(leaf) for leaf in inputs.leaves]
     if isinstance(function, Artefact):
-        leaves = [jax.device_put(leaves[i]) if arrays.is_array(leaves[i]) else leaves[i] for i in function.slots]
-        return Local(role, artefact(function.code), leaves)
-    fn, template = functions.loads(function.code)
-
-    def arrange(values):
-        return jax.tree.map(lambda x: values[x.index] if isinstance(x, arrays.Slot) else x, template)
-
-    return Local(role, fn, leaves, arrange, fresh_each_call=function.own_process)
+        leaves = [jax.device_put(leaf) if arrays.is_array(leaf) else leaf for leaf in leaves]
+        call, arrange = artefact(function.code), _chooses(function.slots)
+    else:
+        call, template = functions.loads(function.code)
+        arrange = _fills(template)
+    return Local(role, call, leaves, arrange, Fresh(leaves) if fresh else Repeated(leaves))
 
 
-def artefact(code: bytes):
+def _chooses(slots: list[int]) -> Arrange:
+    return lambda values: tuple(values[slot] for slot in slots)
+
+
+def _fills(template: tuple) -> Arrange:
+    return lambda values: jax.tree.map(lambda x: values[x.index] if isinstance(x, arrays.Slot) else x, template)
+
+
+def artefact(code: bytes) -> Callable:
     """A serialised `jax.export.Exported` as a jitted function of its flat arguments."""
     return jax.jit(jax.export.deserialize(bytearray(code)).call)
 
@@ -141,14 +160,14 @@ class Guest:
         messages.receive(self._replies, Ready)
 
     def ask(self, request: GuestRequest) -> GuestReply:
-        """The reply to one request. Raises `Refused` if the candidate raised, or ended its process."""
+        """The reply. Raises `Refused` if the candidate raised, ended its process or returned no arrays."""
         try:
             messages.send(self._requests, request)
             reply = messages.receive(self._replies, GuestReply)
         except (OSError, EOFError):
             self.close()
             raise Refused(SideRaised("candidate", "SystemExit", "its process ended without an answer")) from None
-        if isinstance(reply, SideRaised):
+        if isinstance(reply, SideRaised | OtherStructure):
             raise Refused(reply)
         if isinstance(reply, Failed):
             raise ProtocolError(reply.text)
@@ -159,27 +178,22 @@ class Guest:
         self.process.wait()
 
 
-class Remote:
+class Remote(Timed):
     """A `Local` in the guest."""
 
-    role: Side = "candidate"
-    fresh_each_call = True
-    most_calls, scales, watch = Local.most_calls, Local.scales, Local.watch
-
-    def __init__(self, guest: Guest, job: str, candidate: Source, inputs: Inputs):
-        self.guest, self.job, self.overhead = guest, job, 0
-        self.leaves = [arrays.decode(leaf) for leaf in inputs.leaves]
-        self.process = guest.process.pid
-        self.clock = clock((self.process, self.process))
+    def __init__(self, guest: Guest, job: str, candidate: Source, inputs: Inputs, supply: Supply):
+        pid = guest.process.pid
+        super().__init__("candidate", supply, pid, clock((pid, pid)))
+        self.guest, self.job = guest, job
         guest.ask(LoadCandidate(job, inputs, candidate))
 
-    def prepare(self, calls: int, scale: float) -> None:
-        self.guest.ask(Prepare(self.job, calls, scale))
+    def prepare(self, calls: int, draw: int) -> None:
+        self.guest.ask(Prepare(self.job, calls, draw))
 
     def run(self) -> None:
         self.guest.ask(Run())
 
-    def result(self) -> list:
+    def result(self) -> list[Value]:
         reply = messages.expect(self.guest.ask(GetResult()), Result)
         return [arrays.decode(leaf) for leaf in reply.leaves]
 
@@ -199,13 +213,20 @@ class Candidates:
                     self._prepared.run()
                 case Prepare():
                     self._prepared = self._sides[request.job]
-                    self._prepared.prepare(request.calls, request.scale)
+                    self._prepared.prepare(request.calls, request.draw)
                 case GetResult():
-                    return Result([arrays.encode(leaf) for leaf in self._prepared.result()])
+                    return self._result()
                 case LoadCandidate():
-                    self._sides[request.job] = build("candidate", request.candidate, request.inputs)
+                    self._sides[request.job] = build("candidate", request.candidate, request.inputs, fresh=True)
                 case Drop():
                     self._sides.pop(request.job, None)
         except Exception as error:
             return told("candidate", error)
         return Done()
+
+    def _result(self) -> Result | OtherStructure:
+        leaves = self._prepared.result()
+        for leaf in leaves:  # what computes its values when it is asked for them has computed nothing yet
+            if not arrays.is_data(leaf):
+                return OtherStructure(f"it returns a {type(leaf).__name__}, which is neither an array nor a number")
+        return Result([arrays.encode(leaf) for leaf in leaves])

@@ -231,7 +231,7 @@ def pool(x, k):
     return x[: rows * k, : columns * k].reshape(rows, k, columns, k).mean((1, 3))
 
 
-# %% task="pool" name="walks over the blocks" fails=["pool-check"] message="Python loop runs while JAX traces"
+# %% task="pool" name="walks over the blocks" fails=["pool-check"] message="expected at most 6"
 @partial(jax.jit, static_argnames="k")
 def pool(x, k):
     rows, columns = x.shape[0] // k, x.shape[1] // k

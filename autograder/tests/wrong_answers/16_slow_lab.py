@@ -4,7 +4,7 @@
 # must cost its own line and no other.
 
 
-# %% task="dish" name="02 says everything twice, and some of it for nobody" fails=["dish-equations"] message="and every round adds its equations"
+# %% task="dish" name="02 says everything twice, and some of it for nobody" fails=["dish-equations"] message="which equations say something twice"
 def step(u, v, feed, kill):
     u_next = u + DU * lab_laplacian(u) - u * v * v + feed * (1 - u)
     v_next = v + DV * lab_laplacian(v) + u * v * v - (feed + kill) * v
@@ -221,7 +221,7 @@ def day(u, v, W, waves):
     return render(low_pass(v, waves), 2.0), forecast
 
 
-# %% task="dish" name="jit will merge it: the tape stays as long" fails=["dish-equations"] message="and every round adds its equations"
+# %% task="dish" name="jit will merge it: the tape stays as long" fails=["dish-equations"] message="which equations say something twice"
 @jax.jit
 def step(u, v, feed, kill):
     return lab_step(u, v, feed, kill)
