@@ -307,4 +307,4 @@ def faithful(step):
             *state, loss = jax.block_until_ready(step(*state, *rows_of(64, seed)))
         return jax.tree.leaves(jax.device_get(nnx.state(state[0], nnx.Param))) + [jax.device_get(loss)]
 
-    return bool(all(np.allclose(a, b, rtol=1e-3, atol=1e-4) for a, b in zip(run(step), run(wash_step))))
+    return bool(all(np.allclose(a, b, rtol=1e-3, atol=1e-4) for a, b in zip(run(step), run(wash_step), strict=True)))

@@ -36,7 +36,9 @@ def price(fn, *args):
 
 
 def shortest(operations, moved, machine):
-    seconds, wall = sorted([(moved / machine["bandwidth"], "memory"), (operations / machine["arithmetic"], "arithmetic")])[-1]
+    seconds, wall = sorted(
+        [(moved / machine["bandwidth"], "memory"), (operations / machine["arithmetic"], "arithmetic")]
+    )[-1]
     return [seconds + machine["dispatch"], "dispatch" if seconds < machine["dispatch"] else wall]
 
 

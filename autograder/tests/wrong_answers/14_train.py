@@ -427,7 +427,7 @@ class NnxPainter(nnx.Module):
 
     def __call__(self, xy):
         x = waves(xy, self.frequencies[...])
-        for kernel, bias in zip(self.kernels[:-1], self.biases[:-1]):
+        for kernel, bias in zip(self.kernels[:-1], self.biases[:-1], strict=True):
             x = nnx.relu(x @ kernel[...] + bias[...])
         return nnx.sigmoid(x @ self.kernels[-1][...] + self.biases[-1][...])
 
@@ -700,7 +700,7 @@ def faithful(step):
     batch, start, lengths = rows_of(64, seed=0), jax.tree.leaves(wash(PLAIN)[0]), []
     for candidate in (wash_step, step):
         model, *_ = candidate(*wash(PLAIN), *batch)
-        moves = [np.asarray(new) - np.asarray(old) for new, old in zip(jax.tree.leaves(model), start)]
+        moves = [np.asarray(new) - np.asarray(old) for new, old in zip(jax.tree.leaves(model), start, strict=True)]
         lengths.append(np.sqrt(sum((move**2).sum() for move in moves)))
     return bool(np.isclose(*lengths, rtol=1e-4))
 

@@ -432,9 +432,7 @@ def self_times(ops):
         direct = [
             o
             for o in inside
-            if not any(
-                p is not o and p.start <= o.start and o.start + o.length <= p.start + p.length for p in inside
-            )
+            if not any(p is not o and p.start <= o.start and o.start + o.length <= p.start + p.length for p in inside)
         ]
         totals[op.name] = totals.get(op.name, 0) + op.length - sum(o.length for o in direct)
     return totals
