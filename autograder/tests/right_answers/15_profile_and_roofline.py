@@ -75,9 +75,9 @@ def self_times(ops):
     def around(k, op):
         end = op.start + op.length
         for j, other in enumerate(ops):
-            if j != k and other.thread == op.thread and other.length > op.length:
-                if other.start <= op.start and end <= other.start + other.length:
-                    yield other.length, j
+            longer = j != k and other.thread == op.thread and other.length > op.length
+            if longer and other.start <= op.start and end <= other.start + other.length:
+                yield other.length, j
 
     for k, op in enumerate(ops):
         parents = sorted(around(k, op))

@@ -94,10 +94,7 @@ def watch(u, v, feed, kill, steps):
     return means
 
 
-# %% task="microscope" name="einsum, jnp.std and xlogy"
-from jax.scipy.special import xlogy
-
-
+# %% task="microscope" name="einsum, jnp.std, and a logarithm of 1"
 def low_pass(z, waves):
     few = jnp.einsum("ia,ij,jb->ab", waves, z, waves, optimize="optimal")
     return jnp.linalg.multi_dot([waves, few, waves.T])
