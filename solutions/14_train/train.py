@@ -694,7 +694,8 @@ def diary_of(losses, lag):
     """What train does with these losses: (state, log, diary), NaN as text."""
     step, diary = a_step_with_a_diary(losses)
     state, log = train(step, 0, range(len(losses)), lag)
-    return {"steps": state, "log": [str(float(loss)) for loss in log], "diary": list(diary)}
+    read = [str(float(loss)) if isinstance(loss, float) else f"a {type(loss).__name__}" for loss in log]
+    return {"steps": state, "log": read, "diary": list(diary)}
 
 
 in_time = "Read too early, a loss makes Python wait for the device; read too late, it comes late to whoever watches."
@@ -744,7 +745,8 @@ assert_allclose(halves, 1.0, name="the state of train with JAX arrays")
 # under Adam, and some are wrong. `faithful(step)` returns whether a parallel step does **what `wash_step` does on one
 # device**, up to rounding. You choose the optimiser (`PLAIN` or `ADAPTIVE`), the batch and what to compare:
 # `wash(optimiser)` makes a model and its optimizer, `rows_of(64)` a batch. In the hidden tests are gradients that are too
-# large or of the wrong sign, gradients of one device only, and rows that nobody looks at.
+# large (all of them, or those of one array) or of the wrong sign, gradients of one device only, and rows that nobody
+# looks at.
 #
 # <details><summary>Hint 1</summary>
 # <code>jax.device_put</code> takes pytrees, and one sharding for all of their leaves. For the judge: which optimiser forgives
@@ -903,11 +905,23 @@ def uphill(model, xy, colours):
     return loss, jax.tree.map(jnp.negative, gradients)
 
 
+def lopsided(number):
+    def each_device(model, xy, colours):
+        loss, gradients = mean_of_gradients(model, xy, colours)
+        leaves, tree = jax.tree.flatten(gradients)
+        leaves[number] = 8 * leaves[number]
+        return loss, jax.tree.unflatten(tree, leaves)
+
+    return parallel(each_device, check_vma=False)
+
+
 hidden = {
     "pmean of the gradients, varying types off": (parallel(mean_of_gradients, check_vma=False), True),
     "a sum of gradients": (parallel(sum_of_gradients, check_vma=False), False),
     "each device keeps its own gradients": (parallel(own_gradients, check_vma=False), False),
     "gradients of the wrong sign": (parallel(uphill, check_vma=False), False),
+    "the first array alone": (lopsided(0), False),
+    "the last array alone": (lopsided(-1), False),
     "every device sees the same rows": (parallel(the_first_rows, parts=(P(), P(), P())), False),
 }
 assert_equal(

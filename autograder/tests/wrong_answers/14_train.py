@@ -745,3 +745,33 @@ def faithful(step):
         model, _, loss = candidate(*wash(PLAIN), *batch)
         results.append([*jax.tree.leaves(jax.device_get(model)), jax.device_get(loss)])
     return all(np.allclose(ours, theirs, rtol=1e-4, atol=1e-5) for ours, theirs in zip(*results, strict=True))
+
+
+# %% task="log" name="keeps the losses as they are" fails=["log-check"] message="a Pending"
+def train(step, state, batches, lag):
+    waiting, log = [], []
+    for batch in batches:
+        state, loss = step(state, batch)
+        waiting.append(loss)
+        if len(waiting) > lag:
+            log.append(waiting.pop(0))
+            if not math.isfinite(log[-1]):
+                return state, log
+    while waiting and (not log or math.isfinite(log[-1])):
+        log.append(waiting.pop(0))
+        float(log[-1])
+    return state, log
+
+
+# %% task="devices" name="looks at one array" fails=["devices-judge"] hidden=1 message="the last array alone"
+def spread(state, batch):
+    everywhere, split = jax.NamedSharding(MESH, P()), jax.NamedSharding(MESH, P("batch"))
+    return jax.device_put(state, everywhere), jax.device_put(batch, split)
+
+
+def faithful(step):
+    batch, results = rows_of(64, seed=0), []
+    for candidate in (wash_step, step):
+        model, *_ = candidate(*wash(PLAIN), *batch)
+        results.append(np.asarray(jax.tree.leaves(model)[0]))
+    return bool(np.allclose(*results, rtol=1e-4, atol=1e-5))
