@@ -453,7 +453,7 @@ def moments(x):
 """2 points. Mean and variance have their digits, in at most two collectives."""
 tables = {kind: table_of(kind, 512, 6, seed=0) for kind in KINDS}
 right = {kind: which_agree(moments(x), x) for kind, x in tables.items()}
-assert_equal(right, dict.fromkeys(KINDS, ["mean", "variance"]), name="moments", hints=DIGITS if "variance" in right["level"] else {})
+assert_equal(right, dict.fromkeys(KINDS, ["mean", "variance"]), name="moments", hints=DIGITS)
 x = tables["far"]
 assert_primitives(moments, x, includes={"shard_map"}, excludes={"pure_callback"}, max_intermediate=x.size // 2)
 assert_hlo(moments, x, collectives=2)
@@ -469,7 +469,7 @@ assert_allclose(variance, true_variance, rtol=2e-3, name="the variance")
 """2 points. The same, in a single collective."""
 tables = {kind: table_of(kind, 256, 5, seed=1) for kind in KINDS}
 right = {kind: which_agree(moments(x), x) for kind, x in tables.items()}
-assert_equal(right, dict.fromkeys(KINDS, ["mean", "variance"]), name="moments", hints=DIGITS if "variance" in right["level"] else {})
+assert_equal(right, dict.fromkeys(KINDS, ["mean", "variance"]), name="moments", hints=DIGITS)
 x = tables["far"]
 assert_primitives(moments, x, includes={"shard_map"}, excludes={"pure_callback"}, max_intermediate=x.size // 2)
 assert_hlo(moments, x, collectives=1)
@@ -588,7 +588,7 @@ assert_equal(lengths(found, truth), right, name="the length on four devices")
 assert_primitives(functools.partial(gradient, devices=8), *spread(8, *batch), includes={"shard_map"})
 ### BEGIN HIDDEN TESTS
 for devices in (1, 2, 8):
-    batch = padded_batch(int(np.random.default_rng().integers(3, 40)), 40, 3)
+    batch = padded_batch(5 * int(np.random.default_rng().integers(1, 7)) + 2, 40, 3)
     placed = spread(devices, *batch)
     found, _ = (jax.block_until_ready(gradient(*placed, devices=devices)) for _ in range(2))
     assert_allclose(found, gradient_slow(*batch), rtol=1e-3, atol=1e-3, name="gradient")
