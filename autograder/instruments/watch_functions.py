@@ -2,7 +2,8 @@
 
 JAX runs the body of a jitted function only to trace it, unless `jax_disable_jit` is on. So counting starts of the body
 counts traces exactly, where counting JAX's events by name cannot tell two functions of one name apart. What is watched
-is the code object: closures and lambdas that a loop makes anew are different functions, but they share it.
+is the code object: closures and lambdas that a loop makes anew are different functions, but they share it. Or it is
+all code of a namespace, a notebook's or a module's: then it does not matter what keeps the function.
 """
 
 import functools

@@ -21,15 +21,35 @@ PIN = 'jax.config.update("jax_platforms", "cpu")'
 PRODUCTS = ["03_ghost_effects", "08_composition", "11_memory", "12_ahead_of_time", "13_many_devices"]
 
 
-@pytest.fixture(scope="module", params=[pytest.param(u, marks=pytest.mark.xdist_group(f"lower {u}")) for u in UNITS])
+GROUPS = [UNITS[::2], UNITS[1::2]]  # what one process lowers: JAX is imported once for all of them
+
+
+def group_of(unit):
+    return next(group for group in GROUPS if unit in group)
+
+
+def grouped(unit):
+    return pytest.param(unit, marks=pytest.mark.xdist_group(f"lower {group_of(unit)[0]} and others"))
+
+
+@pytest.fixture(scope="module", params=map(grouped, UNITS))
 def unit(request):
     return request.param
 
 
 @pytest.fixture(scope="module")
-def lowered(unit):
-    (found,) = _lowering.lower_notebooks([COURSE / "solutions" / unit / f"{unit[3:]}.py"])
-    return found
+def all_lowered():
+    return {}
+
+
+@pytest.fixture(scope="module")
+def lowered(unit, all_lowered, request):
+    if unit not in all_lowered:
+        params = [item.callspec.params for item in request.session.items if hasattr(item, "callspec")]
+        asked = [u for u in group_of(unit) if any(p.get("unit") == u for p in params)]
+        found = _lowering.lower_notebooks([COURSE / "solutions" / u / f"{u[3:]}.py" for u in asked])
+        all_lowered |= zip(asked, found, strict=True)
+    return all_lowered[unit]
 
 
 def jitted_functions(unit):

@@ -308,13 +308,13 @@ def predict_bill():
     return {name: lines(program) for name, program in BILLS.items()}
 
 
-# %% task="whole-sky" name="vmap of the cond" fails=["whole-sky-check"] message="FLOPs: expected at most"
+# %% task="whole-sky" name="vmap of the cond" fails=["whole-sky-check"] message="FLOPs in this run: expected at most"
 @jax.jit
 def whole_sky(x):
     return jax.vmap(one_pixel)(x)
 
 
-# %% task="whole-sky" name="where on everything" fails=["whole-sky-check"] message="FLOPs: expected at most"
+# %% task="whole-sky" name="where on everything" fails=["whole-sky-check"] message="FLOPs in this run: expected at most"
 @jax.jit
 def whole_sky(x):
     return jnp.where(x > 0, jax.vmap(fit)(x), x / 2)
