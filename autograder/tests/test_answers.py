@@ -7,6 +7,9 @@ wrong ones, each in place of the one before, as a learner's kernel does.
 A wrong answer marked `hidden=1` proves that the first hidden region of the checks that it fails is needed: it passes
 all that is visible in its task, and fails in that region. Two lists hold what is still missing; they may only get
 shorter.
+
+A wrong answer marked `alone=true` costs the checks that it fails and no other of its unit. The others are graded too,
+as far as they reach what it changes: the rest could not tell it from the solution.
 """
 
 from functools import cache
@@ -14,7 +17,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from _unit import VISIBLE, failed_in, is_answer, unit_as_built
+from _timed_text import timed_text
+from _unit import VISIBLE, Unit, failed_in, is_answer, unit_as_built
 from conftest import COURSE, UNITS, right_answers, wrong_answers
 from nbformat import NotebookNode
 
@@ -54,6 +58,16 @@ class Answered(NamedTuple):
     right: list[Graded]
     wrong: list[Graded]  # to the checks that the answer is to fail
     beside: list[Graded]  # what the other checks of the task said to an answer that fails in a hidden region
+    alone: list[Graded]  # what all other checks of the unit said that reach what an answer marked `alone` changes
+
+
+def reached(unit: Unit, answer: NotebookNode) -> set[str]:
+    """The checks whose text, with all that it reaches, is another one when `answer` stands in place of the solution."""
+    solved = [cell.source for cell in unit.ungraded]
+    task = unit.answers[answer.metadata["task"]].source
+    changed = [answer.source if source == task else source for source in solved]
+    texts = {name: check.source for name, check in unit.checks.items()}
+    return {name for name, text in texts.items() if timed_text(text, solved) != timed_text(text, changed)}
 
 
 def answer_every_way(name: str) -> Answered:
@@ -75,7 +89,7 @@ def answer_every_way(name: str) -> Answered:
                 runner.run_new(cell.source)
         solved = {check: score(runner.run_new(cell.source, cell.metadata)) for check, cell in unit.checks.items()}
 
-        right, wrong, beside = [], [], []
+        right, wrong, beside, alone = [], [], [], []
         for answer in right_answers(name):
             runner.run_new(answer.source)
             right += [grade(answer, check) for check in unit.in_order(answer.metadata["task"])]
@@ -86,8 +100,11 @@ def answer_every_way(name: str) -> Answered:
             if "hidden" in answer.metadata:
                 others = (c for c in unit.in_order(answer.metadata["task"]) if c not in answer.metadata["fails"])
                 beside += [grade(answer, check) for check in others]
+            if "alone" in answer.metadata:
+                others = reached(unit, answer).difference(answer.metadata["fails"])
+                alone += [grade(answer, check) for check in sorted(others)]
             runner.run_new(unit.answers[answer.metadata["task"]].source)
-    return Answered(untouched, solved, right, wrong, beside)
+    return Answered(untouched, solved, right, wrong, beside, alone)
 
 
 @pytest.fixture(scope="module", params=[pytest.param(u, marks=pytest.mark.xdist_group(f"answers {u}")) for u in UNITS])
@@ -132,6 +149,19 @@ def test_an_answer_that_proves_a_hidden_region_passes_all_that_is_visible(answer
     lost = [graded for graded in answered.beside if graded.score.earned < graded.score.possible]
     seen = [str(graded) for graded in lost if graded.region in (VISIBLE, None)]
     assert not seen, "the learner sees these fail:\n\n" + "\n\n".join(seen)
+
+
+def test_an_answer_marked_alone_costs_the_checks_that_it_fails_and_no_other(answered):
+    lost = [str(graded) for graded in answered.alone if graded.score.earned < graded.score.possible]
+    assert not lost, "\n\n".join(lost)
+
+
+def test_the_capstone_is_tried_with_each_of_its_crimes_alone():
+    crimes = [answer for answer in wrong_answers("16_slow_lab") if "alone" in answer.metadata]
+    assert sorted(crime.metadata["name"][:2] for crime in crimes) == [f"{unit:02}" for unit in range(1, 14)]
+    reach = {crime.metadata["name"][:2]: reached(unit_as_built("16_slow_lab"), crime) for crime in crimes}
+    assert all({*crime.metadata["fails"]} <= reach[crime.metadata["name"][:2]] for crime in crimes)
+    assert reach["06"] >= {"dish-unrolling", "day-modules", "day-speed"}  # a day is made of it
 
 
 @pytest.mark.parametrize("unit", UNITS)

@@ -9,6 +9,7 @@
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
 import functools
+import re
 
 import jax
 import jax.numpy as jnp
@@ -249,13 +250,13 @@ assert_equal(
 # neighbours, and the last point is a neighbour of the first. An older post does it with `pmap`, and its users must
 # bring a table of eight rows. You get the plain vector, cut over `RING` along `"i"`; its length is a multiple of 8.
 #
-# Write it twice:
+# Write it twice, jitted:
 #
 # - `diffuse_shards(u)`: with `jax.shard_map`. You are one device, and you send your neighbours what they need.
-# - `diffuse(u)`: as if there were one device, jitted, without `shard_map`.
+# - `diffuse(u)`: as if there were one device, without `shard_map`.
 #
-# Each may use **two `collective-permute`s and no other collective**: what crosses a border is one number each way.
-# The result must be cut like `u`.
+# Each may use **two `collective-permute`s and no other collective**, and each message is **one number**: no more has to
+# cross a border. The result must be cut like `u`.
 #
 # <details><summary>Hint 1</summary>
 # Which numbers does a device miss to compute all of its points? Who has them? For the second function: which NumPy
@@ -307,6 +308,12 @@ def cut_into(array):
     return [piece.data.size for piece in array.addressable_shards]
 
 
+def message_sizes(fn, u):
+    """How many numbers each collective-permute of the compiled program carries."""
+    text = jax.jit(fn).lower(u).compile().as_text()
+    return [int(size or 1) for size in re.findall(r"= \w+\[(\d*)\]\S* collective-permute\(", text)]
+
+
 # %% nbgrader={"grade": false, "grade_id": "ring", "locked": false, "schema_version": 3, "solution": true, "task": false}
 @jax.jit
 def diffuse_shards(u):
@@ -348,9 +355,10 @@ assert_equal(
 )
 assert_equal({"points on each": cut_into(stepped)}, {"points on each": [8] * 8}, name="the layout")
 assert_primitives(diffuse_shards, u, includes={"shard_map", "ppermute"})
-assert_hlo(diffuse_shards, u, collectives={"collective-permute": 2})
+assert_hlo(diffuse_shards, u, modules=1, collectives={"collective-permute": 2})
+assert_equal({"numbers in a message": message_sizes(diffuse_shards, u)}, {"numbers in a message": [1, 1]}, name="diffuse_shards")
 ### BEGIN HIDDEN TESTS
-for length in (8, 8 * int(np.random.default_rng().integers(2, 9))):
+for length in (8, 8 * int(np.random.default_rng().choice([5, 7, 11]))):
     u = temperatures(length)
     stepped = np.asarray(diffuse_shards(u))
     assert_allclose(stepped, diffuse_slow(np.asarray(u)), rtol=1e-5, name="diffuse_shards")
@@ -363,9 +371,10 @@ stepped = diffuse(u)
 assert_allclose(stepped, diffuse_slow(np.asarray(u)), rtol=1e-5, name="diffuse")
 assert_equal({"points on each": cut_into(stepped)}, {"points on each": [12] * 8}, name="the layout")
 assert_primitives(diffuse, u, excludes={"shard_map", "ppermute"})
-assert_hlo(diffuse, u, collectives={"collective-permute": 2})
+assert_hlo(diffuse, u, modules=1, collectives={"collective-permute": 2})
+assert_equal({"numbers in a message": message_sizes(diffuse, u)}, {"numbers in a message": [1, 1]}, name="diffuse")
 ### BEGIN HIDDEN TESTS
-u = temperatures(8 * int(np.random.default_rng().integers(2, 9)))
+u = temperatures(8 * int(np.random.default_rng().choice([5, 7, 11])))
 stepped = np.asarray(diffuse(u))
 assert_allclose(stepped, diffuse_slow(np.asarray(u)), rtol=1e-5, name="diffuse")
 ### END HIDDEN TESTS
@@ -446,13 +455,13 @@ tables = {kind: table_of(kind, 512, 6, seed=0) for kind in KINDS}
 right = {kind: which_agree(moments(x), x) for kind, x in tables.items()}
 assert_equal(right, dict.fromkeys(KINDS, ["mean", "variance"]), name="moments", hints=DIGITS)
 x = tables["far"]
-assert_primitives(moments, x, includes={"shard_map"}, max_intermediate=x.size // 2)
+assert_primitives(moments, x, includes={"shard_map"}, excludes={"pure_callback"}, max_intermediate=x.size // 2)
 assert_hlo(moments, x, collectives=2)
 ### BEGIN HIDDEN TESTS
 x = table_of("far", 8 * int(np.random.default_rng().integers(30, 60)), 3)
 mean, variance = moments(x)
 true_mean, true_variance = moments_slow(x)
-assert_allclose(mean, true_mean, rtol=1e-6, name="the mean")
+assert_allclose(mean, true_mean, rtol=1e-5, name="the mean")
 assert_allclose(variance, true_variance, rtol=2e-3, name="the variance")
 ### END HIDDEN TESTS
 
@@ -462,7 +471,7 @@ tables = {kind: table_of(kind, 256, 5, seed=1) for kind in KINDS}
 right = {kind: which_agree(moments(x), x) for kind, x in tables.items()}
 assert_equal(right, dict.fromkeys(KINDS, ["mean", "variance"]), name="moments", hints=DIGITS)
 x = tables["far"]
-assert_primitives(moments, x, includes={"shard_map"}, max_intermediate=x.size // 2)
+assert_primitives(moments, x, includes={"shard_map"}, excludes={"pure_callback"}, max_intermediate=x.size // 2)
 assert_hlo(moments, x, collectives=1)
 
 # %% [markdown]
@@ -576,11 +585,12 @@ assert_equal(lengths(found, truth), right, name="the length, padded batch", hint
 assert_allclose(found, truth, rtol=1e-3, atol=1e-4, name="gradient, padded batch")
 found = gradient(*spread(4, *batch), devices=4)
 assert_equal(lengths(found, truth), right, name="the length on four devices")
-assert_primitives(gradient, *spread(8, *batch), 8, includes={"shard_map"})
+assert_primitives(functools.partial(gradient, devices=8), *spread(8, *batch), includes={"shard_map"})
 ### BEGIN HIDDEN TESTS
-for devices in (2, 8):
-    batch = padded_batch(int(np.random.default_rng().integers(3, 40)), 40, 3)
-    found = jax.block_until_ready(gradient(*spread(devices, *batch), devices=devices))
+for devices in (1, 2, 8):
+    batch = padded_batch(5 * int(np.random.default_rng().integers(1, 7)) + 2, 40, 3)
+    placed = spread(devices, *batch)
+    found, _ = (jax.block_until_ready(gradient(*placed, devices=devices)) for _ in range(2))
     assert_allclose(found, gradient_slow(*batch), rtol=1e-3, atol=1e-3, name="gradient")
 ### END HIDDEN TESTS
 
@@ -589,7 +599,7 @@ for devices in (2, 8):
 batch = padded_batch(30, 64, 4, seed=2)
 found = gradient(*spread(8, *batch), devices=8)
 assert_allclose(found, gradient_slow(*batch), rtol=1e-3, atol=1e-4, name="gradient")
-assert_hlo(gradient, *spread(8, *batch), 8, collectives={"all-reduce": 1})
+assert_hlo(functools.partial(gradient, devices=8), *spread(8, *batch), collectives={"all-reduce": 1})
 
 # %% [markdown]
 # ## Task 5 · Types with addresses (2 points)
@@ -731,11 +741,11 @@ LIMITS = {  # of each operand, and of the result
 
 def tee(hole, mesh, layout, *operands):
     """(jitted hole with its result laid out, the operands placed, what some device holds too much of)."""
-    names = LIMITS[hole.__name__]
-    if len(layout) != len(names):
-        returned, expected = {"number of specs": len(layout)}, {"number of specs": len(names)}
-        assert_equal(returned, expected, name=f"{hole.__name__}_layout", hint=f"one each for {', '.join(names)}.")
-    specs = dict(zip(names, layout, strict=True))
+    wanted = {"specs": ["P"] * len(LIMITS[hole.__name__])}
+    given = {"specs": ["P" if isinstance(spec, P) else repr(spec) for spec in layout]}
+    one_each = f"One P(...) for each of {', '.join(LIMITS[hole.__name__])}, in this order."
+    assert_equal(given, wanted, name=f"{hole.__name__}_layout", hints={"specs": one_each})
+    specs = dict(zip(LIMITS[hole.__name__], layout, strict=True))
     placed = [place(operand, mesh, spec) for operand, spec in zip(operands, specs.values(), strict=False)]
     jitted = jax.jit(hole, out_shardings=jax.NamedSharding(mesh, specs["result"]))
     shapes = dict(zip(specs, [*operands, jax.eval_shape(hole, *operands)], strict=True))
@@ -788,13 +798,9 @@ def both_layout():
 
 # %% nbgrader={"grade": true, "grade_id": "golf-product", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 """1 point. product in par: no collective."""
-operands = normal((64, 32), (32, 16))
-jitted, placed, too_much = tee(product, GRID, product_layout(), *operands)
+jitted, placed, too_much = tee(product, GRID, product_layout(), *normal((64, 32), (32, 16)))
 assert_equal({"held too much": too_much}, {"held too much": []}, name="product_layout")
 assert_hlo(jitted, *placed, collectives=0)
-### BEGIN HIDDEN TESTS
-assert_allclose(jitted(*placed), np.matmul(*operands), rtol=1e-3, atol=1e-3, name="product")
-### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "golf-heads", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 """1 point. heads in par: no collective."""

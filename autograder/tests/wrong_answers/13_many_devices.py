@@ -459,3 +459,263 @@ def layers_layout():
 
 def both_layout():
     return P("x"), P(None, "y"), P(None, "y"), P("x")
+
+
+# %% task="ring" name="sends its whole piece" fails=["ring-shards"] message="numbers in a message"
+@jax.jit
+def diffuse_shards(u):
+    def one_device(part):
+        onwards = [(d, (d + 1) % 8) for d in range(8)]
+        backwards = [(there, here) for here, there in onwards]
+        left = lax.ppermute(part, "i", onwards)[-1:]
+        right = lax.ppermute(part, "i", backwards)[:1]
+        around = jnp.concatenate([left, part, right])
+        return part + 0.1 * (around[:-2] - 2 * part + around[2:])
+
+    return jax.shard_map(one_device, mesh=RING, in_specs=P("i"), out_specs=P("i"))(u)
+
+
+@jax.jit
+def diffuse(u):
+    return u + 0.1 * (jnp.roll(u, 1) - 2 * u + jnp.roll(u, -1))
+
+
+# %% task="ring" name="sends both ends both ways" fails=["ring-shards"] message="numbers in a message"
+@jax.jit
+def diffuse_shards(u):
+    def one_device(part):
+        ends = jnp.stack([part[0], part[-1]])
+        left = lax.ppermute(ends, "i", [(d, (d + 1) % 8) for d in range(8)])[1]
+        right = lax.ppermute(ends, "i", [((d + 1) % 8, d) for d in range(8)])[0]
+        around = jnp.concatenate([left[None], part, right[None]])
+        return part + 0.1 * (around[:-2] - 2 * part + around[2:])
+
+    return jax.shard_map(one_device, mesh=RING, in_specs=P("i"), out_specs=P("i"))(u)
+
+
+@jax.jit
+def diffuse(u):
+    return u + 0.1 * (jnp.roll(u, 1) - 2 * u + jnp.roll(u, -1))
+
+
+# %% task="ring" name="a piece has two ends, even if it has one point" fails=["ring-shards"] hidden=1 message="diffuse_shards at index"
+@jax.jit
+def diffuse_shards(u):
+    def one_device(part):
+        left = lax.ppermute(part[-1], "i", [(d, (d + 1) % 8) for d in range(8)])
+        right = lax.ppermute(part[0], "i", [((d + 1) % 8, d) for d in range(8)])
+        new = part.at[1:-1].add(0.1 * (part[:-2] - 2 * part[1:-1] + part[2:]))
+        new = new.at[0].set(part[0] + 0.1 * (left - 2 * part[0] + part[1]))
+        return new.at[-1].set(part[-1] + 0.1 * (part[-2] - 2 * part[-1] + right))
+
+    return jax.shard_map(one_device, mesh=RING, in_specs=P("i"), out_specs=P("i"))(u)
+
+
+@jax.jit
+def diffuse(u):
+    return u + 0.1 * (jnp.roll(u, 1) - 2 * u + jnp.roll(u, -1))
+
+
+# %% task="ring" name="rolls by 95 to come back to the left neighbour" fails=["ring-jit"] hidden=1 message="diffuse at index"
+@jax.jit
+def diffuse_shards(u):
+    def one_device(part):
+        left = lax.ppermute(part[-1:], "i", [(d, (d + 1) % 8) for d in range(8)])
+        right = lax.ppermute(part[:1], "i", [((d + 1) % 8, d) for d in range(8)])
+        around = jnp.concatenate([left, part, right])
+        return part + 0.1 * (around[:-2] - 2 * part + around[2:])
+
+    return jax.shard_map(one_device, mesh=RING, in_specs=P("i"), out_specs=P("i"))(u)
+
+
+@jax.jit
+def diffuse(u):
+    return u + 0.1 * (jnp.roll(u, 1) - 2 * u + jnp.roll(u, 95))
+
+
+# %% task="ring" name="the post, on a table of eight rows" fails=["ring-jit"] message="uses ppermute"
+@jax.jit
+def diffuse_shards(u):
+    def one_device(part):
+        left = lax.ppermute(part[-1:], "i", [(d, (d + 1) % 8) for d in range(8)])
+        right = lax.ppermute(part[:1], "i", [((d + 1) % 8, d) for d in range(8)])
+        around = jnp.concatenate([left, part, right])
+        return part + 0.1 * (around[:-2] - 2 * part + around[2:])
+
+    return jax.shard_map(one_device, mesh=RING, in_specs=P("i"), out_specs=P("i"))(u)
+
+
+def diffuse(u):
+    return diffuse_post(u.reshape(8, -1)).reshape(-1)
+
+
+# %% task="ring" name="gives everybody the result" fails=["ring-jit"] message="the layout is wrong"
+@jax.jit
+def diffuse_shards(u):
+    def one_device(part):
+        left = lax.ppermute(part[-1:], "i", [(d, (d + 1) % 8) for d in range(8)])
+        right = lax.ppermute(part[:1], "i", [((d + 1) % 8, d) for d in range(8)])
+        around = jnp.concatenate([left, part, right])
+        return part + 0.1 * (around[:-2] - 2 * part + around[2:])
+
+    return jax.shard_map(one_device, mesh=RING, in_specs=P("i"), out_specs=P("i"))(u)
+
+
+@functools.partial(jax.jit, out_shardings=jax.NamedSharding(RING, P()))
+def diffuse(u):
+    return u + 0.1 * (jnp.roll(u, 1) - 2 * u + jnp.roll(u, -1))
+
+
+# %% task="call" name="a callback to NumPy beside an empty shard_map" fails=["call-digits", "call-one"] message="uses pure_callback"
+@jax.jit
+def moments(x):
+    whole = jax.ShapeDtypeStruct(x.shape[1:], x.dtype)
+    found = jax.pure_callback(moments_slow, (whole, whole), x)
+    return jax.shard_map(lambda pair: pair, mesh=RING, in_specs=P(), out_specs=P())(found)
+
+
+# %% task="call" name="merges halves as if they were equally large" fails=["call-digits"] hidden=1 message="the mean at index"
+@jax.jit
+def moments(x):
+    def merge(means, variances):
+        if len(means) == 1:
+            return means[0], variances[0]
+        half = len(means) // 2
+        (m1, v1), (m2, v2) = merge(means[:half], variances[:half]), merge(means[half:], variances[half:])
+        return (m1 + m2) / 2, (v1 + v2) / 2 + ((m1 - m2) / 2) ** 2
+
+    def one_device(x):
+        mine = jnp.stack(merge(x, jnp.zeros_like(x)))
+        means, variances = lax.all_gather(mine, "i", axis=1, to="invarying")
+        return merge(means, variances)
+
+    return jax.shard_map(one_device, mesh=RING, in_specs=P("i"), out_specs=P())(x)
+
+
+# %% task="call" name="divides by one less" fails=["call-digits", "call-one"] message="moments is wrong"
+@jax.jit
+def moments(x):
+    def one_device(x):
+        mine = jnp.stack([x.mean(0), x.var(0, ddof=1)])
+        means, variances = lax.all_gather(mine, "i", axis=1, to="invarying")
+        return means.mean(0), variances.mean(0) + means.var(0)
+
+    return jax.shard_map(one_device, mesh=RING, in_specs=P("i"), out_specs=P())(x)
+
+
+# %% task="call" name="takes 3000 off, whatever the mean" fails=["call-digits", "call-one"] message="moments is wrong"
+@jax.jit
+def moments(x):
+    def one_device(x):
+        shifted = x - 3000
+        mean, square = lax.pmean(jnp.stack([shifted.mean(0), (shifted**2).mean(0)]), "i")
+        return mean + 3000, square - mean * mean
+
+    return jax.shard_map(one_device, mesh=RING, in_specs=P("i"), out_specs=P())(x)
+
+
+# %% task="eight" name="two meshes made by hand" fails=["eight-values"] hidden=1 message="KeyError"
+MESHES = {8: ring_of(8), 4: ring_of(4)}
+
+
+@functools.partial(jax.jit, static_argnames="devices")
+def gradient(params, x, y, real, devices):
+    def one_device(params, x, y, real):
+        def sum_of_errors(params):
+            return jnp.sum(real * (x @ params["w"] + params["b"] - y) ** 2)
+
+        total, count = jax.grad(sum_of_errors)(params), lax.psum(real.sum(), "i")
+        return jax.tree.map(lambda leaf: leaf / count, total)
+
+    rows = P("i")
+    split = jax.shard_map(one_device, mesh=MESHES[devices], in_specs=(P(), rows, rows, rows), out_specs=P())
+    return split(params, x, y, real)
+
+
+# %% task="eight" name="the mean of the means of those who have any" fails=["eight-values", "eight-once"] message="gradient: leaf"
+@functools.partial(jax.jit, static_argnames="devices")
+def gradient(params, x, y, real, devices):
+    def one_device(params, x, y, real):
+        def loss(params):
+            return jnp.sum(real * (x @ params["w"] + params["b"] - y) ** 2) / jnp.maximum(real.sum(), 1)
+
+        total = jax.grad(loss)(params)
+        busy = lax.psum((real.sum() > 0).astype(x.dtype), "i")
+        return jax.tree.map(lambda leaf: leaf / busy, total)
+
+    rows = P("i")
+    split = jax.shard_map(one_device, mesh=ring_of(devices), in_specs=(P(), rows, rows, rows), out_specs=P())
+    return split(params, x, y, real)
+
+
+# %% task="eight" name="counts the padding" fails=["eight-values"] message="the length, padded batch is wrong"
+@functools.partial(jax.jit, static_argnames="devices")
+def gradient(params, x, y, real, devices):
+    def one_device(params, x, y, real):
+        def sum_of_errors(params):
+            return jnp.sum(real * (x @ params["w"] + params["b"] - y) ** 2)
+
+        total, count = jax.grad(sum_of_errors)(params), x.shape[0] * devices
+        return jax.tree.map(lambda leaf: leaf / count, total)
+
+    rows = P("i")
+    split = jax.shard_map(one_device, mesh=ring_of(devices), in_specs=(P(), rows, rows, rows), out_specs=P())
+    return split(params, x, y, real)
+
+
+# %% task="eight" name="without shard_map" fails=["eight-values"] message="has no shard_map"
+@functools.partial(jax.jit, static_argnames="devices")
+def gradient(params, x, y, real, devices):
+    def loss(params):
+        return jnp.sum(real * (x @ params["w"] + params["b"] - y) ** 2) / real.sum()
+
+    return jax.grad(loss)(params)
+
+
+# %% task="golf" name="forgets the result" fails=["golf-product", "golf-heads", "golf-layers", "golf-both"] message="One P(...) for each of"
+def product_layout():
+    return P("x"), P(None, "y")
+
+
+def heads_layout():
+    return P("i"), P("i"), P("i")
+
+
+def layers_layout():
+    return P(), P(None, "i"), P("i")
+
+
+def both_layout():
+    return P("x"), P(None, "y"), P("y")
+
+
+# %% task="golf" name="one spec for all" fails=["golf-heads"] message="One P(...) for each of"
+def product_layout():
+    return P("x"), P(None, "y"), P("x", "y")
+
+
+def heads_layout():
+    return P("i")
+
+
+def layers_layout():
+    return P(), P(None, "i"), P("i"), P()
+
+
+def both_layout():
+    return P("x"), P(None, "y"), P("y"), P("x")
+
+
+# %% task="ring" name="nothing is jitted" fails=["ring-shards", "ring-jit"] message="XLA modules: expected at most 1"
+def diffuse_shards(u):
+    def one_device(part):
+        left = lax.ppermute(part[-1:], "i", [(d, (d + 1) % 8) for d in range(8)])
+        right = lax.ppermute(part[:1], "i", [((d + 1) % 8, d) for d in range(8)])
+        around = jnp.concatenate([left, part, right])
+        return part + 0.1 * (around[:-2] - 2 * part + around[2:])
+
+    return jax.shard_map(one_device, mesh=RING, in_specs=P("i"), out_specs=P("i"))(u)
+
+
+def diffuse(u):
+    return u + 0.1 * (jnp.roll(u, 1) - 2 * u + jnp.roll(u, -1))

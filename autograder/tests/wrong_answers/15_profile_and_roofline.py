@@ -365,3 +365,267 @@ def survey(machine):
         "arithmetic": 2 * 4096 * memory / (best(memory, 4096) - dispatch),
         "dispatch": dispatch,
     }
+
+
+# %% task="price" name="the first result only" fails=["price-check"] hidden=1 message="a loop in a loop"
+def price(fn, *args):
+    first = jax.tree.leaves(jax.eval_shape(fn, *args))[0]
+    moved = sum(array.size * array.dtype.itemsize for array in jax.tree.leaves(args))
+    return show_jaxpr(fn, *args).flops, moved + first.size * first.dtype.itemsize
+
+
+def shortest(operations, moved, machine):
+    waits = {"memory": moved / machine["bandwidth"], "arithmetic": operations / machine["arithmetic"]}
+    longest = max(waits, key=waits.get)
+    wall = longest if waits[longest] > machine["dispatch"] else "dispatch"
+    return waits[longest] + machine["dispatch"], wall
+
+
+# %% task="price" name="the bytes that XLA estimates" fails=["price-check"] message="look at their leaves"
+def price(fn, *args):
+    return show_jaxpr(fn, *args).flops, show_hlo(fn, *args).bytes
+
+
+def shortest(operations, moved, machine):
+    waits = {"memory": moved / machine["bandwidth"], "arithmetic": operations / machine["arithmetic"]}
+    longest = max(waits, key=waits.get)
+    wall = longest if waits[longest] > machine["dispatch"] else "dispatch"
+    return waits[longest] + machine["dispatch"], wall
+
+
+# %% task="price" name="dispatch as soon as one of the two is short" fails=["price-shortest"] hidden=1 message="few bytes"
+def price(fn, *args):
+    arrays = jax.tree.leaves((args, jax.eval_shape(fn, *args)))
+    return show_jaxpr(fn, *args).flops, sum(array.size * array.dtype.itemsize for array in arrays)
+
+
+def shortest(operations, moved, machine):
+    waits = {"memory": moved / machine["bandwidth"], "arithmetic": operations / machine["arithmetic"]}
+    longest = max(waits, key=waits.get)
+    wall = "dispatch" if min(waits.values()) < machine["dispatch"] else longest
+    return waits[longest] + machine["dispatch"], wall
+
+
+# %% task="price" name="dispatch overlaps, too" fails=["price-shortest"] message="dispatch comes before them"
+def price(fn, *args):
+    arrays = jax.tree.leaves((args, jax.eval_shape(fn, *args)))
+    return show_jaxpr(fn, *args).flops, sum(array.size * array.dtype.itemsize for array in arrays)
+
+
+def shortest(operations, moved, machine):
+    waits = {"memory": moved / machine["bandwidth"], "arithmetic": operations / machine["arithmetic"]}
+    waits["dispatch"] = machine["dispatch"]
+    wall = max(waits, key=waits.get)
+    return waits[wall], wall
+
+
+# %% task="culprit" name="an event is never inside another of its name" fails=["culprit-self"] hidden=1 message="self_times is wrong"
+def self_times(ops):
+    totals = {}
+    for op in ops:
+        end = op.start + op.length
+        inside = [
+            o
+            for o in ops
+            if o.name != op.name and o.thread == op.thread and op.start <= o.start and o.start + o.length <= end
+        ]
+        direct = [
+            o
+            for o in inside
+            if not any(p is not o and p.start <= o.start and o.start + o.length <= p.start + p.length for p in inside)
+        ]
+        totals[op.name] = totals.get(op.name, 0) + op.length - sum(o.length for o in direct)
+    return totals
+
+
+def culprit(fn, scopes, *args):
+    origins = dict(re.findall(r'%(\S+) = .*op_name="([^"]*)"', show_hlo(fn, *args).text))
+    by_scope = dict.fromkeys(scopes, 0.0)
+    for name, time in self_times(record(fn, *args)).items():
+        ours = [word for word in origins.get(name, "").split("/") if word in scopes]
+        if ours:
+            by_scope[ours[-1]] += time
+    return max(by_scope, key=by_scope.get)
+
+
+# %% task="culprit" name="one stack for all threads" fails=["culprit-self"] message="What runs on another thread at the same time is not inside"
+def self_times(ops):
+    totals, stack = {}, []
+    for op in sorted(ops, key=lambda op: (op.start, -op.length)):
+        while stack and stack[-1].start + stack[-1].length <= op.start:
+            stack.pop()
+        totals[op.name] = totals.get(op.name, 0) + op.length
+        if stack:
+            totals[stack[-1].name] -= op.length
+        stack.append(op)
+    return totals
+
+
+def culprit(fn, scopes, *args):
+    origins = dict(re.findall(r'%(\S+) = .*op_name="([^"]*)"', show_hlo(fn, *args).text))
+    by_scope = dict.fromkeys(scopes, 0.0)
+    for name, time in self_times(record(fn, *args)).items():
+        ours = [word for word in origins.get(name, "").split("/") if word in scopes]
+        if ours:
+            by_scope[ours[-1]] += time
+    return max(by_scope, key=by_scope.get)
+
+
+# %% task="culprit" name="counts events, not time" fails=["culprit-check"] hidden=1 message="culprit is wrong"
+def self_times(ops):
+    totals, stack = {}, []
+    for op in sorted(ops, key=lambda op: (op.thread, op.start, -op.length)):
+        while stack and (stack[-1].thread != op.thread or stack[-1].start + stack[-1].length <= op.start):
+            stack.pop()
+        totals[op.name] = totals.get(op.name, 0) + op.length
+        if stack:
+            totals[stack[-1].name] -= op.length
+        stack.append(op)
+    return totals
+
+
+def culprit(fn, scopes, *args):
+    origins = dict(re.findall(r'%(\S+) = .*op_name="([^"]*)"', show_hlo(fn, *args).text))
+    by_scope = dict.fromkeys(scopes, 0.0)
+    for _, name, *_ in record(fn, *args):
+        ours = [word for word in origins.get(name, "").split("/") if word in scopes]
+        if ours:
+            by_scope[ours[-1]] += 1
+    return max(by_scope, key=by_scope.get)
+
+
+# %% task="culprit" name="what was right for the two examples" fails=["culprit-check"] hidden=1 message="culprit is wrong"
+def self_times(ops):
+    totals, stack = {}, []
+    for op in sorted(ops, key=lambda op: (op.thread, op.start, -op.length)):
+        while stack and (stack[-1].thread != op.thread or stack[-1].start + stack[-1].length <= op.start):
+            stack.pop()
+        totals[op.name] = totals.get(op.name, 0) + op.length
+        if stack:
+            totals[stack[-1].name] -= op.length
+        stack.append(op)
+    return totals
+
+
+def culprit(fn, scopes, *args):
+    return "shuffle" if "shuffle" in scopes else scopes[-1]
+
+
+# %% task="fed" name="two steps before the loop begins" fails=["fed-check"] hidden=1 message="IndexError"
+def train(device, steps):
+    state, last = device.step(0, device.fetch(0))
+    state, loss = device.step(state, device.fetch(1))
+    device.report(0, float(last))
+    for step in range(2, steps):
+        last = loss
+        state, loss = device.step(state, device.fetch(step))
+        device.report(step - 1, float(last))
+    device.report(steps - 1, float(loss))
+
+
+# %% task="fed" name="two steps ahead" fails=["fed-check"] message="before step i + 2 is handed over"
+def train(device, steps):
+    state, waiting = 0, []
+    for step in range(steps):
+        state, loss = device.step(state, device.fetch(step))
+        waiting.append(loss)
+        if len(waiting) > 2:
+            device.report(step - 2, float(waiting.pop(0)))
+    for k, loss in enumerate(waiting):
+        device.report(steps - len(waiting) + k, float(loss))
+
+
+# %% task="fed" name="reports the loss of the step before as its own" fails=["fed-check"] message="with its own loss as a float"
+def train(device, steps):
+    state, pending = 0, None
+    for step in range(steps):
+        state, loss = device.step(state, device.fetch(step))
+        if pending is not None:
+            device.report(step, float(pending))
+        pending = loss
+    device.report(steps, float(pending))
+
+
+# %% task="fed" name="reports what it has not read" fails=["fed-check"] message="with its own loss as a float"
+def train(device, steps):
+    state = 0
+    for step in range(steps):
+        state, loss = device.step(state, device.fetch(step))
+        device.report(step, loss)
+
+
+# %% task="serve" name="sixteen places" fails=["serve-check"] hidden=1 message="Error"
+@jax.jit
+def serve(W1, W2, users):
+    places = jnp.pad(users, ((0, 16 - users.shape[0]), (0, 0)))
+    return (places + jnp.maximum(places @ W1.T, 0) @ W2.T)[: users.shape[0]]
+
+
+# %% task="serve" name="a callback to the specification" fails=["serve-check"] message="uses pure_callback"
+def in_numpy(W1, W2, users):
+    W1, W2, users = map(np.asarray, (W1, W2, users))
+    return np.stack([user + W2 @ np.maximum(W1 @ user, 0) for user in users])
+
+
+@jax.jit
+def serve(W1, W2, users):
+    return jax.pure_callback(in_numpy, jax.ShapeDtypeStruct(users.shape, users.dtype), W1, W2, users)
+
+
+# %% task="serve" name="forgets what the users bring" fails=["serve-check"] message="serve at index"
+@jax.jit
+def serve(W1, W2, users):
+    return jnp.maximum(users @ W1.T, 0) @ W2.T
+
+
+# %% task="serve" name="the largest with all users, not with 0" fails=["serve-check"] message="serve at index"
+@jax.jit
+def serve(W1, W2, users):
+    return users + jnp.abs(users @ W1.T) @ W2.T
+
+
+# %% task="surveyor" name="looks the machine up in the tables of the check" fails=["surveyor-tame", "surveyor-sly"] hidden=1 message="times the true one"
+def survey(machine):
+    machine.run(2**27, 1)
+    seconds = min(machine.run(2**27, 1) for _ in range(20))
+    known = [*TAME.values(), *SLY.values()]
+    return min(known, key=lambda of: abs(8 * 2**27 / of["bandwidth"] + of["dispatch"] - seconds))
+
+
+# %% task="surveyor" name="the shortest of three" fails=["surveyor-tame"] message="survey is wrong"
+def survey(machine):
+    def best(numbers, k):
+        machine.run(numbers, k)
+        return min(machine.run(numbers, k) for _ in range(3))
+
+    dispatch, memory, few = best(1, 1), 2**27, 2**20
+    return {
+        "bandwidth": 8 * memory / (best(memory, 1) - dispatch),
+        "arithmetic": 2 * 4096 * few / (best(few, 4096) - dispatch),
+        "dispatch": dispatch,
+    }
+
+
+# %% task="surveyor" name="counts a multiply-add once" fails=["surveyor-tame", "surveyor-sly"] message="arithmetic: returned 0.5 times the true one"
+def survey(machine):
+    def best(numbers, k):
+        machine.run(numbers, k)
+        return min(machine.run(numbers, k) for _ in range(30))
+
+    dispatch, memory, few = best(1, 1), 2**27, 2**20
+    return {
+        "bandwidth": 8 * memory / (best(memory, 1) - dispatch),
+        "arithmetic": 4096 * few / (best(few, 4096) - dispatch),
+        "dispatch": dispatch,
+    }
+
+
+# %% task="surveyor" name="a million numbers for each limit" fails=["surveyor-sly"] message="What fits into the cache is not moved through memory"
+def survey(machine):
+    def best(k, numbers=2**20):
+        machine.run(numbers, k)
+        return min(machine.run(numbers, k) for _ in range(40))
+
+    dispatch = best(1, 1)
+    rates = {"bandwidth": 8 * 2**20 / (best(1) - dispatch), "arithmetic": 2**33 / (best(4096) - dispatch)}
+    return rates | {"dispatch": dispatch}

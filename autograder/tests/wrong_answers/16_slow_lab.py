@@ -1,10 +1,10 @@
 # %% [markdown]
 # Wrong answers for unit 16. Each cell replaces the solution cell of its task; `fails` names the graded cells that must
-# then fail, and `message` is part of what the learner must read there. The first thirteen leave one crime in, each, and
-# must cost its own line and no other.
+# then fail, and `message` is part of what the learner must read there. Those marked `alone`
+# leave one crime in, each: it must cost its own line and no other.
 
 
-# %% task="dish" name="02 says everything twice, and some of it for nobody" fails=["dish-equations"] message="which equations say something twice"
+# %% task="dish" name="02 says everything twice, and some of it for nobody" fails=["dish-equations"] alone=true message="which equations say something twice"
 def step(u, v, feed, kill):
     u_next = u + DU * lab_laplacian(u) - u * v * v + feed * (1 - u)
     v_next = v + DV * lab_laplacian(v) + u * v * v - (feed + kill) * v
@@ -29,7 +29,7 @@ def watch(u, v, feed, kill, steps):
     return lax.scan(tick, (u, v), length=steps)[1]
 
 
-# %% task="dish" name="06 a Python loop over the ticks" fails=["dish-unrolling"] message="is unrolled"
+# %% task="dish" name="06 a Python loop over the ticks" fails=["dish-unrolling"] alone=true message="is unrolled"
 def step(u, v, feed, kill):
     reaction = u * v * v
     u_next = u + DU * lab_laplacian(u) - reaction + feed * (1 - u)
@@ -53,7 +53,7 @@ def watch(u, v, feed, kill, steps):
     return lax.scan(tick, (u, v), length=steps)[1]
 
 
-# %% task="dish" name="11 keeps the film" fails=["dish-memory"] message="kept until the end. What is wanted of it?"
+# %% task="dish" name="11 keeps the film" fails=["dish-memory"] alone=true message="kept until the end. What is wanted of it?"
 def step(u, v, feed, kill):
     reaction = u * v * v
     u_next = u + DU * lab_laplacian(u) - reaction + feed * (1 - u)
@@ -77,7 +77,7 @@ def watch(u, v, feed, kill, steps):
     return all_v.mean((1, 2))
 
 
-# %% task="microscope" name="09 brackets as on paper" fails=["microscope-flops"] message="XLA keeps the order of your operations"
+# %% task="microscope" name="09 brackets as on paper" fails=["microscope-flops"] alone=true message="XLA keeps the order of your operations"
 def low_pass(z, waves):
     return (waves @ waves.T) @ z @ (waves @ waves.T)
 
@@ -91,7 +91,7 @@ def disorder(v):
     return -(safe * jnp.log(safe)).sum()
 
 
-# %% task="microscope" name="10 subtracts two large numbers" fails=["microscope-digits"] message="contrast"
+# %% task="microscope" name="10 subtracts two large numbers" fails=["microscope-digits"] alone=true message="contrast"
 def low_pass(z, waves):
     return waves @ (waves.T @ z @ waves) @ waves.T
 
@@ -105,7 +105,7 @@ def disorder(v):
     return -(safe * jnp.log(safe)).sum()
 
 
-# %% task="microscope" name="08 where drops values, not the NaN of derivatives" fails=["microscope-nan"] message="0 times infinity is NaN"
+# %% task="microscope" name="08 where drops values, not the NaN of derivatives" fails=["microscope-nan"] alone=true message="0 times infinity is NaN"
 def low_pass(z, waves):
     return waves @ (waves.T @ z @ waves) @ waves.T
 
@@ -118,7 +118,7 @@ def disorder(v):
     return -jnp.where(v > 0, v * jnp.log(v), 0.0).sum()
 
 
-# %% task="pictures" name="03 random numbers of NumPy, frozen by the trace" fails=["pictures-ghosts"] message="What is not drawn from the key is drawn once"
+# %% task="pictures" name="03 random numbers of NumPy, frozen by the trace" fails=["pictures-ghosts"] alone=true message="What is not drawn from the key is drawn once"
 @functools.partial(jax.jit, static_argnames="size")
 def sow(key, size):
     i, j = jax.random.randint(key, (2, 3), 0, size)
@@ -135,7 +135,7 @@ def render(v, gain):
     return jnp.stack([glow**3, glow**1.5, glow * (2 - glow)], -1)
 
 
-# %% task="pictures" name="04 a static slider" fails=["pictures-traces"] message="static 1.1 -> static 1.3"
+# %% task="pictures" name="04 a static slider" fails=["pictures-traces"] alone=true message="static 1.1 -> static 1.3"
 @functools.partial(jax.jit, static_argnames="size")
 def sow(key, size):
     places, grit = jax.random.split(key)
@@ -153,7 +153,7 @@ def render(v, gain):
     return jnp.stack([glow**3, glow**1.5, glow * (2 - glow)], -1)
 
 
-# %% task="model" name="07 a Python loop over the cells" fails=["model-products"] message="`predict` has dot_general 24 times"
+# %% task="model" name="07 a Python loop over the cells" fails=["model-products"] alone=true message="`predict` has dot_general 24 times"
 def predict(W, A):
     return jnp.stack([cell @ W for cell in A])
 
@@ -171,7 +171,7 @@ def descend(W, A, Y, rates):
     return lax.scan(update, jnp.asarray(W), rates)[0]
 
 
-# %% task="model" name="05 jit of a fresh lambda" fails=["model-recompiles"] message="always the same function object"
+# %% task="model" name="05 jit of a fresh lambda" fails=["model-recompiles"] alone=true message="always the same function object"
 @jax.jit
 def predict(W, A):
     return A @ W
@@ -183,7 +183,7 @@ def fit(W, A, Y, rates):
     return W
 
 
-# %% task="house" name="12 compiles when the customer has come" fails=["house-compiles"] message="A new number of cells is a new shape"
+# %% task="house" name="12 compiles when the customer has come" fails=["house-compiles"] alone=true message="A new number of cells is a new shape"
 def open_service(W, most):
     answer = jax.jit(lambda A: A @ W)
 
@@ -197,7 +197,7 @@ def spread(dishes, mesh):
     return jax.device_put(dishes, jax.NamedSharding(mesh, P("x")))
 
 
-# %% task="house" name="13 cuts the axis along which neighbours lie" fails=["house-collectives"] message="needs other collectives than expected"
+# %% task="house" name="13 cuts the axis along which neighbours lie" fails=["house-collectives"] alone=true message="needs other collectives than expected"
 def open_service(W, most):
     cells_at_most = jax.ShapeDtypeStruct((most, W.shape[0]), jnp.float32)
     answer = jax.jit(lambda A: A @ W).lower(cells_at_most).compile()
@@ -214,7 +214,7 @@ def spread(dishes, mesh):
     return jax.device_put(dishes, jax.NamedSharding(mesh, P(None, None, "x")))
 
 
-# %% task="day" name="01 a program for every part" fails=["day-modules"] message="put `@jax.jit` on `day` itself"
+# %% task="day" name="01 a program for every part" fails=["day-modules"] alone=true message="put `@jax.jit` on `day` itself"
 def day(u, v, W, waves):
     u, v = simulate(u, v, FEED, KILL, 4)
     forecast = predict(W, lab_terms(u, v)[:48])
@@ -426,6 +426,457 @@ def spread(dishes, mesh):
     return jax.device_put(dishes, jax.NamedSharding(mesh, P()))
 
 
-# %% task="day" name="the lab as it is, every crime in place" fails=["day-speed"] message="is below 3x, the first tier"
+# %% task="dish" name="FEED and KILL, whatever comes" fails=["dish-equations", "dish-unrolling", "dish-memory"] hidden=1 message="at index"
+def step(u, v, feed, kill):
+    reaction = u * v * v
+    u_next = u + DU * lab_laplacian(u) - reaction + FEED * (1 - u)
+    v_next = v + DV * lab_laplacian(v) + reaction - (FEED + KILL) * v
+    return u_next, v_next
+
+
+@functools.partial(jax.jit, static_argnames="steps")
+def simulate(u, v, feed, kill, steps):
+    return lax.fori_loop(0, steps, lambda _, dish: step(*dish, feed, kill), (u, v))
+
+
+@functools.partial(jax.jit, static_argnames="steps")
+def watch(u, v, feed, kill, steps):
+    def tick(dish, _):
+        u, v = step(*dish, feed, kill)
+        return (u, v), v.mean()
+
+    return lax.scan(tick, (u, v), length=steps)[1]
+
+
+# %% task="dish" name="static feed and kill" fails=["dish-unrolling", "dish-memory"] hidden=1 message="hashable"
+def step(u, v, feed, kill):
+    reaction = u * v * v
+    u_next = u + DU * lab_laplacian(u) - reaction + feed * (1 - u)
+    v_next = v + DV * lab_laplacian(v) + reaction - (feed + kill) * v
+    return u_next, v_next
+
+
+@functools.partial(jax.jit, static_argnames=("feed", "kill", "steps"))
+def simulate(u, v, feed, kill, steps):
+    return lax.fori_loop(0, steps, lambda _, dish: step(*dish, feed, kill), (u, v))
+
+
+@functools.partial(jax.jit, static_argnames=("feed", "kill", "steps"))
+def watch(u, v, feed, kill, steps):
+    def tick(dish, _):
+        u, v = step(*dish, feed, kill)
+        return (u, v), v.mean()
+
+    return lax.scan(tick, (u, v), length=steps)[1]
+
+
+# %% task="dish" name="one tick less" fails=["dish-unrolling"] message="simulate"
+def step(u, v, feed, kill):
+    reaction = u * v * v
+    u_next = u + DU * lab_laplacian(u) - reaction + feed * (1 - u)
+    v_next = v + DV * lab_laplacian(v) + reaction - (feed + kill) * v
+    return u_next, v_next
+
+
+@functools.partial(jax.jit, static_argnames="steps")
+def simulate(u, v, feed, kill, steps):
+    return lax.fori_loop(1, steps, lambda _, dish: step(*dish, feed, kill), (u, v))
+
+
+@functools.partial(jax.jit, static_argnames="steps")
+def watch(u, v, feed, kill, steps):
+    def tick(dish, _):
+        u, v = step(*dish, feed, kill)
+        return (u, v), v.mean()
+
+    return lax.scan(tick, (u, v), length=steps)[1]
+
+
+# %% task="dish" name="the mean before the tick" fails=["dish-memory"] message="watch at index"
+def step(u, v, feed, kill):
+    reaction = u * v * v
+    u_next = u + DU * lab_laplacian(u) - reaction + feed * (1 - u)
+    v_next = v + DV * lab_laplacian(v) + reaction - (feed + kill) * v
+    return u_next, v_next
+
+
+@functools.partial(jax.jit, static_argnames="steps")
+def simulate(u, v, feed, kill, steps):
+    return lax.fori_loop(0, steps, lambda _, dish: step(*dish, feed, kill), (u, v))
+
+
+@functools.partial(jax.jit, static_argnames="steps")
+def watch(u, v, feed, kill, steps):
+    def tick(dish, _):
+        return step(*dish, feed, kill), dish[1].mean()
+
+    return lax.scan(tick, (u, v), length=steps)[1]
+
+
+# %% task="dish" name="two crimes: 02 and 06" fails=["dish-equations", "dish-unrolling", "day-modules", "day-speed"] message="equations"
+def step(u, v, feed, kill):
+    u_next = u + DU * lab_laplacian(u) - u * v * v + feed * (1 - u)
+    v_next = v + DV * lab_laplacian(v) + u * v * v - (feed + kill) * v
+    report = {"in u": jnp.abs(DU * lab_laplacian(u)).max(), "in v": jnp.abs(DV * lab_laplacian(v)).max()}
+    if VERBOSE:
+        print("largest flows", report)
+    return u_next, v_next
+
+
+@functools.partial(jax.jit, static_argnames="steps")
+def simulate(u, v, feed, kill, steps):
+    for _ in range(steps):
+        u, v = step(u, v, feed, kill)
+    return u, v
+
+
+@functools.partial(jax.jit, static_argnames="steps")
+def watch(u, v, feed, kill, steps):
+    def tick(dish, _):
+        u, v = step(*dish, feed, kill)
+        return (u, v), v.mean()
+
+    return lax.scan(tick, (u, v), length=steps)[1]
+
+
+# %% task="microscope" name="makes the six waves itself" fails=["microscope-flops"] hidden=1 message="low_pass"
+def low_pass(z, waves):
+    waves = sine_waves(z.shape[0], 6)
+    return waves @ (waves.T @ z @ waves) @ waves.T
+
+
+def contrast(v):
+    return jnp.sqrt(((v - v.mean()) ** 2).mean())
+
+
+def disorder(v):
+    safe = jnp.where(v > 0, v, 1.0)
+    return -(safe * jnp.log(safe)).sum()
+
+
+# %% task="microscope" name="takes 0.7 off, the mean of the film" fails=["microscope-digits"] hidden=1 message="jit(contrast)"
+def low_pass(z, waves):
+    return waves @ (waves.T @ z @ waves) @ waves.T
+
+
+def contrast(v):
+    deviations = v - 0.7
+    return jnp.sqrt((deviations**2).mean() - deviations.mean() ** 2)
+
+
+def disorder(v):
+    safe = jnp.where(v > 0, v, 1.0)
+    return -(safe * jnp.log(safe)).sum()
+
+
+# %% task="microscope" name="a tiny number under the logarithm" fails=["microscope-nan"] hidden=1 message="grad(disorder)"
+def low_pass(z, waves):
+    return waves @ (waves.T @ z @ waves) @ waves.T
+
+
+def contrast(v):
+    return jnp.sqrt(((v - v.mean()) ** 2).mean())
+
+
+def disorder(v):
+    return -(v * jnp.log(v + 1e-30)).sum()
+
+
+# %% task="microscope" name="the largest deviation" fails=["microscope-digits"] message="contrast"
+def low_pass(z, waves):
+    return waves @ (waves.T @ z @ waves) @ waves.T
+
+
+def contrast(v):
+    return jnp.abs(v - v.mean()).max()
+
+
+def disorder(v):
+    safe = jnp.where(v > 0, v, 1.0)
+    return -(safe * jnp.log(safe)).sum()
+
+
+# %% task="microscope" name="the mean of the absolute deviations" fails=["microscope-digits"] message="contrast"
+def low_pass(z, waves):
+    return waves @ (waves.T @ z @ waves) @ waves.T
+
+
+def contrast(v):
+    return jnp.abs(v - v.mean()).mean()
+
+
+def disorder(v):
+    safe = jnp.where(v > 0, v, 1.0)
+    return -(safe * jnp.log(safe)).sum()
+
+
+# %% task="pictures" name="squares at fixed places" fails=["pictures-ghosts"] message="do they come from the key"
+@functools.partial(jax.jit, static_argnames="size")
+def sow(key, size):
+    places, grit = jax.random.split(key)
+    i, j = jax.random.randint(jax.random.key(0), (2, 3), 0, size)
+    rows = (jnp.arange(size)[:, None, None] - i) % size < size // 8
+    columns = (jnp.arange(size)[None, :, None] - j) % size < size // 8
+    seeds = (rows & columns).any(-1)
+    grain = GRAIN * jax.random.uniform(grit, (size, size))
+    return jnp.where(seeds, 0.5, 1.0) - grain, jnp.where(seeds, 0.25, 0.0) + grain
+
+
+@jax.jit
+def render(v, gain):
+    glow = jnp.clip(gain * v, 0.0, 1.0)
+    return jnp.stack([glow**3, glow**1.5, glow * (2 - glow)], -1)
+
+
+# %% task="pictures" name="random rows, fixed columns" fails=["pictures-ghosts"] message="do they come from the key"
+@functools.partial(jax.jit, static_argnames="size")
+def sow(key, size):
+    places, grit = jax.random.split(key)
+    i, j = jax.random.randint(places, (3,), 0, size), jnp.array([0, size // 3, size // 2])
+    rows = (jnp.arange(size)[:, None, None] - i) % size < size // 8
+    columns = (jnp.arange(size)[None, :, None] - j) % size < size // 8
+    seeds = (rows & columns).any(-1)
+    grain = GRAIN * jax.random.uniform(grit, (size, size))
+    return jnp.where(seeds, 0.5, 1.0) - grain, jnp.where(seeds, 0.25, 0.0) + grain
+
+
+@jax.jit
+def render(v, gain):
+    glow = jnp.clip(gain * v, 0.0, 1.0)
+    return jnp.stack([glow**3, glow**1.5, glow * (2 - glow)], -1)
+
+
+# %% task="pictures" name="a single square" fails=["pictures-ghosts"] message="Three squares"
+@functools.partial(jax.jit, static_argnames="size")
+def sow(key, size):
+    places, grit = jax.random.split(key)
+    i, j = jax.random.randint(places, (2, 1), 0, size)
+    rows = (jnp.arange(size)[:, None, None] - i) % size < size // 8
+    columns = (jnp.arange(size)[None, :, None] - j) % size < size // 8
+    seeds = (rows & columns).any(-1)
+    grain = GRAIN * jax.random.uniform(grit, (size, size))
+    return jnp.where(seeds, 0.5, 1.0) - grain, jnp.where(seeds, 0.25, 0.0) + grain
+
+
+@jax.jit
+def render(v, gain):
+    glow = jnp.clip(gain * v, 0.0, 1.0)
+    return jnp.stack([glow**3, glow**1.5, glow * (2 - glow)], -1)
+
+
+# %% task="pictures" name="squares of eight cells" fails=["pictures-ghosts"] hidden=1 message="as wide as an eighth of the dish"
+@functools.partial(jax.jit, static_argnames="size")
+def sow(key, size):
+    places, grit = jax.random.split(key)
+    i, j = jax.random.randint(places, (2, 3), 0, size)
+    rows = (jnp.arange(size)[:, None, None] - i) % size < 8
+    columns = (jnp.arange(size)[None, :, None] - j) % size < 8
+    seeds = (rows & columns).any(-1)
+    grain = GRAIN * jax.random.uniform(grit, (size, size))
+    return jnp.where(seeds, 0.5, 1.0) - grain, jnp.where(seeds, 0.25, 0.0) + grain
+
+
+@jax.jit
+def render(v, gain):
+    glow = jnp.clip(gain * v, 0.0, 1.0)
+    return jnp.stack([glow**3, glow**1.5, glow * (2 - glow)], -1)
+
+
+# %% task="pictures" name="the brightness is 2" fails=["pictures-traces"] hidden=1 message="render at index"
+@functools.partial(jax.jit, static_argnames="size")
+def sow(key, size):
+    places, grit = jax.random.split(key)
+    i, j = jax.random.randint(places, (2, 3), 0, size)
+    rows = (jnp.arange(size)[:, None, None] - i) % size < size // 8
+    columns = (jnp.arange(size)[None, :, None] - j) % size < size // 8
+    seeds = (rows & columns).any(-1)
+    grain = GRAIN * jax.random.uniform(grit, (size, size))
+    return jnp.where(seeds, 0.5, 1.0) - grain, jnp.where(seeds, 0.25, 0.0) + grain
+
+
+@jax.jit
+def render(v, gain):
+    glow = jnp.clip(2.0 * v, 0.0, 1.0)
+    return jnp.stack([glow**3, glow**1.5, glow * (2 - glow)], -1)
+
+
+# %% task="pictures" name="never too bright" fails=["pictures-traces"] hidden=1 message="render at index"
+@functools.partial(jax.jit, static_argnames="size")
+def sow(key, size):
+    places, grit = jax.random.split(key)
+    i, j = jax.random.randint(places, (2, 3), 0, size)
+    rows = (jnp.arange(size)[:, None, None] - i) % size < size // 8
+    columns = (jnp.arange(size)[None, :, None] - j) % size < size // 8
+    seeds = (rows & columns).any(-1)
+    grain = GRAIN * jax.random.uniform(grit, (size, size))
+    return jnp.where(seeds, 0.5, 1.0) - grain, jnp.where(seeds, 0.25, 0.0) + grain
+
+
+@jax.jit
+def render(v, gain):
+    glow = gain * v
+    return jnp.stack([glow**3, glow**1.5, glow * (2 - glow)], -1)
+
+
+# %% task="model" name="cells in pairs" fails=["model-products"] hidden=1 message="Error"
+@jax.jit
+def predict(W, A):
+    return (A.reshape(-1, 2, 7) @ W).reshape(-1, 2)
+
+
+@jax.jit
+def fit(W, A, Y, rates):
+    def update(W, rate):
+        return W - rate * jax.grad(lab_loss)(W, A, Y), None
+
+    return lax.scan(update, jnp.asarray(W), rates)[0]
+
+
+# %% task="model" name="four rates" fails=["model-recompiles"] hidden=1 message="fit at index"
+@jax.jit
+def predict(W, A):
+    return A @ W
+
+
+@jax.jit
+def fit(W, A, Y, rates):
+    for k in range(4):
+        W = W - rates[k] * jax.grad(lab_loss)(W, A, Y)
+    return W
+
+
+# %% task="model" name="the gradient at the beginning, for every rate" fails=["model-recompiles"] message="fit at index"
+@jax.jit
+def predict(W, A):
+    return A @ W
+
+
+@jax.jit
+def fit(W, A, Y, rates):
+    return W - rates.sum() * jax.grad(lab_loss)(W, A, Y)
+
+
+# %% task="model" name="rates are a static tuple" fails=["model-recompiles"] message="and the rate an argument?"
+@jax.jit
+def predict(W, A):
+    return A @ W
+
+
+@functools.partial(jax.jit, static_argnames="rates")
+def descend(W, A, Y, rates):
+    for rate in rates:
+        W = W - rate * jax.grad(lab_loss)(W, A, Y)
+    return W
+
+
+def fit(W, A, Y, rates):
+    return descend(W, A, Y, tuple(map(float, rates)))
+
+
+# %% task="house" name="opens with the numbers that the check brings" fails=["house-compiles"] hidden=1 message="KeyError"
+def open_service(W, most):
+    answer = jax.jit(lambda A: A @ W)
+    sizes = {3, 17, 1, 64, 40, 5}
+    programs = {n: answer.lower(jax.ShapeDtypeStruct((n, 7), jnp.float32)).compile() for n in sizes}
+
+    def serve(A):
+        return np.asarray(programs[len(A)](A))
+
+    return serve
+
+
+def spread(dishes, mesh):
+    return jax.device_put(dishes, jax.NamedSharding(mesh, P("x")))
+
+
+# %% task="house" name="the weights are a global" fails=["house-compiles"] hidden=1 message="forecast of one of two services"
+def open_service(W, most):
+    global program, weights, places
+    weights, places = W, most
+    program = jax.jit(jnp.matmul).lower(jax.ShapeDtypeStruct((most, 7), jnp.float32), W).compile()
+
+    def serve(A):
+        padded = np.zeros((places, 7), np.float32)
+        padded[: len(A)] = A
+        return np.asarray(program(padded, weights))[: len(A)]
+
+    return serve
+
+
+def spread(dishes, mesh):
+    return jax.device_put(dishes, jax.NamedSharding(mesh, P("x")))
+
+
+# %% task="house" name="NumPy needs no compiler" fails=["house-compiles"] hidden=1 message="compiled when opening"
+def open_service(W, most):
+    W = np.asarray(W)
+    return lambda A: A @ W
+
+
+def spread(dishes, mesh):
+    return jax.device_put(dishes, jax.NamedSharding(mesh, P("x")))
+
+
+# %% task="house" name="forgets to cut the padding off" fails=["house-compiles"] message="shape"
+def open_service(W, most):
+    cells_at_most = jax.ShapeDtypeStruct((most, W.shape[0]), jnp.float32)
+    answer = jax.jit(lambda A: A @ W).lower(cells_at_most).compile()
+
+    def serve(A):
+        padded = np.zeros(cells_at_most.shape, np.float32)
+        padded[: len(A)] = A
+        return np.asarray(answer(padded))
+
+    return serve
+
+
+def spread(dishes, mesh):
+    return jax.device_put(dishes, jax.NamedSharding(mesh, P("x")))
+
+
+# %% task="house" name="cuts u from v" fails=["house-collectives"] message="divisible"
+def open_service(W, most):
+    cells_at_most = jax.ShapeDtypeStruct((most, W.shape[0]), jnp.float32)
+    answer = jax.jit(lambda A: A @ W).lower(cells_at_most).compile()
+
+    def serve(A):
+        padded = np.zeros(cells_at_most.shape, np.float32)
+        padded[: len(A)] = A
+        return np.asarray(answer(padded))[: len(A)]
+
+    return serve
+
+
+def spread(dishes, mesh):
+    return jax.device_put(dishes, jax.NamedSharding(mesh, P(None, "x")))
+
+
+# %% task="day" name="the lab as it is, every crime in place" fails=["day-modules", "day-speed"] message="not of the lab's, nor of copies"
+@jax.jit
 def day(u, v, W, waves):
     return lab_day(u, v, W, waves)
+
+
+# %% task="day" name="copies, and no function of its own" fails=["day-modules", "day-speed"] message="not of the lab's, nor of copies"
+@jax.jit
+def day(u, v, W, waves):
+    for _ in range(4):
+        u, v = step(u, v, FEED, KILL)
+    glow = jnp.clip(2.0 * waves @ (waves.T @ v @ waves) @ waves.T, 0.0, 1.0)
+    return jnp.stack([glow**3, glow**1.5, glow * (2 - glow)], -1), lab_terms(u, v)[:48] @ W
+
+
+# %% task="day" name="jit switched off, to look into it" fails=["day-speed"] message="is below 3x, the first tier"
+def day(u, v, W, waves):
+    with jax.disable_jit():
+        u, v = simulate(u, v, FEED, KILL, 4)
+        forecast = predict(W, lab_terms(u, v)[:48])
+        return render(low_pass(v, waves), 2.0), forecast
+
+
+# %% task="day" name="three ticks" fails=["day-modules", "day-speed"] message="day"
+@jax.jit
+def day(u, v, W, waves):
+    u, v = simulate(u, v, FEED, KILL, 3)
+    forecast = predict(W, lab_terms(u, v)[:48])
+    return render(low_pass(v, waves), 2.0), forecast
