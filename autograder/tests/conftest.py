@@ -28,6 +28,20 @@ def right_answers(unit: str) -> list[nbformat.NotebookNode]:
     return answers_kept("right_answers", unit)
 
 
+def listed(file: str, unit: str) -> set[str]:
+    """The entries of a list that belong to a unit."""
+    lines = (Path(__file__).parent / file).read_text().splitlines()
+    entries = [line for line in lines if line.split()[:1] == [unit]]
+    assert len(set(entries)) == len(entries), f"{file}: a line stands there twice"
+    return set(entries)
+
+
+def assert_only_listed(missing: set[str], file: str, unit: str, how: str) -> None:
+    new, done = missing - listed(file, unit), listed(file, unit) - missing
+    assert not new, f"{how}:\n" + "\n".join(sorted(new))
+    assert not done, f"that is done: take it out of autograder/tests/{file}:\n" + "\n".join(sorted(done))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def coverage_of_the_measuring_process():
     """Under coverage.py the measuring process is told to measure itself, and not killed: it would save nothing."""

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import pytest
 from _timed_text import timed_text
 from _unit import VISIBLE, Unit, failed_in, is_answer, unit_as_built
-from conftest import COURSE, UNITS, right_answers, wrong_answers
+from conftest import COURSE, UNITS, assert_only_listed, right_answers, wrong_answers
 from nbformat import NotebookNode
 
 from autograder.doors.graded_notebook import Score, is_graded, not_begun, read_notebook, score
@@ -167,20 +167,6 @@ def test_the_capstone_is_tried_with_each_of_its_crimes_alone():
 @pytest.mark.parametrize("unit", UNITS)
 def test_each_task_has_a_wrong_answer(unit):
     assert {answer.metadata["task"] for answer in wrong_answers(unit)} == unit_as_built(unit).answers.keys()
-
-
-def listed(file: str, unit: str) -> set[str]:
-    """The entries of a list that belong to a unit."""
-    lines = (Path(__file__).parent / file).read_text().splitlines()
-    entries = [line for line in lines if line.split()[:1] == [unit]]
-    assert len(set(entries)) == len(entries), f"{file}: a line stands there twice"
-    return set(entries)
-
-
-def assert_only_listed(missing: set[str], file: str, unit: str, how: str) -> None:
-    new, done = missing - listed(file, unit), listed(file, unit) - missing
-    assert not new, f"{how}:\n" + "\n".join(sorted(new))
-    assert not done, f"that is done: take it out of autograder/tests/{file}:\n" + "\n".join(sorted(done))
 
 
 @pytest.mark.parametrize("unit", UNITS)
