@@ -481,9 +481,9 @@ def leak_alarm(fn, *args):
         with jax.checking_leaks():
             fn(*args)
     except Exception as error:  # a plain Exception for a leak; JAX 0.10 may stumble while it writes the message
-        if "leaked_tracer_error" not in [frame.name for frame in traceback.extract_tb(error.__traceback__)]:
-            if "Leaked trace" not in str(error):
-                raise
+        places = [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+        if "Leaked trace" not in str(error) and "leaked_tracer_error" not in places:
+            raise
         holders = [name for name, value in globals().items() if tracers_in(value) - before.get(name, set())]
         return f"leaked trace: a tracer is kept by {', '.join(holders) or 'somebody outside'}"
     finally:
