@@ -70,8 +70,8 @@ def reached(unit: Unit, answer: NotebookNode) -> set[str]:
     return {name for name, text in texts.items() if timed_text(text, solved) != timed_text(text, changed)}
 
 
-def answer_every_way(name: str) -> Answered:
-    """Run all answers to a unit through its checks."""
+def answer_every_way(name: str, *, also_wrong: bool) -> Answered:
+    """Run all answers to a unit through its checks; the wrong ones, which are most of them, only if asked."""
     exercise = read_notebook(COURSE / "exercises" / name / f"{name[3:]}.ipynb")
     unit = unit_as_built(name)
     first = next(i for i, cell in enumerate(unit.cells) if is_answer(cell))
@@ -94,7 +94,7 @@ def answer_every_way(name: str) -> Answered:
             runner.run_new(answer.source)
             right += [grade(answer, check) for check in unit.in_order(answer.metadata["task"])]
             runner.run_new(unit.answers[answer.metadata["task"]].source)
-        for answer in wrong_answers(name):
+        for answer in wrong_answers(name) if also_wrong else []:
             runner.run_new(answer.source)
             wrong += [grade(answer, check) for check in answer.metadata["fails"]]
             if "hidden" in answer.metadata:
@@ -109,7 +109,16 @@ def answer_every_way(name: str) -> Answered:
 
 @pytest.fixture(scope="module", params=[pytest.param(u, marks=pytest.mark.xdist_group(f"answers {u}")) for u in UNITS])
 def answered(request):
-    return answer_every_way(request.param)
+    tests = {getattr(item, "originalname", "") for item in request.session.items}
+    return answer_every_way(request.param, also_wrong=not tests.isdisjoint(WRONG))
+
+
+WRONG: set[str] = set()  # the tests that are about wrong answers
+
+
+def about_wrong_answers(test):
+    WRONG.add(test.__name__)
+    return pytest.mark.once(test)  # they take half the time of all tests: one version of JAX is enough
 
 
 def test_the_untouched_exercise_earns_nothing(answered):
@@ -132,6 +141,7 @@ def test_each_right_answer_earns_every_point(answered):
     assert not missed, "\n\n".join(missed)
 
 
+@about_wrong_answers
 def test_each_named_wrong_answer_fails_with_the_message_meant_for_it(answered):
     unmeant = [
         str(graded)
@@ -141,6 +151,7 @@ def test_each_named_wrong_answer_fails_with_the_message_meant_for_it(answered):
     assert answered.wrong and not unmeant, "\n\n".join(unmeant)
 
 
+@about_wrong_answers
 def test_an_answer_that_proves_a_hidden_region_passes_all_that_is_visible(answered):
     """The first line that fails ends a check: one that fails in its hidden region has passed what stands above it."""
     proofs = [graded for graded in answered.wrong if "hidden" in graded.answer.metadata]
@@ -151,6 +162,7 @@ def test_an_answer_that_proves_a_hidden_region_passes_all_that_is_visible(answer
     assert not seen, "the learner sees these fail:\n\n" + "\n\n".join(seen)
 
 
+@about_wrong_answers
 def test_an_answer_marked_alone_costs_the_checks_that_it_fails_and_no_other(answered):
     lost = [str(graded) for graded in answered.alone if graded.score.earned < graded.score.possible]
     assert not lost, "\n\n".join(lost)
