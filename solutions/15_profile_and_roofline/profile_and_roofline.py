@@ -486,6 +486,7 @@ assert_equal(
         "a loop: while": "Take away the length of every event inside it. The first starts together with it.",
         "backwards: while": "The events come in any order: sort them first.",
         "a loop in a call: call": "Only what is directly inside counts: the sort is inside the while.",
+        "two threads: sort": "What runs on another thread at the same time is not inside.",
         "two threads: while": "What runs on another thread at the same time is not inside.",
     },
 )

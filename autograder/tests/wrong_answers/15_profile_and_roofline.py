@@ -606,7 +606,7 @@ def survey(machine):
     }
 
 
-# %% task="surveyor" name="counts a multiply-add once" fails=["surveyor-tame", "surveyor-sly"] message="arithmetic: returned 0.5 times the true one"
+# %% task="surveyor" name="counts a multiply-add once" fails=["surveyor-tame", "surveyor-sly"] message="arithmetic: returned '0.5 times the true one'"
 def survey(machine):
     def best(numbers, k):
         machine.run(numbers, k)
