@@ -757,20 +757,6 @@ def cache_report(run):
     return {"asked": asked, "found": found, "written": written, "passed over": asked - found - written}
 
 
-# %% task="key" name="the order of a set" fails=["key-check"] hidden=1 message="written in two processes"
-def make_scorer(features, now, run):
-    names = list(set(features))
-
-    @jax.jit
-    def score(columns, now):
-        total = jnp.exp((columns["seen"] - now) / 3600)
-        for name in names:
-            total = total + WEIGHTS[name] * columns[name]
-        return total
-
-    return lambda columns: score(columns, now)
-
-
 # %% task="key" name="in the order of hashes" fails=["key-check"] hidden=1 message="written in two processes"
 def make_scorer(features, now, run):
     names = sorted(features, key=hash)
