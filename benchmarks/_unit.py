@@ -2,6 +2,7 @@
 
 import ast
 import hashlib
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -56,8 +57,7 @@ class Unit(NamedTuple):
         while new := {n for node, _ in helpers if _named(node) & reach for n in bound_names(node)} - reach:
             reach |= new
         below = self.cells[self.cells.index(self.answers[task]) + 1 :]
-        end = next((i for i, cell in enumerate(below) if is_answer(cell)), len(below))
-        near = {cell.metadata.nbgrader.grade_id for cell in below[:end] if is_graded(cell)}
+        near = self.near(task)
         fed = []
         for cell in filter(is_graded, below):
             check = cell.metadata.nbgrader.grade_id
@@ -65,9 +65,18 @@ class Unit(NamedTuple):
                 fed.append(check)
         return fed
 
+    def near(self, task: str) -> set[str]:
+        """The checks between the answer to `task` and the next answer."""
+        below = self.cells[self.cells.index(self.answers[task]) + 1 :]
+        own = itertools.takewhile(lambda cell: not is_answer(cell), below)
+        return {cell.metadata.nbgrader.grade_id for cell in own if is_graded(cell)}
+
+    def asks_the_clock(self, check: str) -> bool:
+        return "speedup(" in self.checks[check].source
+
     def in_order(self, task: str) -> list[str]:
         """The checks that `task` feeds, in the order in which to grade them: those that ask the clock come last."""
-        return sorted(self.fed_by(task), key=lambda check: "speedup(" in self.checks[check].source)
+        return sorted(self.fed_by(task), key=self.asks_the_clock)
 
     def specification(self, task: str) -> list[str]:
         """The sources of the locked cells between the answer before `task` and `task`."""

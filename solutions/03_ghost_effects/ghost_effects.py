@@ -1228,6 +1228,7 @@ for script_seed in (1, 2):
         hints={"the script": f"It reads {long_script}"},
     )
 ### BEGIN HIDDEN TESTS
+one = ("call", "float32", ())
 one_by_one = ("set", 1.0), one, ("set", 2.0)
 for script in (
     *map(write_script, (31, 47, 59)),

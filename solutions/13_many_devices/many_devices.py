@@ -255,8 +255,8 @@ assert_equal(
 # - `diffuse_shards(u)`: with `jax.shard_map`. You are one device, and you send your neighbours what they need.
 # - `diffuse(u)`: as if there were one device, without `shard_map`.
 #
-# Each may use **two `collective-permute`s and no other collective**, and each message is **one number**: no more has to
-# cross a border. The result must be cut like `u`.
+# Each is one module and may use **two `collective-permute`s and no other collective**, and each message is **one
+# number**: no more has to cross a border. The result must be cut like `u`.
 #
 # <details><summary>Hint 1</summary>
 # Which numbers does a device miss to compute all of its points? Who has them? For the second function: which NumPy
@@ -356,7 +356,11 @@ assert_equal(
 assert_equal({"points on each": cut_into(stepped)}, {"points on each": [8] * 8}, name="the layout")
 assert_primitives(diffuse_shards, u, includes={"shard_map", "ppermute"})
 assert_hlo(diffuse_shards, u, modules=1, collectives={"collective-permute": 2})
-assert_equal({"numbers in a message": message_sizes(diffuse_shards, u)}, {"numbers in a message": [1, 1]}, name="diffuse_shards")
+assert_equal(
+    {"numbers in a message": message_sizes(diffuse_shards, u)},
+    {"numbers in a message": [1, 1]},
+    name="diffuse_shards",
+)
 ### BEGIN HIDDEN TESTS
 for length in (8, 8 * int(np.random.default_rng().choice([5, 7, 11]))):
     u = temperatures(length)

@@ -328,7 +328,8 @@ assert_equal(
     name="port",
     hints={"numbers that would be trained": "The frequencies are constants: make them no nnx.Param."},
 )
-assert_allclose(painted_after_a_step(ported, xy), later, rtol=1e-3, atol=1e-4, name="port(...)(xy), trained for a step,")
+name = "port(...)(xy), trained for a step,"
+assert_allclose(painted_after_a_step(ported, xy), later, rtol=1e-3, atol=1e-4, name=name)
 ### BEGIN HIDDEN TESTS
 for widths in ((5,) * 10, (7, 4), ()):
     variables, xy = old_variables(widths), points(30)
