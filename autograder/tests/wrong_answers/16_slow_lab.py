@@ -874,7 +874,7 @@ def day(u, v, W, waves):
         return render(low_pass(v, waves), 2.0), forecast
 
 
-# %% task="day" name="three ticks" fails=["day-modules", "day-speed"] message="day"
+# %% task="day" name="three ticks" fails=["day-modules"] message="day"
 @jax.jit
 def day(u, v, W, waves):
     u, v = simulate(u, v, FEED, KILL, 3)
