@@ -45,7 +45,7 @@ def assert_only_listed(missing: set[str], file: str, unit: str, how: str) -> Non
 @pytest.fixture(scope="session", autouse=True)
 def coverage_of_the_measuring_process():
     """Under coverage.py the measuring process is told to measure itself, and not killed: it would save nothing."""
-    told = {name for name in os.environ if name.startswith("COVERAGE_PROCESS_")}
+    told = {name for name in os.environ if name.startswith("COVERAGE_")}
     if not told:
         yield
         return
