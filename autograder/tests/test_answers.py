@@ -70,8 +70,8 @@ def reached(unit: Unit, answer: NotebookNode) -> set[str]:
     return {name for name, text in texts.items() if timed_text(text, solved) != timed_text(text, changed)}
 
 
-def answer_every_way(name: str, *, also_wrong: bool) -> Answered:
-    """Run all answers to a unit through its checks; the wrong ones, which are most of them, only if asked."""
+def answer_every_way(name: str, *, all_answers: bool) -> Answered:
+    """Run the stubs and the solution of a unit through its checks, and, if asked, the answers that are kept here."""
     exercise = read_notebook(COURSE / "exercises" / name / f"{name[3:]}.ipynb")
     unit = unit_as_built(name)
     first = next(i for i, cell in enumerate(unit.cells) if is_answer(cell))
@@ -90,14 +90,14 @@ def answer_every_way(name: str, *, also_wrong: bool) -> Answered:
         solved = {check: score(runner.run_new(cell.source, cell.metadata)) for check, cell in unit.checks.items()}
 
         right, wrong, beside, alone = [], [], [], []
-        for answer in right_answers(name):
+        for answer in right_answers(name) if all_answers else []:
             task = answer.metadata["task"]
             runner.run_new(answer.source)
             # Another task's clock takes seconds, and is asked for the answers to that task.
             checks = [c for c in unit.in_order(task) if c in unit.near(task) or not unit.asks_the_clock(c)]
             right += [grade(answer, check) for check in checks]
             runner.run_new(unit.answers[task].source)
-        for answer in wrong_answers(name) if also_wrong else []:
+        for answer in wrong_answers(name) if all_answers else []:
             runner.run_new(answer.source)
             wrong += [grade(answer, check) for check in answer.metadata["fails"]]
             if "hidden" in answer.metadata:
@@ -113,14 +113,14 @@ def answer_every_way(name: str, *, also_wrong: bool) -> Answered:
 @pytest.fixture(scope="module", params=[pytest.param(u, marks=pytest.mark.xdist_group(f"answers {u}")) for u in UNITS])
 def answered(request):
     tests = {getattr(item, "originalname", "") for item in request.session.items}
-    return answer_every_way(request.param, also_wrong=not tests.isdisjoint(WRONG))
+    return answer_every_way(request.param, all_answers=not tests.isdisjoint(OF_ALL_ANSWERS))
 
 
-WRONG: set[str] = set()  # the tests that are about wrong answers
+OF_ALL_ANSWERS: set[str] = set()  # the tests that are about more than the stubs and the solution
 
 
-def about_wrong_answers(test):
-    WRONG.add(test.__name__)
+def of_all_answers(test):
+    OF_ALL_ANSWERS.add(test.__name__)
     return pytest.mark.once(test)  # they take half the time of all tests: one version of JAX is enough
 
 
@@ -139,12 +139,13 @@ def test_the_solution_earns_every_point(answered):
     assert answered.solved.keys() == answered.untouched.keys()
 
 
+@of_all_answers
 def test_each_right_answer_earns_every_point(answered):
     missed = [str(graded) for graded in answered.right if graded.score.earned < graded.score.possible]
     assert not missed, "\n\n".join(missed)
 
 
-@about_wrong_answers
+@of_all_answers
 def test_each_named_wrong_answer_fails_with_the_message_meant_for_it(answered):
     unmeant = [
         str(graded)
@@ -154,7 +155,7 @@ def test_each_named_wrong_answer_fails_with_the_message_meant_for_it(answered):
     assert answered.wrong and not unmeant, "\n\n".join(unmeant)
 
 
-@about_wrong_answers
+@of_all_answers
 def test_an_answer_that_proves_a_hidden_region_passes_all_that_is_visible(answered):
     """The first line that fails ends a check: one that fails in its hidden region has passed what stands above it."""
     proofs = [graded for graded in answered.wrong if "hidden" in graded.answer.metadata]
@@ -165,7 +166,7 @@ def test_an_answer_that_proves_a_hidden_region_passes_all_that_is_visible(answer
     assert not seen, "the learner sees these fail:\n\n" + "\n\n".join(seen)
 
 
-@about_wrong_answers
+@of_all_answers
 def test_an_answer_marked_alone_costs_the_checks_that_it_fails_and_no_other(answered):
     lost = [str(graded) for graded in answered.alone if graded.score.earned < graded.score.possible]
     assert not lost, "\n\n".join(lost)
