@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import jupytext
 from _timed_text import bound_names, code_of, statements, timed_text
-from nbconvert.filters import strip_ansi
 from nbformat import NotebookNode
 
 from autograder.doors.build_notebooks import notebook_from_text
 from autograder.doors.graded_notebook import is_graded, nbgrader_metadata, read_notebook
+from autograder.doors.hidden_tests import failing_line
 
 COURSE = Path(__file__).parents[1]
 UNITS = sorted(folder.name for folder in (COURSE / "solutions").iterdir() if folder.is_dir())
@@ -154,17 +154,12 @@ def _is_table(part: list[ast.stmt]) -> bool:
 
 
 def failed_in(cell: NotebookNode) -> int | None:
-    """In which hidden region of its text an executed check failed: `VISIBLE` for none of them, None if nobody knows.
-
-    The first line of the cell that a traceback names is the one that was running.
-    """
+    """In which hidden region of its text an executed check failed: `VISIBLE` for none of them, None if nobody knows."""
     for output in cell.outputs:
         if output.output_type == "error":
-            text = strip_ansi("\n".join(output.traceback))
-            found = re.search(r"Cell In\[\d+\], line (\d+)|\(line (\d+) of this cell\)", text)
-            if not found:
+            line = failing_line(output)
+            if line is None:
                 return None
-            line = int(found[1] or found[2])
             inside = (n for n, (begin, end) in enumerate(regions(cell.source), 1) if begin < line < end)
             return next(inside, VISIBLE)
     return VISIBLE  # points were lost without an error: a bar was missed

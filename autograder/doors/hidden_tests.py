@@ -122,6 +122,11 @@ def _line_number(output: NotebookNode) -> int | None:
     """The line of the graded cell in which it failed, counted from 1; 0 if no line of it is shown."""
     if output.ename in ("TimeLimit", "KernelDied", "NotGraded"):
         return 0
+    return failing_line(output)
+
+
+def failing_line(output: NotebookNode) -> int | None:
+    """The first line of the executed cell that an error's traceback names, counted from 1: the one that was running."""
     text = strip_ansi("\n".join(output.traceback))
     found = re.search(r"Cell In\[\d+\], line (\d+)|\(line (\d+) of this cell\)", text)
     return int(found[1] or found[2]) if found else None

@@ -35,10 +35,8 @@ def run_flops(fn: Callable, *args: Any) -> Cost:
         typed = [jnp.asarray(value, aval.dtype) for value, aval in zip(inputs, closed.in_avals, strict=True)]
         return _number(_run(closed, typed)[1])
 
-    with (
-        fresh_caches(),
-        jax.enable_x64(True),
-    ):  # to count beyond 2**31; every value of the program has its dtype already
+    # In 64 bits, to count beyond 2**31; every value of the program has its dtype already.
+    with fresh_caches(), jax.enable_x64(True):
         return int(jax.jit(counted)(*inputs)), exact
 
 

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from _unit import COURSE as COURSE
 from _unit import UNITS as UNITS
 from _unit import answers_kept
-
-COURSE = Path(__file__).parents[2]
 
 
 def wrong_answers(unit: str) -> list[nbformat.NotebookNode]:
