@@ -462,7 +462,7 @@ x = tables["far"]
 assert_primitives(moments, x, includes={"shard_map"}, excludes={"pure_callback"}, max_intermediate=x.size // 2)
 assert_hlo(moments, x, collectives=2)
 ### BEGIN HIDDEN TESTS
-x = table_of("far", 8 * int(np.random.default_rng().integers(30, 60)), 3)
+x = table_of("far", 8 * int(np.random.default_rng().choice([3, 5, 7])), 24)  # rows that no one can halve again and again
 mean, variance = moments(x)
 true_mean, true_variance = moments_slow(x)
 assert_allclose(mean, true_mean, rtol=1e-5, name="the mean")
