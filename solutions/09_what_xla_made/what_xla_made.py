@@ -303,6 +303,9 @@ X = jnp.asarray(np.random.default_rng().normal(size=(9, 4)).astype(np.float32))
 recorded = [text.split(":")[0] for text in modules(softened, X)]
 assert_equal({"softened": recorded}, {"softened": names_built(softened, X)}, name="modules")
 in_turn = modules(lambda x: [jnp.sin(x), jnp.cos(x), jnp.exp(x)], X)
+two_shapes = modules(lambda x: (x + x, x[0] * x[0], x[0] + x[0]), X)
+twice = [text.split(":")[0] for text in two_shapes].count("jit_add")
+assert_equal({"modules called jit_add": twice}, {"modules called jit_add": 2}, name="modules")
 wanted = ["jit_sin: sine", "jit_cos: cosine", "jit_exp: exponential"]
 assert_equal({"sin, cos, exp": in_turn}, {"sin, cos, exp": wanted}, name="modules")
 recorded = [text.split().count("reduce") for text in modules(jax.jit(norm), X)]
@@ -422,10 +425,15 @@ def mixed(n, mask, x):
     return jnp.where(mask, x * n, 0).sum(1) * (x.T + n)
 
 
+def doubled(x):
+    return jnp.concatenate([x, x])
+
+
 rng = np.random.default_rng()
 rows, columns = (int(number) for number in rng.integers(20, 60, 2))
 A, x = (rng.normal(size=shape).astype(np.float32) for shape in ((rows, columns), columns))
 programs = [(shifted_product, A, x, np.float32(2)), (mixed, np.int32(3), A > 0, A), (jnp.sort, A)]
+programs += [(doubled, A)]
 assert_equal(*two_totals(*programs), name="bill")
 lines = bill(show_hlo(norm, A).text)
 view = show_hlo(norm, A)

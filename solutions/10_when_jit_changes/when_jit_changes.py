@@ -525,6 +525,8 @@ assert_equal(digits(lab(posted, x, y)), wanted, name="lab")
 assert_equal(digits(lab(jax.jit(posted), x, y)), wanted, name="lab")
 a, _, _ = numbers(300)
 unfused = np.asarray(jax.jit(log_of_root, compiler_options={"xla_disable_hlo_passes": "fusion"})(a))
+found = lab(lambda u, v: cross(u, v), u, v)  # a jit further down
+assert_equal({"eager": float(abs(found["eager"]))}, {"eager": 0.0}, name="lab of a function that calls cross")
 found = lab(log_of_root, a)
 same = {name: np.array_equal(found[name], unfused) for name in ("eager", "no fusion")}
 assert_equal(same, {"eager": False, "no fusion": True}, name="lab of log_of_root")

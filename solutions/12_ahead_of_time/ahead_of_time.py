@@ -339,10 +339,9 @@ assert_equal({"bytes": training_bytes(make, cost, shapes)}, wanted, name="traini
 """1 point. The batch fits, one more row does not, and nothing was compiled."""
 
 
-def edge(layers, width, rows, spare, row=None):
+def edge(model, rows, spare):
     """Your largest batch, when the budget is enough for exactly `rows` rows and `spare` bytes."""
-    init, loss, plain = perceptron(layers, width)
-    row = row or plain
+    init, loss, row = model
     budget = training_bytes(init, loss, jax.ShapeDtypeStruct((rows, *row.shape), row.dtype)) + spare
     with trace_log() as log:
         found = largest_batch(init, loss, row, budget)
@@ -350,13 +349,25 @@ def edge(layers, width, rows, spare, row=None):
 
 
 no_more = {"rows": "Is that the largest? Try one row more, and one less."}
-assert_equal(edge(2, 64, 37, 0), {"rows": 37, "programs compiled": 0}, name="largest_batch", hints=no_more)
-assert_equal(edge(3, 10**5, 9999, 7), {"rows": 9999, "programs compiled": 0}, name="largest_batch", hints=no_more)
-assert_equal(edge(2, 64, 1, -1), {"rows": 0, "programs compiled": 0}, name="largest_batch", hints=no_more)
+assert_equal(edge(perceptron(2, 64), 37, 0), {"rows": 37, "programs compiled": 0}, name="largest_batch", hints=no_more)
+assert_equal(edge(perceptron(3, 10**5), 9999, 7), {"rows": 9999, "programs compiled": 0}, name="largest_batch", hints=no_more)
+assert_equal(edge(perceptron(2, 64), 1, -1), {"rows": 0, "programs compiled": 0}, name="largest_batch", hints=no_more)
 ### BEGIN HIDDEN TESTS
-fresh = int(np.random.default_rng().integers(2, 300))
+
+
+def similar(width):
+    """A model that compares each row with each: what it keeps grows with their square."""
+
+    def loss(w, batch):
+        return (jnp.tanh(batch @ w @ batch.T) ** 2).mean()
+
+    return lambda key: jax.random.normal(key, (width, width)), loss, jax.ShapeDtypeStruct((width,), jnp.float32)
+
+
+fresh = int(np.random.default_rng().integers(8, 300))
 half = jax.ShapeDtypeStruct((6, 128), jnp.bfloat16)  # a row of two axes, in half precision
-assert_equal(edge(4, 128, fresh, 3, half), {"rows": fresh, "programs compiled": 0}, name="largest_batch", hints=no_more)
+for model in ((*perceptron(4, 128)[:2], half), similar(16)):
+    assert_equal(edge(model, fresh, 3), {"rows": fresh, "programs compiled": 0}, name="largest_batch", hints=no_more)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -416,11 +427,11 @@ def sizes_run():
         yield sizes
 
 
-def reply_params(seed=None):
-    """Parameters for 50 different tokens, NumPy float32."""
+def reply_params(seed=None, vocabulary=50):
+    """Parameters for so many different tokens, NumPy float32."""
     rng = np.random.default_rng(seed)
     return {
-        "embed": rng.normal(size=(50, 8)).astype(np.float32),
+        "embed": rng.normal(size=(vocabulary, 8)).astype(np.float32),
         "out": rng.normal(size=(8, 3)).astype(np.float32),
     }
 
@@ -496,8 +507,8 @@ for tokens, answer in zip(every_length, answers, strict=True):
     assert_allclose(answer, reply_slow(params, tokens), rtol=1e-4, atol=1e-5, name=f"serve, {len(tokens)} tokens")
 ### BEGIN HIDDEN TESTS
 rng = np.random.default_rng()
-params = reply_params()
-texts = [rng.integers(0, 50, size=length) for length in rng.integers(1, 65, size=12)]
+params = reply_params(vocabulary=40_000)
+texts = [rng.integers(0, 40_000, size=length) for length in rng.integers(1, 65, size=12)]
 serve = build_server(params)
 other = build_server(reply_params())  # another model: it changes nothing for the first
 with trace_log(reply) as serving, jax.no_tracing(True):
@@ -743,8 +754,8 @@ assert_equal(kept, {"first folder": 3, "second folder": 6}, name="keep_programs"
 # `make_scorer_slow` is called once for each start, with a `set` of features (whose order differs in every process), the
 # time, and the number of the run. It returns the scorer.
 #
-# Write `make_scorer(features, now, run)`, whose scorer gives the same scores, such that **a second start finds all
-# programs of the first**: with another order, at another time, in another run, in another process.
+# Write `make_scorer(features, now, run)`, whose scorer gives the same scores from the same columns, such that **a second
+# start finds all programs of the first**: with another order, at another time, in another run, in another process.
 #
 # <details><summary>Hint 1</summary>
 # The key is the StableHLO, with the name of the function. What in it is different tomorrow?
@@ -860,8 +871,11 @@ tomorrow = (tuple(rng.permutation(mixed).tolist()), tonight[1] + 86_400, tonight
 assert_equal({"tomorrow": written_by(make_scorer, tonight, tomorrow)[1]}, {"tomorrow": 0}, name="make_scorer")
 scores = start(make_scorer, columns_of(11), frozenset(mixed[:3]), *tonight[1:])
 assert_equal({"scores": len(scores)}, {"scores": 11}, name="make_scorer")
-fresh = columns_of(11)
-assert_allclose(start(make_scorer, fresh, *tomorrow), start(make_scorer_slow, fresh, *tomorrow), rtol=1e-4, atol=1e-5)
+fresh, late = columns_of(11), 5e5
+fresh["seen"] += np.float32(late)  # in seconds, as all times are
+for features, columns in ((mixed, fresh), (mixed[:2], {name: fresh[name] for name in (*mixed[:2], "seen")})):
+    wanted = start(make_scorer_slow, columns, features, late, 7)
+    assert_allclose(start(make_scorer, columns, features, late, 7), wanted, rtol=1e-4, atol=1e-5, name="scores")
 
 from autograder.measuring.wire import functions
 
@@ -1087,7 +1101,7 @@ assert_equal(
 )
 ### BEGIN HIDDEN TESTS
 fresh = [tuple(size) for size in np.random.default_rng().integers(1, 30, size=(12, 2)).tolist()]
-fresh += [(side, side) for side in (2, 11, 28)] + [(8, 20), (28, 4)]
+fresh += [(side, side) for side in (2, 11, 28, 4000)] + [(8, 20), (28, 4), (4000, 8), (8, 4000)]
 assert_equal(
     {function.__name__: promised(function, fresh) for function in FUNCTIONS},
     {function.__name__: "kept" for function in FUNCTIONS},

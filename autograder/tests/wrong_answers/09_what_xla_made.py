@@ -395,3 +395,36 @@ def repeated(fn, x, times):
     for _ in range(times - 1):
         y = fn(x + 0 / y)
     return y
+
+
+# %% task="recorder" name="a dict by name: a second module of a name is lost" fails=["recorder-check"] hidden=1 message="modules called jit_add"
+def modules(fn, *args):
+    """What fn(*args) hands to XLA when nothing is compiled yet: a list of "name: operation operation ..."."""
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        jax.clear_caches()
+        jax.config.update("jax_dump_ir_to", folder)
+        try:
+            fn(*args)
+        finally:
+            jax.config.update("jax_dump_ir_to", "")
+        for path in sorted(Path(folder).iterdir()):
+            text = path.read_text()
+            found[re.search(r"module @(\w+)", text)[1]] = " ".join(re.findall(r"stablehlo\.(\w+)", text))
+    return [f"{name}: {operations}" for name, operations in found.items()]
+
+
+# %% task="meter" name="an operand that stands there twice is paid once" fails=["meter-check"] hidden=1 message="doubled: returned"
+def bill(text):
+    """The bytes that each line of ENTRY moves, but for FREE lines. text: optimised HLO. Returns a dict."""
+    entry = text.split("ENTRY")[1].split("\n}")[0]
+    sizes, costs = {}, {}
+    for line in entry.splitlines():
+        match = re.match(r"\s+(?:ROOT )?%(\S+) = (.+?) ([a-z][\w-]*)\((.*?)\)", line)
+        if match is None:
+            continue
+        name, hlo_type, operation, operands = match.groups()
+        sizes[name] = size_of(hlo_type)
+        if operation not in FREE:
+            costs[name] = sizes[name] + sum(sizes[operand] for operand in set(re.findall(r"%([\w.-]+)", operands)))
+    return costs

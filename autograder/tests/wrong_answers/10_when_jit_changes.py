@@ -446,3 +446,22 @@ def judge(result, X, w):
     X, w = X.astype(np.float64), w.astype(np.float64)
     allowed = 30 * 2.0**-23 * np.linalg.norm(np.abs(X) @ np.abs(w))
     return bool(np.linalg.norm(result - X @ w) <= allowed)
+
+
+# %% task="lab" name="eager takes off the outer jit only" fails=["lab-four"] hidden=1 message="a function that calls cross"
+def lab(fn, *args):
+    """Four results of fn(*args), as NumPy arrays: a dict "eager", "jit", "no fusion", "fast math"."""
+    return {
+        "eager": np.asarray(getattr(fn, "__wrapped__", fn)(*args)),
+        "jit": np.asarray(jax.jit(fn)(*args)),
+        "no fusion": np.asarray(jax.jit(fn, compiler_options={"xla_disable_hlo_passes": "fusion"})(*args)),
+        "fast math": np.asarray(jax.jit(fn, compiler_options={"xla_cpu_enable_fast_math": True})(*args)),
+    }
+
+
+def cause(fn, *args):
+    """Why jit changes fn(*args): "same" (it does not), "fma" or "rewrite"."""
+    results = lab(fn, *args)
+    if np.array_equal(results["jit"], results["eager"], equal_nan=True):
+        return "same"
+    return "fma" if np.array_equal(results["no fusion"], results["eager"], equal_nan=True) else "rewrite"

@@ -557,3 +557,73 @@ def flight(x, box, count):
         return state
 
     return simulate(recorded, x, 1000)
+
+
+# %% task="hoarder" name="losses are arrays, not floats" fails=["hoarder-train"] hidden=1 message="losses: returned"
+def in_place(step):
+    """`step(params, momentum, batch)`, jitted such that params and momentum are updated in place."""
+    return jax.jit(step, donate_argnums=(0, 1))
+
+
+def train(step, params, batches):
+    """As train_slow, in at most 5.5 models. `step` deletes its first two arguments."""
+    params = jax.tree.map(jnp.copy, params)
+    momentum = jax.tree.map(jnp.zeros_like, params)
+    best, best_value, losses = None, np.inf, []
+    for batch in batches:
+        candidate = jax.tree.map(jnp.copy, params)
+        params, momentum, value = step(params, momentum, batch)
+        losses.append(value)
+        if float(value) < best_value:
+            best, best_value = candidate, float(value)
+    return params, best, losses
+
+
+# %% task="cache" name="at most 256 rows count" fails=["cache-check"] hidden=1 message="the answer of a full cache"
+@functools.partial(jax.jit, donate_argnums=0)
+def remember(cache, count, item):
+    """Writes item in row `count` of cache: float32[capacity, d]. Returns the cache and the answer."""
+    cache = cache.at[count].set(item)
+    rows = cache[:256]
+    scores = jnp.where(jnp.arange(len(rows)) <= count, rows @ item, -jnp.inf)
+    return cache, jax.nn.softmax(scores) @ rows
+
+
+# %% task="ranker" name="sorted on the host, in every call" fails=["ranker-check"] message="uses pure_callback"
+@jax.jit
+def rank(ordered, x):
+    """How many of the sorted numbers ordered: float32[n] are smaller than each of x: float32[k]."""
+
+    def on_the_host(ordered, x):
+        return np.searchsorted(np.sort(np.asarray(ordered)), np.asarray(x)).astype(np.int32)
+
+    return jax.pure_callback(on_the_host, jax.ShapeDtypeStruct(x.shape, jnp.int32), ordered, x)
+
+
+def make_ranker(table):
+    """The same as make_ranker_slow; all rankers of one shape share their programs, and sort once."""
+    return functools.partial(rank, jnp.ravel(table))
+
+
+# %% task="recorder" name="a loop of one's own" fails=["recorder-check"] hidden=1 message="simulate runs"
+@jax.jit
+def flight(x, box, count):
+    """1000 recorded steps of glide from x: float32[2]. box: ref float32[k, 2]; count: ref int32[]."""
+
+    def body(_, state):
+        state = glide(state)
+        box[count[...] % box.shape[0]] = state
+        count[...] = count[...] + 1
+        return state
+
+    return lax.fori_loop(0, 1000, body, x)
+
+
+# %% task="ranker" name="sorted by NumPy, in every call" fails=["ranker-check"] hidden=1 message="ranks at index"
+@jax.jit
+def rank(ordered, x):
+    return jnp.searchsorted(ordered, x)
+
+
+def make_ranker(table):
+    return lambda x: rank(np.sort(table, axis=None), x)

@@ -971,3 +971,93 @@ def promises():
         "best_five": ("b, n", ("n > 5",)),
         "to_sixteen": ("b, n", ("n < 16",)),
     }
+
+
+# %% task="planner" name="every row costs the same" fails=["planner-batch"] hidden=1 message="Is that the largest?"
+def training_bytes(init, loss, batch):
+    """The same as training_bytes_slow, without making an array. batch may be a ShapeDtypeStruct. An int."""
+    params = jax.eval_shape(init, jax.eval_shape(lambda: jax.random.key(0)))
+    kept = jax.eval_shape(lambda p, x: jax.vjp(lambda p: loss(p, x), p)[1], params, batch)
+    return 4 * nbytes(params) + nbytes(kept)
+
+
+def largest_batch(init, loss, row, budget):
+    """The largest number of rows whose training step needs at most `budget` bytes. An int."""
+    two, three = (
+        training_bytes(init, loss, jax.ShapeDtypeStruct((rows, *row.shape), row.dtype)) for rows in (2, 3)
+    )
+    each = three - two
+    return max(0, (budget - (two - 2 * each)) // each)
+
+
+# %% task="key" name="the time is taken out of the exponential" fails=["key-check"] hidden=1 message="makes NaN"
+@jax.jit
+def _score_all(columns, features, factor):
+    total = jnp.exp(columns["seen"] / 3600) * factor
+    for name in features:
+        total = total + features[name] * columns[name]
+    return total
+
+
+def make_scorer(features, now, run):
+    """The same scores as make_scorer_slow, from a program that is the same in every start."""
+    weights = {name: np.float32(WEIGHTS[name]) for name in features}
+    factor = np.float32(np.exp(-now / 3600))
+    return lambda columns: _score_all(columns, weights, factor)
+
+
+# %% task="key" name="all five features, with a weight of 0 for those not wanted" fails=["key-check"] hidden=1 message="KeyError"
+@jax.jit
+def _score_five(columns, weights, now):
+    total = jnp.exp((columns["seen"] - now) / 3600)
+    for name in sorted(WEIGHTS):
+        total = total + weights[name] * columns[name]
+    return total
+
+
+def make_scorer(features, now, run):
+    """The same scores as make_scorer_slow, from a program that is the same in every start."""
+    weights = {name: np.float32(WEIGHTS[name] if name in features else 0) for name in WEIGHTS}
+    return lambda columns: _score_five(columns, weights, np.float32(now))
+
+
+# %% task="export" name="a promise with a limit that nobody asked for" fails=["export-promises"] hidden=1 message="which would work"
+def pack(params):
+    """The bytes of one program from float32[b, 100] to float32[b, 10], for every b; params are inside."""
+    spec = jax.ShapeDtypeStruct(export.symbolic_shape("b, 100"), jnp.float32)
+    return bytes(export.export(jax.jit(lambda x: head(params, x)))(spec).serialize())
+
+
+def unpack(blob):
+    """A function float32[b, 100] -> float32[b, 10], from the bytes that pack has made."""
+    return export.deserialize(bytearray(blob)).call
+
+
+def promises():
+    """Name of each function in FUNCTIONS -> (shape, constraints), as general as the function itself."""
+    return {
+        "squared": ("n, n", ()),
+        "four_by_four": ("4*h, 4*w", ()),
+        "best_five": ("b, n", ("n >= 5", "b <= 100")),
+        "to_sixteen": ("b, n", ("n <= 16", "b <= 100")),
+    }
+
+
+# %% task="server" name="tokens of eight bits" fails=["server-requests"] hidden=1 message="serve,"
+def build_server(params):
+    number = jax.ShapeDtypeStruct((), jnp.int32)
+    programs = {
+        size: jax.jit(reply).lower(params, jax.ShapeDtypeStruct((size,), jnp.int32), number).compile()
+        for size in BUCKETS
+    }
+
+    def serve(tokens):
+        tokens = np.asarray(tokens).astype(np.uint8).astype(np.int32)
+        length = len(tokens)
+        if length > BUCKETS[-1]:
+            raise ValueError("too long")
+        size = next(size for size in BUCKETS if size >= length)
+        result = programs[size](params, np.pad(tokens, (0, size - length)), np.int32(length))
+        return np.asarray(result)[:length]
+
+    return serve
