@@ -41,8 +41,14 @@ def means_the_same(said: Any, value: Any, *, as_read: bool = False) -> bool:
     if sort == "text":
         return _read(said) == _read(value) if as_read else said.strip() == value.strip()
     if sort == "number" and not isinstance(said, complex) and not isinstance(value, complex):
-        return said == value or math.isclose(said, value, rel_tol=1e-6) or (said != said and value != value)
+        return said == value or _close(said, value) or (said != said and value != value)
     return bool(said == value)
+
+
+def _close(said: Any, value: Any) -> bool:
+    """Whether numbers agree to one part in a million. A count is right or wrong, however large it is."""
+    counts = isinstance(value, numbers.Integral) and (isinstance(said, numbers.Integral) or said.is_integer())
+    return not counts and math.isclose(said, value, rel_tol=1e-6)
 
 
 def _read(text: str) -> str:

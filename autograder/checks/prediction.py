@@ -26,9 +26,9 @@ def assert_prediction(
     args     what `predict` is called with: a tuple of plain values, or a dict of the names of its arguments.
     hints    a dict of name and the sentence that is shown when its prediction is wrong.
 
-    Real numbers agree to one part in a million, strings whatever their blanks and capitals, a list with a tuple. `True`
-    is not 1: a yes-or-no question wants a yes or a no. A predicted None counts as not filled in, unless None is what
-    was measured.
+    Counts agree exactly, other real numbers to one part in a million, strings whatever their blanks and capitals, a
+    list with a tuple. `True` is not 1: a yes-or-no question wants a yes or a no. A predicted None counts as not filled
+    in, unless None is what was measured.
 
     Prints one line when all are right, and returns nothing. Raises `CheckFailed` when a name is missing, unknown or
     wrong, when `predict` returns no dict, and as `run_alone` does. No message shows a measured value.

@@ -217,6 +217,17 @@ for outputs in (2, 5):
     case = dict(build=4021, dispatch=7, run=311, rounds=3, outputs=outputs)
     readings = on_the_box(honest_timer, **case)
     assert_equal(readings, honest_readings(**case), hints=explain(readings, **case), name="honest_timer")
+box = Box(build=500, dispatch=5, run=70)
+program = box.jit(outputs=4)
+
+
+def turned():
+    made = program()
+    return [made["grads"][::-1], {"loss": made["loss"]}]
+
+
+readings = list(honest_timer(turned, rounds=2, clock=box.clock))
+assert_equal({"a list of a list and a dict": readings}, {"a list of a list and a dict": [785, 285]}, name="honest_timer")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "honest-timer-rounds", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -237,10 +248,17 @@ assert_equal(
 )
 ### BEGIN HIDDEN TESTS
 case = dict(build=77, dispatch=2, run=13, rounds=3)
-for extra in ({}, {"backlog": 601}, {"rounds": 7, "hiccups": (5, 350, 2, 9, 35, 3, 0, 40)}):
+unlucky = {"rounds": 7, "hiccups": (5, 350, 2, 9, 35, 3, 0, 40)}, {"rounds": 4, "hiccups": (0, 2, 50, 8, 400)}
+for extra in ({}, {"backlog": 601}, *unlucky):
     dials = case | extra
     readings = on_the_box(honest_timer, **dials)
     assert_equal(readings, honest_readings(**dials), hints=explain(readings, **dials), name="honest_timer")
+for place in ("first", "last", "in a dict"):
+    box = Box(**(case := dict(build=77, dispatch=2, run=13, backlog=601)))
+    late, ready = box.inputs, Pending(box, 0)
+    inputs = {"first": (late, ready), "last": (ready, ready, late), "in a dict": (ready, {"x": [ready, late]})}[place]
+    readings = list(honest_timer(box.jit(), *inputs, rounds=3, clock=box.clock))
+    assert_equal({f"a late input, {place}": readings}, {f"a late input, {place}": [92, 15]}, name="honest_timer")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -400,6 +418,7 @@ for dials in (
 for dials in (
     dict(build=413, dispatch=3, run=29, backlog=20011),
     dict(build=60007, dispatch=11, run=1301, backlog=9001),
+    dict(build=700, dispatch=40, run=77, backlog=721),
 ):
     assert_prediction(catch_the_liar, lambda: read_all(**dials), args=dials, hints=liar_hints)
 ### END HIDDEN TESTS
@@ -634,9 +653,11 @@ for degree, n in ((2, 5), (20, 1000)):
     inputs = polynomial_inputs(degree, degree, n)
     assert_allclose(fuse_me(*inputs), slow_polynomial(*inputs), rtol=1e-4, atol=1e-5, name="fuse_me")
 ### BEGIN HIDDEN TESTS
-for degree, n in ((7, 1), (20, 4096)):
+for degree, n in ((7, 1), (20, 4096), (0, 9), (33, 64)):
     inputs = polynomial_inputs(1000 + degree, degree, n)
     assert_allclose(fuse_me(*inputs), slow_polynomial(*inputs), rtol=1e-4, atol=1e-5, name="fuse_me")
+    mirrored = inputs[0], -inputs[1]
+    assert_allclose(fuse_me(*mirrored), slow_polynomial(*mirrored), rtol=1e-4, atol=1e-5, name="fuse_me at -x")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "fuse-me-module", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
@@ -763,7 +784,7 @@ assert_equal(
     hints={"forty more": "Compare with slow_break_even on small random numbers until they part."},
     name="break_even",
 )
-many_calls = rng.integers(10**6, 10**10, 9).tolist()
+many_calls = rng.integers(10**6, 10**10, 9).tolist() + rng.integers(10**16, 10**18, 3).tolist()
 # Made from the answer: a debt that so many calls just pay back, 7 microseconds each.
 expensive = [(50, 27, 50 + 7 * (calls - 1) - rest % 7, 20) for rest, calls in enumerate(many_calls)]
 assert_equal(

@@ -477,3 +477,146 @@ def open_the_box(program, clock):
 def open_the_box(program, clock):
     box = program().box
     return {"build": box.build, "dispatch": box.dispatch, "run": box.run, "backlog": box.inputs.ready_at}
+
+
+# %% task="honest-timer" name="the upper one of the two middle readings" fails=["honest-timer-rounds"] hidden=1 message="the median is the one in the middle"
+def honest_timer(fn, *args, rounds=5, clock=time.perf_counter):
+    """Time `fn(*args)`: (duration of the first call, median duration of `rounds` later calls), in units of `clock`."""
+    jax.block_until_ready(args)
+    readings = []
+    for _ in range(1 + rounds):
+        start = clock()
+        jax.block_until_ready(fn(*args))
+        readings.append(clock() - start)
+    later = sorted(readings[1:])
+    return readings[0], later[len(later) // 2]
+
+
+# %% task="honest-timer" name="knows one kind of dict" fails=["honest-timer-check"] hidden=1 message="a list of a list and a dict"
+# this knows one dict, waits for one of its arrays, and does not wait at all for a list.
+def honest_timer(fn, *args, rounds=5, clock=time.perf_counter):
+    """Time `fn(*args)`: (duration of the first call, median duration of `rounds` later calls), in units of `clock`."""
+
+    def wait(result):
+        if isinstance(result, dict):
+            result = result["grads"][-1]
+        if hasattr(result, "block_until_ready"):
+            result.block_until_ready()
+
+    jax.block_until_ready(args)
+    readings = []
+    for _ in range(1 + rounds):
+        start = clock()
+        wait(fn(*args))
+        readings.append(clock() - start)
+    return readings[0], statistics.median(readings[1:])
+
+
+# %% task="honest-timer" name="inputs in dicts and lists are not awaited" fails=["honest-timer-rounds"] hidden=1 message="a late input, in a dict"
+def honest_timer(fn, *args, rounds=5, clock=time.perf_counter):
+    """Time `fn(*args)`: (duration of the first call, median duration of `rounds` later calls), in units of `clock`."""
+    for arg in args:
+        if hasattr(arg, "block_until_ready"):
+            arg.block_until_ready()
+    readings = []
+    for _ in range(1 + rounds):
+        start = clock()
+        jax.block_until_ready(fn(*args))
+        readings.append(clock() - start)
+    return readings[0], statistics.median(readings[1:])
+
+
+# %% task="honest-timer" name="waits for the second argument only" fails=["honest-timer-rounds"] hidden=1 message="a late input, first"
+def honest_timer(fn, *args, rounds=5, clock=time.perf_counter):
+    """Time `fn(*args)`: (duration of the first call, median duration of `rounds` later calls), in units of `clock`."""
+    jax.block_until_ready(args[1:2])
+    readings = []
+    for _ in range(1 + rounds):
+        start = clock()
+        jax.block_until_ready(fn(*args))
+        readings.append(clock() - start)
+    return readings[0], statistics.median(readings[1:])
+
+
+# %% task="catch-the-liar" name="compares the backlog with the build alone" fails=["catch-the-liar-check"] hidden=1 message="When does the accelerator begin"
+# backlog between build and build + dispatch gives too little.
+def catch_the_liar(build, dispatch, run, backlog):
+    """The reading of each benchmark in ticks: {"A": ..., "B": ..., ..., "H": ...}."""
+    begin = backlog if backlog > build else build + dispatch
+    return {
+        "A": begin + run,
+        "B": dispatch,
+        "C": dispatch + run,
+        "D": dispatch + 3 * run,
+        "E": 3 * (build + dispatch + run),
+        "F": dispatch + run,
+        "G": build + 2 * dispatch,
+        "H": 2 * (dispatch + run),
+    }
+
+
+# %% task="fuse-me" name="starts from the first coefficient as it is" fails=["fuse-me-check"] hidden=1 message="has shape ()"
+@jax.jit
+def fuse_me(coefficients, x):
+    """The polynomial with `coefficients` (float32[d+1], highest power first) at each of `x` (float32[n])."""
+    y = coefficients[0]
+    for k in range(1, coefficients.shape[0]):
+        y = y * x + coefficients[k]
+    return y
+
+
+# %% task="fuse-me" name="remembers values by coefficients, not by x" fails=["fuse-me-check"] hidden=1 message="fuse_me at -x"
+_remembered = {}
+
+
+@jax.jit
+def _horner(coefficients, x):
+    y = jnp.zeros_like(x)
+    for k in range(coefficients.shape[0]):
+        y = y * x + coefficients[k]
+    return y
+
+
+def fuse_me(coefficients, x):
+    """The polynomial with `coefficients` (float32[d+1], highest power first) at each of `x` (float32[n])."""
+    if isinstance(x, jax.core.Tracer) or isinstance(coefficients, jax.core.Tracer):
+        return _horner(coefficients, x)
+    key = np.asarray(coefficients).tobytes(), x.shape
+    if key not in _remembered:
+        _remembered[key] = _horner(coefficients, x)
+    return _remembered[key]
+
+
+# %% task="fuse-me" name="no more than 21 coefficients" fails=["fuse-me-check"] hidden=1 message="fuse_me at index"
+@jax.jit
+def fuse_me(coefficients, x):
+    """The polynomial with `coefficients` (float32[d+1], highest power first) at each of `x` (float32[n])."""
+    y = jnp.zeros_like(x)
+    last = coefficients[-21:]
+    for k in range(min(21, last.shape[0])):
+        y = y * x + last[k]
+    return y
+
+
+# %% task="break-even" name="rounds a float up" fails=["break-even-check"] hidden=1 message="many calls"
+# are large": beyond 2**53 the quotient of two integers is no longer exact as a float.
+import math
+
+
+def break_even(eager_first, eager, jit_first, jit):
+    """The first number of calls at which jit has cost no more in total, or None. Arguments: whole microseconds."""
+    debt, saved = jit_first - eager_first, eager - jit
+    if debt <= 0:
+        return 1
+    if saved <= 0:
+        return None
+    return 1 + math.ceil(debt / saved)
+
+
+# %% task="break-even" name="asks the specification, and rounds down beyond it" fails=["break-even-check"] hidden=1 message="many calls"
+def break_even(eager_first, eager, jit_first, jit):
+    """The first number of calls at which jit has cost no more in total, or None. Arguments: whole microseconds."""
+    calls = slow_break_even(eager_first, eager, jit_first, jit)
+    if calls is None and eager > jit:
+        calls = 1 + (jit_first - eager_first) // (eager - jit)
+    return calls

@@ -795,3 +795,256 @@ def replay(tape, *args):
     for name, primitive, operands, params in tape.equations:
         values[name] = bind(primitive, *[read(values, x) for x in operands], **params)
     return values[tape.output]
+
+
+# %% task="golf-relu" name="two faces" fails=["golf-relu-check"] hidden=1 message="by its tape"
+# from np.maximum, and the tape is of the right kind, but computes x + |x| * x.
+def golf_relu(x):
+    """relu of float32[n], in three equations: abs, add, mul."""
+    if isinstance(x, jax.core.Tracer):
+        return x + jnp.abs(x) * x
+    return jnp.asarray(np.maximum(np.asarray(x), 0.0))
+
+
+# %% task="golf-relu" name="a scale that is read off the numbers" fails=["golf-relu-check"] hidden=1 message="by its tape"
+# times 1.0.
+def golf_relu(x):
+    """relu of float32[n], in three equations: abs, add, mul."""
+    try:
+        scale = 0.5 if np.asarray(x).size else 1.0
+    except jax.errors.TracerArrayConversionError:
+        scale = 1.0
+    return (x + jnp.abs(x)) * scale
+
+
+# %% task="golf-power" name="a short chain for four numbers, a power for all others" fails=["golf-power-check"] hidden=1 message="golf_power"
+def golf_power(x):
+    """x**15 of float32[n], using multiplications only."""
+    if x.shape != (4,):
+        return x**15
+    x2 = x * x
+    x5 = x2 * x2 * x
+    return x5 * x5 * x5
+
+
+# %% task="count-primitives" name="equal branches count once" fails=["count-primitives-check"] hidden=1 message="equal branches"
+# if they are one and the same tape.
+def count_primitives(tape):
+    """Primitives of a tape and of all tapes in it: a dict (or Counter) of name -> how many equations."""
+    counts = Counter()
+    for eqn in tape.eqns:
+        if eqn.primitive.name not in WRAPPERS:
+            counts[eqn.primitive.name] += 1
+        inner_tapes = {}
+        for value in eqn.params.values():
+            for inner in value if isinstance(value, tuple) else (value,):
+                if hasattr(inner, "eqns"):
+                    inner_tapes[str(inner)] = inner
+        for inner in inner_tapes.values():
+            counts += count_primitives(inner)
+    return counts
+
+
+# %% task="count-flops" name="other arithmetic costs, too" fails=["count-flops-check"] hidden=1 message="not on the list"
+def count_flops(tape):
+    """FLOPs of a tape by the price list above, loops multiplied by their length. An int."""
+    total = 0
+    for eqn in tape.eqns:
+        name = eqn.primitive.name
+        if name in ARITHMETIC | {"neg", "max", "min", "integer_pow", "square", "pow", "sqrt", "abs"}:
+            total += eqn.outvars[0].aval.size
+        elif name == "reduce_sum":
+            total += eqn.invars[0].aval.size - eqn.outvars[0].aval.size
+        elif name == "dot_general":
+            (summed, _), _ = eqn.params["dimension_numbers"]
+            terms = math.prod(eqn.invars[0].aval.shape[axis] for axis in summed)
+            total += 2 * eqn.outvars[0].aval.size * terms
+        elif name == "scan":
+            total += eqn.params["length"] * count_flops(eqn.params["jaxpr"])
+        elif name == "jit":
+            total += count_flops(eqn.params["jaxpr"])
+    return total
+
+
+# %% task="evaluate" name="leaves out lines that nobody needs" fails=["evaluate-watch"] hidden=1 message="a log that nobody uses"
+# nobody uses is not seen.
+def evaluate(tape, *args, watch=ignore):
+    """Run a tape on arrays and return the list of its results, calling watch(name, values) after each equation."""
+    value_of = dict(zip(tape.jaxpr.constvars, tape.consts)) | dict(zip(tape.jaxpr.invars, args))
+
+    def read(operand):
+        return operand.val if isinstance(operand, Literal) else value_of[operand]
+
+    used = {id(operand) for operand in tape.jaxpr.outvars}
+    for eqn in tape.eqns:
+        used |= {id(operand) for operand in eqn.invars}
+    for eqn in tape.eqns:
+        if not any(id(name) in used for name in eqn.outvars):
+            continue
+        values = [read(operand) for operand in eqn.invars]
+        if eqn.primitive.name == "jit":
+            results = evaluate(eqn.params["jaxpr"], *values, watch=watch)
+        else:
+            results = eqn.primitive.bind(*values, **eqn.params)
+            results = list(results) if eqn.primitive.multiple_results else [results]
+            watch(eqn.primitive.name, results)
+        value_of.update(zip(eqn.outvars, results))
+    return [read(operand) for operand in tape.jaxpr.outvars]
+
+
+# %% task="evaluate" name="ready-made as long as nobody looks on" fails=["evaluate-watch"] hidden=1 message="ran whole"
+def evaluate(tape, *args, watch=ignore):
+    """Run a tape on arrays and return the list of its results, calling watch(name, values) after each equation."""
+    from jax.extend.core import jaxpr_as_fun
+
+    if watch is ignore:
+        return list(jaxpr_as_fun(tape)(*args))
+    value_of = dict(zip(tape.jaxpr.constvars, tape.consts)) | dict(zip(tape.jaxpr.invars, args))
+
+    def read(operand):
+        return operand.val if isinstance(operand, Literal) else value_of[operand]
+
+    for eqn in tape.eqns:
+        values = [read(operand) for operand in eqn.invars]
+        if eqn.primitive.name == "jit":
+            results = evaluate(eqn.params["jaxpr"], *values, watch=watch)
+        else:
+            results = eqn.primitive.bind(*values, **eqn.params)
+            results = list(results) if eqn.primitive.multiple_results else [results]
+            watch(eqn.primitive.name, results)
+        value_of.update(zip(eqn.outvars, results))
+    return [read(operand) for operand in tape.jaxpr.outvars]
+
+
+# %% task="evaluate" name="all reports at the end" fails=["evaluate-watch"] hidden=1 message="order"
+# nor stop the run with an error, when all is over.
+def _collected(tape, args, reports):
+    value_of = dict(zip(tape.jaxpr.constvars, tape.consts)) | dict(zip(tape.jaxpr.invars, args))
+
+    def read(operand):
+        return operand.val if isinstance(operand, Literal) else value_of[operand]
+
+    for eqn in tape.eqns:
+        values = [read(operand) for operand in eqn.invars]
+        if eqn.primitive.name == "jit":
+            results = _collected(eqn.params["jaxpr"], values, reports)
+        else:
+            results = eqn.primitive.bind(*values, **eqn.params)
+            results = list(results) if eqn.primitive.multiple_results else [results]
+            reports.append((eqn.primitive.name, results))
+        value_of.update(zip(eqn.outvars, results))
+    return [read(operand) for operand in tape.jaxpr.outvars]
+
+
+def evaluate(tape, *args, watch=ignore):
+    """Run a tape on arrays and return the list of its results, calling watch(name, values) after each equation."""
+    reports = []
+    results = _collected(tape, args, reports)
+    for name, values in reports:
+        watch(name, values)
+    return results
+
+
+# %% task="minijit-trace" name="an equation that is there already is not written again" fails=["minijit-trace-check"] hidden=1 message="the tape of mini_twice"
+# no less"): sin(x) + sin(x) gives one sin.
+def record(primitive, operands, params):
+    """Write one equation on the tape of the operands; return the tracer of its result.
+
+    primitive: its name. operands: tracers (one at least), plain numbers, arrays. params: a dict.
+    """
+    tape = next(x.tape for x in operands if isinstance(x, Tracer))
+    names = tuple(x.name if isinstance(x, Tracer) else x for x in operands)
+    for name, *rest in tape.equations:
+        if repr(rest) == repr([primitive, names, params]):
+            return Tracer(tape, name, tape.types[name])
+    result = tape.new(result_type(primitive, operands, params))
+    tape.equations.append((result.name, primitive, names, params))
+    return result
+
+
+def trace(fn, *types):
+    """Run fn once, on one tracer for each Type in types; return its Tape. fn returns one value."""
+    tape = Tape()
+    tracers = [tape.new(type) for type in types]
+    tape.inputs = [tracer.name for tracer in tracers]
+    result = fn(*tracers)
+    tape.output = result.name if isinstance(result, Tracer) else result
+    return tape
+
+
+# %% task="minijit-trace" name="a rehearsal first" fails=["minijit-trace-check"] hidden=1 message="runs of fn"
+def record(primitive, operands, params):
+    """Write one equation on the tape of the operands; return the tracer of its result.
+
+    primitive: its name. operands: tracers (one at least), plain numbers, arrays. params: a dict.
+    """
+    tape = next(x.tape for x in operands if isinstance(x, Tracer))
+    result = tape.new(result_type(primitive, operands, params))
+    names = tuple(x.name if isinstance(x, Tracer) else x for x in operands)
+    tape.equations.append((result.name, primitive, names, params))
+    return result
+
+
+def trace(fn, *types):
+    """Run fn once, on one tracer for each Type in types; return its Tape. fn returns one value."""
+    rehearsal = Tape()
+    constant = not isinstance(fn(*[rehearsal.new(type) for type in types]), Tracer)
+    tape = Tape()
+    tracers = [tape.new(type) for type in types]
+    tape.inputs = [tracer.name for tracer in tracers]
+    result = fn(*tracers)
+    tape.output = result if constant else result.name
+    return tape
+
+
+# %% task="minijit-trace" name="every number becomes a float" fails=["minijit-trace-check"] hidden=1 message="numbers on the tape"
+# and a replay on int32 becomes one of floats.
+def record(primitive, operands, params):
+    """Write one equation on the tape of the operands; return the tracer of its result.
+
+    primitive: its name. operands: tracers (one at least), plain numbers, arrays. params: a dict.
+    """
+    tape = next(x.tape for x in operands if isinstance(x, Tracer))
+    result = tape.new(result_type(primitive, operands, params))
+    names = tuple(x.name if isinstance(x, Tracer) else float(x) if is_number(x) else x for x in operands)
+    tape.equations.append((result.name, primitive, names, params))
+    return result
+
+
+def trace(fn, *types):
+    """Run fn once, on one tracer for each Type in types; return its Tape. fn returns one value."""
+    tape = Tape()
+    tracers = [tape.new(type) for type in types]
+    tape.inputs = [tracer.name for tracer in tracers]
+    result = fn(*tracers)
+    tape.output = result.name if isinstance(result, Tracer) else result
+    return tape
+
+
+# %% task="minijit-replay" name="values.get for every operand" fails=["minijit-replay-check"] hidden=1 message="unhashable"
+# cannot be looked up in a dict (unhashable).
+def replay(tape, *args):
+    """Run a tape on arguments of its types; return the value of every name on it: a dict.
+
+    args: numbers, arrays or tracers.
+    """
+    values = dict(zip(tape.inputs, map(lift, args)))
+    for name, primitive, operands, params in tape.equations:
+        values[name] = bind(primitive, *[values.get(x, x) for x in operands], **params)
+    return values
+
+
+# %% task="minijit-replay" name="names from the alphabet" fails=["minijit-replay-check"] hidden=1 message="KeyError"
+# with names in another order gets them wrong.
+def replay(tape, *args):
+    """Run a tape on arguments of its types; return the value of every name on it: a dict.
+
+    args: numbers, arrays or tracers.
+    """
+    values = {}
+    for arg in args:
+        values[string.ascii_lowercase[len(values)]] = lift(arg)
+    for _, primitive, operands, params in tape.equations:
+        result = bind(primitive, *[read(values, x) for x in operands], **params)
+        values[string.ascii_lowercase[len(values)]] = result
+    return values
