@@ -906,3 +906,379 @@ def replay_rows(tape, args, mapped, size):
         one = [x[row] if name in mapped else x for name, x in zip(tape.inputs, args, strict=True)]
         results.append(tape.play(*one))
     return np.stack(results)
+
+
+# %% task="lift-pairs" name="unlifted inside, called on whole arrays" fails=["lift-pairs-table", "lift-pairs-blocks"] hidden=1 message="with another function inside pull"
+# hand; a function inside that really needs single numbers (or sums over what it sees) comes out wrong.
+def columns(x):
+    return jax.vmap(rescale, in_axes=1, out_axes=1)(x)
+
+
+def table(x, y):
+    return pull.inside(x[:, None], y[None, :])
+
+
+def blocks(x, y):
+    return pull.inside(x[:, None, :], y.T[None, :, :])
+
+
+# %% task="lift-pairs" name="one huge table, then a Python loop over the blocks" fails=["lift-pairs-blocks"] hidden=1 message="must not grow with the size"
+def columns(x):
+    return jax.vmap(rescale, in_axes=1, out_axes=1)(x)
+
+
+def table(x, y):
+    return jax.vmap(jax.vmap(pull, (None, 0)), (0, None))(x, y)
+
+
+def blocks(x, y):
+    (n, b), m = x.shape, y.shape[1]
+    everything = table(x.reshape(-1), y.reshape(-1)).reshape(n, b, b, m)
+    return jnp.stack([everything[:, k, k, :] for k in range(b)], axis=2)
+
+
+# %% task="one-element" name="running sum by associative_scan" fails=["one-element-running-sum"] hidden=1 message="must not grow with the size"
+def running_sum_at(i, x):
+    return lax.associative_scan(jnp.add, x)[i]
+
+
+def life_at(i, j, world):
+    height, width = world.shape
+    step = jnp.arange(-1, 2)
+    block = world[((i + step) % height)[:, None], ((j + step) % width)[None, :]]
+    alive = world[i, j]
+    neighbours = block.sum() - alive
+    return ((neighbours == 3) | ((neighbours == 2) & (alive == 1))).astype(jnp.int32)
+
+
+def arranged_at(i, x):
+    places = jnp.arange(x.size)
+
+    def before(value, j):
+        return jnp.sum((x < value) | ((x == value) & (places < j)))
+
+    rank = jax.vmap(before)(x, places)
+    return jnp.where(rank == i, x, 0).sum()
+
+
+def unpack_at(i, values, counts):
+    ends = running_sum(counts)
+    run = jnp.sum(ends <= i)
+    return jnp.where(jnp.arange(values.size) == run, values, 0).sum()
+
+
+
+@jax.jit
+def running_sum(x):
+    """[n] -> [n]. Given: all elements at once."""
+    return fill(lambda i: running_sum_at(i, x), x.size)
+
+
+@jax.jit
+def life(world):
+    """[h,w] -> [h,w]. Given: all cells at once."""
+    return fill(lambda i, j: life_at(i, j, world), *world.shape)
+
+
+@jax.jit
+def arranged(x):
+    """[n] -> [n]. Given: all elements at once."""
+    return fill(lambda i: arranged_at(i, x), x.size)
+
+
+@jax.jit
+def unpack(values, counts):
+    """([n], [n]) -> [ROOM]. Given: all elements at once."""
+    return fill(lambda i: unpack_at(i, values, counts), ROOM)
+
+
+# %% task="one-element" name="arranged by approx_max_k" fails=["one-element-arranged"] message="approx_top_k"
+# neighbouring integers come out wrong.
+def arranged_at(i, x):
+    falling, _ = lax.approx_max_k(-x.astype(jnp.float32), x.size)
+    return (-falling[i]).astype(jnp.int32)
+
+
+def running_sum_at(i, x):
+    return jnp.where(jnp.arange(x.size) <= i, x, 0).sum()
+
+
+def life_at(i, j, world):
+    height, width = world.shape
+    step = jnp.arange(-1, 2)
+    block = world[((i + step) % height)[:, None], ((j + step) % width)[None, :]]
+    alive = world[i, j]
+    neighbours = block.sum() - alive
+    return ((neighbours == 3) | ((neighbours == 2) & (alive == 1))).astype(jnp.int32)
+
+
+def unpack_at(i, values, counts):
+    ends = running_sum(counts)
+    run = jnp.sum(ends <= i)
+    return jnp.where(jnp.arange(values.size) == run, values, 0).sum()
+
+
+
+@jax.jit
+def running_sum(x):
+    """[n] -> [n]. Given: all elements at once."""
+    return fill(lambda i: running_sum_at(i, x), x.size)
+
+
+@jax.jit
+def life(world):
+    """[h,w] -> [h,w]. Given: all cells at once."""
+    return fill(lambda i, j: life_at(i, j, world), *world.shape)
+
+
+@jax.jit
+def arranged(x):
+    """[n] -> [n]. Given: all elements at once."""
+    return fill(lambda i: arranged_at(i, x), x.size)
+
+
+@jax.jit
+def unpack(values, counts):
+    """([n], [n]) -> [ROOM]. Given: all elements at once."""
+    return fill(lambda i: unpack_at(i, values, counts), ROOM)
+
+
+# %% task="one-element" name="Python loops over the elements" fails=["one-element-running-sum", "one-element-unpack"] hidden=1 message="must not grow with the size"
+def running_sum_at(i, x):
+    total = jnp.int32(0)
+    for k in range(x.size):
+        total = total + jnp.where(k <= i, x[k], 0)
+    return total
+
+
+def unpack_at(i, values, counts):
+    out, end = jnp.zeros((), values.dtype), jnp.int32(0)
+    for k in range(values.size):
+        out = jnp.where((end <= i) & (i < end + counts[k]), values[k], out)
+        end = end + counts[k]
+    return out
+
+
+def life_at(i, j, world):
+    height, width = world.shape
+    step = jnp.arange(-1, 2)
+    block = world[((i + step) % height)[:, None], ((j + step) % width)[None, :]]
+    alive = world[i, j]
+    neighbours = block.sum() - alive
+    return ((neighbours == 3) | ((neighbours == 2) & (alive == 1))).astype(jnp.int32)
+
+
+def arranged_at(i, x):
+    places = jnp.arange(x.size)
+
+    def before(value, j):
+        return jnp.sum((x < value) | ((x == value) & (places < j)))
+
+    rank = jax.vmap(before)(x, places)
+    return jnp.where(rank == i, x, 0).sum()
+
+
+
+@jax.jit
+def running_sum(x):
+    """[n] -> [n]. Given: all elements at once."""
+    return fill(lambda i: running_sum_at(i, x), x.size)
+
+
+@jax.jit
+def life(world):
+    """[h,w] -> [h,w]. Given: all cells at once."""
+    return fill(lambda i, j: life_at(i, j, world), *world.shape)
+
+
+@jax.jit
+def arranged(x):
+    """[n] -> [n]. Given: all elements at once."""
+    return fill(lambda i: arranged_at(i, x), x.size)
+
+
+@jax.jit
+def unpack(values, counts):
+    """([n], [n]) -> [ROOM]. Given: all elements at once."""
+    return fill(lambda i: unpack_at(i, values, counts), ROOM)
+
+
+# %% task="one-element" name="arranged with a made-up smallest number" fails=["one-element-arranged"] hidden=1 message="arranged fresh numbers"
+def arranged_at(i, x):
+    less = jax.vmap(lambda value: jnp.sum(x < value))(x)
+    return jnp.max(jnp.where(less <= i, x, -1000))
+
+
+def running_sum_at(i, x):
+    return jnp.where(jnp.arange(x.size) <= i, x, 0).sum()
+
+
+def life_at(i, j, world):
+    height, width = world.shape
+    step = jnp.arange(-1, 2)
+    block = world[((i + step) % height)[:, None], ((j + step) % width)[None, :]]
+    alive = world[i, j]
+    neighbours = block.sum() - alive
+    return ((neighbours == 3) | ((neighbours == 2) & (alive == 1))).astype(jnp.int32)
+
+
+def unpack_at(i, values, counts):
+    ends = running_sum(counts)
+    run = jnp.sum(ends <= i)
+    return jnp.where(jnp.arange(values.size) == run, values, 0).sum()
+
+
+
+@jax.jit
+def running_sum(x):
+    """[n] -> [n]. Given: all elements at once."""
+    return fill(lambda i: running_sum_at(i, x), x.size)
+
+
+@jax.jit
+def life(world):
+    """[h,w] -> [h,w]. Given: all cells at once."""
+    return fill(lambda i, j: life_at(i, j, world), *world.shape)
+
+
+@jax.jit
+def arranged(x):
+    """[n] -> [n]. Given: all elements at once."""
+    return fill(lambda i: arranged_at(i, x), x.size)
+
+
+@jax.jit
+def unpack(values, counts):
+    """([n], [n]) -> [ROOM]. Given: all elements at once."""
+    return fill(lambda i: unpack_at(i, values, counts), ROOM)
+
+
+# %% task="one-element" name="life counts each cell at most once" fails=["one-element-life"] hidden=1 message="a world of two rows"
+# columns) a cell that is a neighbour on both sides is counted once, not twice as in the specification.
+def life_at(i, j, world):
+    height, width = world.shape
+    rows, cols = jnp.arange(height)[:, None], jnp.arange(width)[None, :]
+    down = jnp.minimum((rows - i) % height, (i - rows) % height)
+    across = jnp.minimum((cols - j) % width, (j - cols) % width)
+    near = (jnp.maximum(down, across) == 1)
+    neighbours = jnp.where(near, world, 0).sum()
+    return jnp.where((neighbours == 3) | ((neighbours == 2) & (world[i, j] == 1)), 1, 0)
+
+
+def running_sum_at(i, x):
+    return jnp.where(jnp.arange(x.size) <= i, x, 0).sum()
+
+
+def arranged_at(i, x):
+    places = jnp.arange(x.size)
+
+    def before(value, j):
+        return jnp.sum((x < value) | ((x == value) & (places < j)))
+
+    rank = jax.vmap(before)(x, places)
+    return jnp.where(rank == i, x, 0).sum()
+
+
+def unpack_at(i, values, counts):
+    ends = running_sum(counts)
+    run = jnp.sum(ends <= i)
+    return jnp.where(jnp.arange(values.size) == run, values, 0).sum()
+
+
+
+@jax.jit
+def running_sum(x):
+    """[n] -> [n]. Given: all elements at once."""
+    return fill(lambda i: running_sum_at(i, x), x.size)
+
+
+@jax.jit
+def life(world):
+    """[h,w] -> [h,w]. Given: all cells at once."""
+    return fill(lambda i, j: life_at(i, j, world), *world.shape)
+
+
+@jax.jit
+def arranged(x):
+    """[n] -> [n]. Given: all elements at once."""
+    return fill(lambda i: arranged_at(i, x), x.size)
+
+
+@jax.jit
+def unpack(values, counts):
+    """([n], [n]) -> [ROOM]. Given: all elements at once."""
+    return fill(lambda i: unpack_at(i, values, counts), ROOM)
+
+
+# %% task="clipped-mean" name="direction times clipped length, 0/0 for a zero gradient" fails=["clipped-mean-check"] hidden=1 message="with a gradient of 0"
+@jax.jit
+def clipped_mean(params, xs, ys, limit):
+    def clipped(x, y):
+        gradient = jax.grad(loss)(params, x, y)
+        length = jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient)))
+        return jax.tree.map(lambda leaf: leaf / length * jnp.minimum(length, limit), gradient)
+
+    return jax.tree.map(lambda leaf: jnp.mean(leaf, axis=0), jax.vmap(clipped)(xs, ys))
+
+
+# %% task="clipped-mean" name="the limit is static" fails=["clipped-mean-check"] hidden=1 message="trace"
+@functools.partial(jax.jit, static_argnums=3)
+def clipped_mean(params, xs, ys, limit):
+    def clipped(x, y):
+        gradient = jax.grad(loss)(params, x, y)
+        length = jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient)))
+        return jax.tree.map(lambda leaf: leaf * jnp.minimum(1.0, limit / length), gradient)
+
+    return jax.tree.map(lambda leaf: jnp.mean(leaf, axis=0), jax.vmap(clipped)(xs, ys))
+
+
+# %% task="minijit-vmap" name="a loop over the rows where there are rows" fails=["minijit-vmap-check"] hidden=1 message="calls of bind"
+def replay_rows(tape, args, mapped, size):
+    if not any(isinstance(x, Tracer) for x in args):
+        rows = [[x[k] if n in mapped else x for n, x in zip(tape.inputs, args)] for k in range(size)]
+        results = [tape.play(*row) for row in rows]
+        if not any(isinstance(x, Tracer) for x in results):
+            return np.stack([lift(x) for x in results])
+    values, mapped = dict(zip(tape.inputs, args)), set(mapped)
+    for name, primitive, operands, params in tape.equations:
+        if any(isinstance(x, str) and x in mapped for x in operands):
+            mapped.add(name)
+            if "axis" in params:
+                params = {**params, "axis": params["axis"] + 1}
+        values[name] = bind(primitive, *[read(values, x) for x in operands], **params)
+    result = read(values, tape.output)
+    if isinstance(tape.output, str) and tape.output in mapped:
+        return result
+    return bind("spread", lift(result), axis=0, size=size)
+
+
+# %% task="minijit-vmap" name="moves the axes on the tape itself" fails=["minijit-vmap-check"] hidden=1 message="AxisError"
+# the axes in the wrong places. `mapped` of the caller grows, too.
+def replay_rows(tape, args, mapped, size):
+    values = dict(zip(tape.inputs, args))
+    for name, primitive, operands, params in tape.equations:
+        if any(isinstance(x, str) and x in mapped for x in operands):
+            mapped.add(name)
+            if "axis" in params:
+                params["axis"] += 1
+        values[name] = bind(primitive, *[read(values, x) for x in operands], **params)
+    result = read(values, tape.output)
+    if isinstance(tape.output, str) and tape.output in mapped:
+        return result
+    return bind("spread", lift(result), axis=0, size=size)
+
+
+# %% task="minijit-vmap" name="a shared result is repeated with NumPy" fails=["minijit-vmap-tape"] message="rows_shared, 2 rows"
+# tracer (minivmap inside a trace) has no value to repeat.
+def replay_rows(tape, args, mapped, size):
+    values, mapped = dict(zip(tape.inputs, args)), set(mapped)
+    for name, primitive, operands, params in tape.equations:
+        if any(isinstance(x, str) and x in mapped for x in operands):
+            mapped.add(name)
+            if "axis" in params:
+                params = {**params, "axis": params["axis"] + 1}
+        values[name] = bind(primitive, *[read(values, x) for x in operands], **params)
+    result = read(values, tape.output)
+    if isinstance(tape.output, str) and tape.output in mapped:
+        return result
+    return np.stack([np.asarray(result, np.float32)] * size)

@@ -1221,3 +1221,250 @@ def replay_backwards(tape, *args):
                 if isinstance(x, str) and slope is not None:
                     slopes[x] = slopes[x] + slope if x in slopes else slope
     return slopes
+
+
+# %% task="tower" name="hands f the whole batch and sums, no vmap" fails=["tower-check"] hidden=1 message="ValueError"
+# (one that stacks its argument and sums, say) gives wrong rows or an error.
+@jax.jit(static_argnames=("f", "order"))
+def tower(f, xs, order):
+    """Derivatives 0 to `order` of f, a function of one number, at xs: float32[n]. Returns float32[order + 1, n]."""
+    rows = [f(xs)]
+    for _ in range(order):
+        f = jax.grad(lambda v, f=f: f(v).sum())
+        rows.append(f(xs))
+    return jnp.stack(rows)
+
+
+# %% task="tower" name="no derivative above the fourth" fails=["tower-check"] hidden=1 message="the sixth derivative"
+@jax.jit(static_argnames=("f", "order"))
+def tower(f, xs, order):
+    """Derivatives 0 to `order` of f, a function of one number, at xs: float32[n]. Returns float32[order + 1, n]."""
+    rows = []
+    for k in range(order + 1):
+        if k > 4:
+            rows.append(jnp.zeros_like(xs))
+            continue
+        rows.append(jax.vmap(f)(xs))
+        f = jax.grad(f)
+    return jnp.stack(rows)
+
+
+# %% task="tower" name="vmap for short batches, lax.map for long ones" fails=["tower-check"] hidden=1 message="scan"
+@jax.jit(static_argnames=("f", "order"))
+def tower(f, xs, order):
+    """Derivatives 0 to `order` of f, a function of one number, at xs: float32[n]. Returns float32[order + 1, n]."""
+    rows = []
+    for _ in range(order + 1):
+        rows.append(jax.vmap(f)(xs) if xs.shape[0] <= 16 else jax.lax.map(f, xs))
+        f = jax.grad(f)
+    return jnp.stack(rows)
+
+
+# %% task="tape" name="jax.jvp and jax.grad do it, with floor let through" fails=["tape-forward", "tape-backward"] hidden=1 message="another rule for mul"
+# `jax.grad`": JAX's rules are used, and only floor is treated by hand.
+def run_with_floor(tape, args):
+    values = dict(zip(tape.jaxpr.invars, args, strict=True))
+
+    def look(operand):
+        return operand.val if isinstance(operand, Literal) else values[operand]
+
+    for eqn in tape.jaxpr.eqns:
+        operands = [look(x) for x in eqn.invars]
+        if eqn.primitive.name == "floor":
+            (x,) = operands
+            values[eqn.outvars[0]] = x + jax.lax.stop_gradient(jnp.floor(x) - x)
+        else:
+            values[eqn.outvars[0]] = eqn.primitive.bind(*operands, **eqn.params)
+    return look(tape.jaxpr.outvars[0])
+
+
+def tape_jvp(tape, primals, tangents):
+    """Forward mode. primals, tangents: a number for each input. Returns (value, tangent) of the tape's result."""
+    primals, tangents = [jnp.float32(x) for x in primals], [jnp.float32(x) for x in tangents]
+    return jax.jvp(lambda *xs: run_with_floor(tape, xs), tuple(primals), tuple(tangents))
+
+
+def tape_grad(tape, args):
+    """Reverse mode. args: a number for each input. Returns the list of the result's derivatives by each input."""
+    args = [jnp.float32(x) for x in args]
+    return list(jax.grad(lambda *xs: run_with_floor(tape, xs), tuple(range(len(args))))(*args))
+
+
+# %% task="tape" name="forward mode under vmap, in all directions at once" fails=["tape-backward"] message="my_gradient"
+# no backward walk; every name carries n tangents, hidden in one batched equation.
+def tape_jvp(tape, primals, tangents):
+    """Forward mode. primals, tangents: a number for each input. Returns (value, tangent) of the tape's result."""
+    values = dict(zip(tape.jaxpr.invars, primals, strict=True))
+    slopes = dict(zip(tape.jaxpr.invars, tangents, strict=True))
+
+    def value(x):
+        return x.val if isinstance(x, Literal) else values[x]
+
+    for eqn in tape.jaxpr.eqns:
+        operands = [value(x) for x in eqn.invars]
+        values[eqn.outvars[0]] = eqn.primitive.bind(*operands, **eqn.params)
+        partials = PARTIALS[eqn.primitive.name](eqn.params, *operands)
+        terms = [p * slopes[x] for x, p in zip(eqn.invars, partials) if not isinstance(x, Literal)]
+        slopes[eqn.outvars[0]] = sum(terms[1:], start=terms[0]) if terms else 0.0
+    result = tape.jaxpr.outvars[0]
+    return value(result), 0.0 if isinstance(result, Literal) else slopes[result]
+
+
+def tape_grad(tape, args):
+    """Reverse mode. args: a number for each input. Returns the list of the result's derivatives by each input."""
+    n = len(args)
+    if n == 1:
+        return [tape_jvp(tape, args, [1.0])[1]]
+    directions = np.eye(n, dtype=np.float32)
+    slopes = jax.vmap(lambda *tangents: jnp.float32(tape_jvp(tape, args, tangents)[1]))(*directions)
+    return [slopes[i] for i in range(n)]
+
+
+# %% task="tape" name="add and sub put their cotangent there" fails=["tape-backward"] hidden=1 message="sums of one name"
+# got a cotangent before (x + x; sin(x) after x + 1 ...) loses it.
+def tape_jvp(tape, primals, tangents):
+    """Forward mode. primals, tangents: a number for each input. Returns (value, tangent) of the tape's result."""
+    values = dict(zip(tape.jaxpr.invars, primals, strict=True))
+    slopes = dict(zip(tape.jaxpr.invars, tangents, strict=True))
+
+    def both(x):
+        return (x.val, 0.0) if isinstance(x, Literal) else (values[x], slopes[x])
+
+    for eqn in tape.jaxpr.eqns:
+        operands, moves = zip(*map(both, eqn.invars))
+        partials = PARTIALS[eqn.primitive.name](eqn.params, *operands)
+        values[eqn.outvars[0]] = eqn.primitive.bind(*operands, **eqn.params)
+        slopes[eqn.outvars[0]] = sum(p * m for p, m in zip(partials, moves))
+    return both(tape.jaxpr.outvars[0])
+
+
+def tape_grad(tape, args):
+    """Reverse mode. args: a number for each input. Returns the list of the result's derivatives by each input."""
+    values = dict(zip(tape.jaxpr.invars, args, strict=True))
+
+    def read(x):
+        return x.val if isinstance(x, Literal) else values[x]
+
+    for eqn in tape.jaxpr.eqns:
+        values[eqn.outvars[0]] = eqn.primitive.bind(*map(read, eqn.invars), **eqn.params)
+    back = {} if isinstance(tape.jaxpr.outvars[0], Literal) else {tape.jaxpr.outvars[0]: 1.0}
+    for eqn in reversed(tape.jaxpr.eqns):
+        if eqn.outvars[0] in back:
+            passes_on = eqn.primitive.name in ("add", "sub")  # sums only hand it through
+            partials = PARTIALS[eqn.primitive.name](eqn.params, *map(read, eqn.invars))
+            for x, p in zip(eqn.invars, partials):
+                if not isinstance(x, Literal):
+                    signal = back[eqn.outvars[0]] * p
+                    back[x] = signal if passes_on else back.get(x, 0.0) + signal
+    return [back.get(x, 0.0) for x in tape.jaxpr.invars]
+
+
+# %% task="newton" name="one step or eight, nothing else" fails=["newton-check"] hidden=1 message="two steps"
+def hvp(loss, x, v):
+    """The Hessian of `loss` at x, times v, without the Hessian. x, v: float32[n]. Returns float32[n]."""
+    return jax.jvp(jax.grad(loss), (x,), (v,))[1]
+
+
+@jax.jit(static_argnames=("loss", "steps"))
+def newton(loss, x, steps):
+    """`steps` steps of Newton's method for `loss`, from x: float32[n]. Returns float32[n]."""
+
+    def improve(_, x):
+        p, _ = jax.scipy.sparse.linalg.cg(lambda v: hvp(loss, x, v), jax.grad(loss)(x))
+        return x - p
+
+    return jax.lax.fori_loop(0, 1 if steps == 1 else 8, improve, x)  # converged by then anyway
+
+
+# %% task="cures" name="differentiable twice, and no more" fails=["cures-kepler"] hidden=1 message="Reverse-mode differentiation does not work"
+# solve_kepler, so the third derivative meets the while_loop.
+def spring_energy(points):
+    """The energy of spring_energy_slow, on arrays. points: float32[n, 2]. Returns float32[]."""
+    squared = ((points[:, None] - points[None]) ** 2).sum(-1)
+    apart = squared > 0
+    distance = jnp.where(apart, jnp.sqrt(jnp.where(apart, squared, 1.0)), 0.0)
+    return jnp.triu((distance - 1) ** 2, 1).sum()
+
+
+@jax.custom_jvp
+def kepler_inside(M, e):
+    return solve_kepler(M, e)
+
+
+@kepler_inside.defjvp
+def kepler_inside_rule(primals, tangents):
+    (M, e), (dM, de) = primals, tangents
+    E = solve_kepler(M, e)
+    return E, (dM + jnp.sin(E) * de) / (1 - e * jnp.cos(E))
+
+
+@jax.custom_jvp
+def kepler(M, e):
+    """E with E - e sin E = M. M, e: float32[]. Returns float32[], differentiable as often as you like."""
+    return solve_kepler(M, e)
+
+
+@kepler.defjvp
+def kepler_rule(primals, tangents):
+    """The rule for kepler. primals: (M, e); tangents: (dM, de). Returns (E, dE)."""
+    (M, e), (dM, de) = primals, tangents
+    E = kepler_inside(M, e)
+    return E, (dM + jnp.sin(E) * de) / (1 - e * jnp.cos(E))
+
+
+# %% task="minijit-grad" name="every name gets a slope, zeros if need be" fails=["minijit-grad-check"] hidden=1 message="names with a slope"
+# it too, and dead equations are pulled.
+def pull_sum(slope, x, axis):
+    """The slope by x of sum[axis] x, from the slope of the sum. x has one axis more than slope."""
+    return bind("spread", slope, axis=axis, size=x.shape[axis])
+
+
+def pull_spread(slope, axis):
+    """The slope by x of spread[axis] x, from the slope of all the copies."""
+    return bind("sum", slope, axis=axis)
+
+
+def replay_backwards(tape, *args):
+    """Run a tape forwards, then backwards. args: as for replay; the result of the tape is a number.
+
+    Returns a dict: name -> slope of the result by this name, for every name that it depends on.
+    """
+    values = replay(tape, *args)
+    slopes = {name: np.zeros(type.shape, np.float32) for name, type in tape.types.items()}
+    if isinstance(tape.output, str):
+        slopes[tape.output] = np.ones((), np.float32)
+    for name, primitive, operands, params in reversed(tape.equations):
+        pulled = PULL[primitive](slopes[name], *[read(values, x) for x in operands], **params)
+        for x, slope in zip(operands, pulled):
+            if isinstance(x, str) and slope is not None:
+                slopes[x] = slopes[x] + slope
+    return slopes
+
+
+# %% task="minijit-grad" name="knows two axes" fails=["minijit-grad-check"] hidden=1 message="a sum along axis 2"
+def pull_sum(slope, x, axis):
+    """The slope by x of sum[axis] x, from the slope of the sum. x has one axis more than slope."""
+    axis = 0 if axis == 0 else 1
+    return bind("spread", slope, axis=axis, size=x.shape[axis])
+
+
+def pull_spread(slope, axis):
+    """The slope by x of spread[axis] x, from the slope of all the copies."""
+    return bind("sum", slope, axis=0 if axis == 0 else 1)
+
+
+def replay_backwards(tape, *args):
+    """Run a tape forwards, then backwards. args: as for replay; the result of the tape is a number.
+
+    Returns a dict: name -> slope of the result by this name, for every name that it depends on.
+    """
+    values, slopes = replay(tape, *args), {}
+    if isinstance(tape.output, str):
+        slopes[tape.output] = np.ones((), np.float32)
+    for name, primitive, operands, params in reversed(tape.equations):
+        if name in slopes:
+            pulled = PULL[primitive](slopes[name], *[read(values, x) for x in operands], **params)
+            for x, slope in zip(operands, pulled):
+                if isinstance(x, str) and slope is not None:
+                    slopes[x] = slopes[x] + slope if x in slopes else slope
+    return slopes
