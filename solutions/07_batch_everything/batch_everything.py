@@ -411,7 +411,7 @@ assert_primitives(ensemble, draw_members(11, 3, 9), *draws(12, (8, 3)), excludes
 #
 #     7 life           [h,w] -> [h,w]    the game of life on a torus: row -1 is the last row, row h the first. A cell
 #                                        is alive in the next generation if 3 of its 8 neighbours are alive now, or
-#                                        if 2 are and it is alive itself
+#                                        if 2 are and it is alive itself (h and w are 3 or more)
 #
 #     8 arranged       [n] -> [n]        3 1 4 1  ->  1 1 3 4, a sort without a sort. Place i belongs to the number
 #                                        that has i numbers before it. Mind the twins
@@ -584,7 +584,6 @@ assert_primitives(life, world, excludes=READY_MADE)
 ### BEGIN HIDDEN TESTS
 world = np.random.default_rng().integers(0, 2, (9, 7)).astype(np.int32)
 assert_allclose(life(jnp.asarray(world)), life_spec(world), name="life of a fresh world")
-assert_allclose(life(jnp.asarray(world[:2])), life_spec(world[:2]), name="life of a world of two rows")
 assert_primitives(life, world, excludes=READY_MADE, smaller=[world[:4, :3]])
 ### END HIDDEN TESTS
 

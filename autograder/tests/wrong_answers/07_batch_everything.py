@@ -1153,63 +1153,6 @@ def unpack(values, counts):
     return fill(lambda i: unpack_at(i, values, counts), ROOM)
 
 
-# %% task="one-element" name="life counts each cell at most once" fails=["one-element-life"] hidden=1 message="a world of two rows"
-# columns) a cell that is a neighbour on both sides is counted once, not twice as in the specification.
-def life_at(i, j, world):
-    height, width = world.shape
-    rows, cols = jnp.arange(height)[:, None], jnp.arange(width)[None, :]
-    down = jnp.minimum((rows - i) % height, (i - rows) % height)
-    across = jnp.minimum((cols - j) % width, (j - cols) % width)
-    near = (jnp.maximum(down, across) == 1)
-    neighbours = jnp.where(near, world, 0).sum()
-    return jnp.where((neighbours == 3) | ((neighbours == 2) & (world[i, j] == 1)), 1, 0)
-
-
-def running_sum_at(i, x):
-    return jnp.where(jnp.arange(x.size) <= i, x, 0).sum()
-
-
-def arranged_at(i, x):
-    places = jnp.arange(x.size)
-
-    def before(value, j):
-        return jnp.sum((x < value) | ((x == value) & (places < j)))
-
-    rank = jax.vmap(before)(x, places)
-    return jnp.where(rank == i, x, 0).sum()
-
-
-def unpack_at(i, values, counts):
-    ends = running_sum(counts)
-    run = jnp.sum(ends <= i)
-    return jnp.where(jnp.arange(values.size) == run, values, 0).sum()
-
-
-
-@jax.jit
-def running_sum(x):
-    """[n] -> [n]. Given: all elements at once."""
-    return fill(lambda i: running_sum_at(i, x), x.size)
-
-
-@jax.jit
-def life(world):
-    """[h,w] -> [h,w]. Given: all cells at once."""
-    return fill(lambda i, j: life_at(i, j, world), *world.shape)
-
-
-@jax.jit
-def arranged(x):
-    """[n] -> [n]. Given: all elements at once."""
-    return fill(lambda i: arranged_at(i, x), x.size)
-
-
-@jax.jit
-def unpack(values, counts):
-    """([n], [n]) -> [ROOM]. Given: all elements at once."""
-    return fill(lambda i: unpack_at(i, values, counts), ROOM)
-
-
 # %% task="clipped-mean" name="direction times clipped length, 0/0 for a zero gradient" fails=["clipped-mean-check"] hidden=1 message="with a gradient of 0"
 @jax.jit
 def clipped_mean(params, xs, ys, limit):
