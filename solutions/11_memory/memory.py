@@ -712,7 +712,7 @@ assert_equal(built, {"for two more tables": "none"}, name="make_ranker")
 #
 # A flight recorder is a ring. State number n (from 0, over all flights together) is written into row `n % k` of
 # `box`, a ref of k rows; `count`, a ref of one integer, says how many states there have been. Write `flight(x, box,
-# count)`: it runs `simulate` for 1000 steps from `x` with the recorder switched on, and returns the last state.
+# count)`: 1000 steps from `x` with the recorder switched on, by `simulate` or a loop like it. It returns the last state.
 # Every state *after* a step is recorded. All flights share one program, whatever box of k rows they get, and it has no
 # room for all states: its scratch space is at most 5000 bytes, where 1000 states fill 8000.
 #
@@ -825,10 +825,7 @@ assert_equal(
 ### BEGIN HIDDEN TESTS
 rng = np.random.default_rng()
 for k in (int(rng.choice([6, 9, 11, 13, 30])), 1):
-    with trace_log(simulate) as log:
-        assert_flights([tuple(rng.normal(size=2)) for _ in range(3)], k)
-    used = {f"simulate runs, {k} rows": log.traces > 0}
-    assert_equal(used, dict.fromkeys(used, True), name="flight")
+    assert_flights([tuple(rng.normal(size=2)) for _ in range(3)], k)
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -174,6 +174,21 @@ def make_ranker(table):
     return Table(jnp.sort(jnp.ravel(table))).rank
 
 
+# %% task="recorder" name="a scan over the numbers of the rounds"
+@jax.jit
+def flight(x, box, count):
+    first, k = count[...], box.shape[0]
+
+    def body(state, i):
+        state = glide(state)
+        box[(first + i) % k] = state
+        return state, None
+
+    last, _ = lax.scan(body, x, jnp.arange(1000))
+    count[...] = first + 1000
+    return last
+
+
 # %% task="recorder" name="a lambda around a clerk"
 def noted(state, box, count):
     number = count[...]

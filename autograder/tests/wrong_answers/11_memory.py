@@ -605,20 +605,6 @@ def make_ranker(table):
     return functools.partial(rank, jnp.ravel(table))
 
 
-# %% task="recorder" name="a loop of one's own" fails=["recorder-check"] hidden=1 message="simulate runs"
-@jax.jit
-def flight(x, box, count):
-    """1000 recorded steps of glide from x: float32[2]. box: ref float32[k, 2]; count: ref int32[]."""
-
-    def body(_, state):
-        state = glide(state)
-        box[count[...] % box.shape[0]] = state
-        count[...] = count[...] + 1
-        return state
-
-    return lax.fori_loop(0, 1000, body, x)
-
-
 # %% task="ranker" name="sorted by NumPy, in every call" fails=["ranker-check"] hidden=1 message="ranks at index"
 @jax.jit
 def rank(ordered, x):
