@@ -447,7 +447,7 @@ with assert_max_traces(padded_gradients, 1):
         padded_gradients(model, *padded(*rows_of(number, seed=number), 64))
 ### BEGIN HIDDEN TESTS
 few = int(np.random.default_rng().integers(2, 40))
-for number, size in ((few, 40), (1, 64), (9, 9), (70, 72)):
+for number, size in ((few, 40), (1, 64), (72, 72)):
     fresh = rows_of(number)
     for array in fresh:
         array[0] = 0  # a black pixel in the middle is a true row
