@@ -719,3 +719,32 @@ def diffuse_shards(u):
 
 def diffuse(u):
     return u + 0.1 * (jnp.roll(u, 1) - 2 * u + jnp.roll(u, -1))
+
+
+# %% task="call" name="a guess: the mean is near 0 or near 3000" fails=["call-digits"] hidden=1 message="the variance at index"
+@jax.jit
+def moments(x):
+    def one_device(x):
+        guess = jnp.where(x.mean(0) > 1500, 3000.0, 0.0)
+        less = x - guess
+        mean, square, shift = lax.pmean(jnp.stack([less.mean(0), (less * less).mean(0), guess]), "i")
+        return mean + shift, square - mean * mean
+
+    return jax.shard_map(one_device, mesh=RING, in_specs=P("i"), out_specs=P())(x)
+
+
+# %% task="eight" name="the padding comes last on each device" fails=["eight-values"] hidden=1 message="gradient: leaf"
+@functools.partial(jax.jit, static_argnames="devices")
+def gradient(params, x, y, real, devices):
+    def one_device(params, x, y, real):
+        first = jnp.arange(real.size) < real.sum()
+
+        def sum_of_errors(params):
+            return jnp.sum(first * (x @ params["w"] + params["b"] - y) ** 2)
+
+        total, count = jax.grad(sum_of_errors)(params), lax.psum(real.sum(), "i")
+        return jax.tree.map(lambda leaf: leaf / count, total)
+
+    rows = P("i")
+    split = jax.shard_map(one_device, mesh=ring_of(devices), in_specs=(P(), rows, rows, rows), out_specs=P())
+    return split(params, x, y, real)

@@ -480,11 +480,11 @@ def port(variables):
     return NnxPainter(variables)
 
 
-# %% task="padded" name="64 rows, whatever the size" fails=["padded-check"] hidden=1 message="TypeError"
+# %% task="padded" name="fills up to 64 rows, whatever the size" fails=["padded-check"] hidden=1 message="padded is wrong"
 def padded(xy, colours, size):
-    weights = (np.arange(64) < len(xy)).astype(np.float32)
-    xy, colours = (np.pad(array, ((0, size - len(array)), (0, 0))) for array in (xy, colours))
-    return xy, colours, weights
+    missing = 64 - len(xy)
+    weights = np.pad(np.ones(len(xy), np.float32), (0, missing))
+    return np.pad(xy, ((0, missing), (0, 0))), np.pad(colours, ((0, missing), (0, 0))), weights
 
 
 def weighted_loss(model, xy, colours, weights):
@@ -775,3 +775,71 @@ def faithful(step):
         model, *_ = candidate(*wash(PLAIN), *batch)
         results.append(np.asarray(jax.tree.leaves(model)[0]))
     return bool(np.allclose(*results, rtol=1e-4, atol=1e-5))
+
+
+# %% task="port" name="all painters share the frequencies of the last one" fails=["port-check"] hidden=1 message="hidden layers"
+class NnxPainter(nnx.Module):
+    def __init__(self, variables):
+        params = variables["params"]
+        NnxPainter.frequencies = variables["constants"]["frequencies"]
+        self.layers = nnx.List([])
+        for number in range(len(params)):
+            kernel, bias = (params[f"Dense_{number}"][name] for name in ("kernel", "bias"))
+            layer = nnx.Linear(*kernel.shape, rngs=nnx.Rngs(0))
+            layer.kernel[...], layer.bias[...] = kernel, bias
+            self.layers.append(layer)
+
+    def __call__(self, xy):
+        x = waves(xy, NnxPainter.frequencies)
+        for layer in self.layers[:-1]:
+            x = nnx.relu(layer(x))
+        return nnx.sigmoid(self.layers[-1](x))
+
+
+def port(variables):
+    return NnxPainter(variables)
+
+
+# %% task="log" name="takes all batches before the first step" fails=["log-check"] hidden=1 message="batches left"
+def train(step, state, batches, lag):
+    waiting, log = [], []
+    for batch in list(batches):
+        state, loss = step(state, batch)
+        waiting.append(loss)
+        if len(waiting) > lag:
+            log.append(float(waiting.pop(0)))
+            if not math.isfinite(log[-1]):
+                return state, log
+    for loss in waiting:
+        log.append(float(loss))
+        if not math.isfinite(log[-1]):
+            break
+    return state, log
+
+
+# %% task="devices" name="a batch is a pair, a state is a pair" fails=["devices-spread"] hidden=1 message="Error"
+def spread(state, batch):
+    model, optimizer = state
+    xy, colours = batch
+    everywhere, split = jax.NamedSharding(MESH, P()), jax.NamedSharding(MESH, P("batch"))
+    placed = jax.device_put(model, everywhere), jax.device_put(optimizer, everywhere)
+    return placed, (jax.device_put(xy, split), jax.device_put(colours, split))
+
+
+def faithful(step):
+    models = [candidate(*wash(PLAIN), *rows_of(64, seed=0))[0] for candidate in (wash_step, step)]
+    ours, theirs = (jax.tree.leaves(jax.device_get(model)) for model in models)
+    return all(np.allclose(a, b, rtol=1e-4, atol=1e-5) for a, b in zip(ours, theirs, strict=True))
+
+
+# %% task="devices" name="each device gets eight times the same row" fails=["devices-judge"] hidden=1 message="each device forgets a row"
+def spread(state, batch):
+    everywhere, split = jax.NamedSharding(MESH, P()), jax.NamedSharding(MESH, P("batch"))
+    return jax.device_put(state, everywhere), jax.device_put(batch, split)
+
+
+def faithful(step):
+    batch, models = [np.repeat(array, 8, axis=0) for array in rows_of(8, seed=0)], []
+    for candidate in (wash_step, step):
+        models.append(jax.tree.leaves(jax.device_get(candidate(*wash(PLAIN), *batch)[0])))
+    return all(np.allclose(a, b, rtol=1e-4, atol=1e-5) for a, b in zip(*models, strict=True))

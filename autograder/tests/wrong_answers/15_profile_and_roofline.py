@@ -554,10 +554,10 @@ def train(device, steps):
         device.report(step, loss)
 
 
-# %% task="serve" name="sixteen places" fails=["serve-check"] hidden=1 message="Error"
+# %% task="serve" name="thirty-two places" fails=["serve-check"] hidden=1 message="Error"
 @jax.jit
 def serve(W1, W2, users):
-    places = jnp.pad(users, ((0, 16 - users.shape[0]), (0, 0)))
+    places = jnp.pad(users, ((0, 32 - users.shape[0]), (0, 0)))
     return (places + jnp.maximum(places @ W1.T, 0) @ W2.T)[: users.shape[0]]
 
 
@@ -629,3 +629,101 @@ def survey(machine):
     dispatch = best(1, 1)
     rates = {"bandwidth": 8 * 2**20 / (best(1) - dispatch), "arithmetic": 2**33 / (best(4096) - dispatch)}
     return rates | {"dispatch": dispatch}
+
+
+# %% task="price" name="two bytes for halves, four for everything else" fails=["price-check"] hidden=1 message="a loop in a loop"
+def price(fn, *args):
+    arrays = jax.tree.leaves((args, jax.eval_shape(fn, *args)))
+    halves = (jnp.bfloat16, jnp.float16)
+    return show_jaxpr(fn, *args).flops, sum(array.size * (2 if array.dtype in halves else 4) for array in arrays)
+
+
+def shortest(operations, moved, machine):
+    waits = {"memory": moved / machine["bandwidth"], "arithmetic": operations / machine["arithmetic"]}
+    longest = max(waits, key=waits.get)
+    wall = longest if waits[longest] > machine["dispatch"] else "dispatch"
+    return waits[longest] + machine["dispatch"], wall
+
+
+# %% task="price" name="counts in floats" fails=["price-check"] hidden=1 message="types: returned"
+def price(fn, *args):
+    arrays = jax.tree.leaves((args, jax.eval_shape(fn, *args)))
+    return float(show_jaxpr(fn, *args).flops), float(sum(array.size * array.dtype.itemsize for array in arrays))
+
+
+def shortest(operations, moved, machine):
+    waits = {"memory": moved / machine["bandwidth"], "arithmetic": operations / machine["arithmetic"]}
+    longest = max(waits, key=waits.get)
+    wall = longest if waits[longest] > machine["dispatch"] else "dispatch"
+    return waits[longest] + machine["dispatch"], wall
+
+
+# %% task="culprit" name="a scope is any piece of the text" fails=["culprit-check"] hidden=1 message="culprit is wrong"
+def self_times(ops):
+    totals, stack = {}, []
+    for op in sorted(ops, key=lambda op: (op.thread, op.start, -op.length)):
+        while stack and (stack[-1].thread != op.thread or stack[-1].start + stack[-1].length <= op.start):
+            stack.pop()
+        totals[op.name] = totals.get(op.name, 0) + op.length
+        if stack:
+            totals[stack[-1].name] -= op.length
+        stack.append(op)
+    return totals
+
+
+def culprit(fn, scopes, *args):
+    origins = dict(re.findall(r'%(\S+) = .*op_name="([^"]*)"', show_hlo(fn, *args).text))
+    by_scope = dict.fromkeys(scopes, 0.0)
+    for name, time in self_times(record(fn, *args)).items():
+        origin = origins.get(name, "")
+        found = [scope for scope in scopes if scope in origin]
+        if found:
+            by_scope[max(found, key=origin.rfind)] += time
+    return max(by_scope, key=by_scope.get)
+
+
+# %% task="fed" name="knows the loss without waiting for it" fails=["fed-check"] message="when float(loss) has returned it"
+def train(device, steps):
+    state = 0
+    for step in range(steps):
+        state, loss = device.step(state, device.fetch(step))
+        device.report(step, float(1000 // (loss.step + 1)))
+
+
+# %% task="fed" name="sets the meter back" fails=["fed-check"] message="the device then has work"
+def train(device, steps):
+    train_slow(device, steps)
+    device.idle = 0
+
+
+# %% task="fed" name="reports ints" fails=["fed-check"] message="with its own loss as a float"
+def train(device, steps):
+    state, pending = 0, None
+    for step in range(steps):
+        state, loss = device.step(state, device.fetch(step))
+        if pending is not None:
+            device.report(step - 1, int(float(pending)))
+        pending = loss
+    if pending is not None:
+        device.report(steps - 1, int(float(pending)))
+
+
+# %% task="surveyor" name="looks into the machine" fails=["surveyor-tame", "surveyor-sly"] hidden=1 message="Error"
+def survey(machine):
+    run = machine.run.__func__
+    seen = dict(zip(run.__code__.co_freevars, (cell.cell_contents for cell in run.__closure__), strict=True))
+    return {figure: seen[figure] for figure in ("bandwidth", "arithmetic", "dispatch")}
+
+
+# %% task="surveyor" name="a hundred multiply-adds for the arithmetic" fails=["surveyor-sly"] hidden=1 message="times the true one"
+def survey(machine):
+    def best(numbers, k):
+        machine.run(numbers, k)
+        return min(machine.run(numbers, k) for _ in range(20))
+
+    dispatch, memory, some = best(1, 1), 2**27, 2**23
+    return {
+        "bandwidth": 8 * memory / (best(memory, 1) - dispatch),
+        "arithmetic": 2 * 100 * some / (best(some, 100) - dispatch),
+        "dispatch": dispatch,
+    }

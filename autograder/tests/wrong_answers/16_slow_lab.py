@@ -789,7 +789,7 @@ def spread(dishes, mesh):
     return jax.device_put(dishes, jax.NamedSharding(mesh, P("x")))
 
 
-# %% task="house" name="the weights are a global" fails=["house-compiles"] hidden=1 message="forecast of one of two services"
+# %% task="house" name="the weights are a global" fails=["house-compiles"] hidden=1 message="forecasts of one of two services"
 def open_service(W, most):
     global program, weights, places
     weights, places = W, most
@@ -879,4 +879,112 @@ def day(u, v, W, waves):
 def day(u, v, W, waves):
     u, v = simulate(u, v, FEED, KILL, 3)
     forecast = predict(W, lab_terms(u, v)[:48])
+    return render(low_pass(v, waves), 2.0), forecast
+
+
+# %% task="dish" name="a dish of 1024 cells, whatever its size" fails=["dish-memory"] hidden=1 message="watch at index"
+def step(u, v, feed, kill):
+    reaction = u * v * v
+    u_next = u + DU * lab_laplacian(u) - reaction + feed * (1 - u)
+    return u_next, v + DV * lab_laplacian(v) + reaction - (feed + kill) * v
+
+
+@functools.partial(jax.jit, static_argnames="steps")
+def simulate(u, v, feed, kill, steps):
+    return lax.fori_loop(0, steps, lambda _, dish: step(*dish, feed, kill), (u, v))
+
+
+@functools.partial(jax.jit, static_argnames="steps")
+def watch(u, v, feed, kill, steps):
+    def tick(dish, _):
+        dish = step(*dish, feed, kill)
+        return dish, dish[1].sum() / 1024
+
+    return lax.scan(tick, (u, v), length=steps)[1]
+
+
+# %% task="dish" name="three ticks, whatever is asked" fails=["dish-unrolling"] hidden=1 message="simulate: leaf"
+def step(u, v, feed, kill):
+    reaction = u * v * v
+    u_next = u + DU * lab_laplacian(u) - reaction + feed * (1 - u)
+    return u_next, v + DV * lab_laplacian(v) + reaction - (feed + kill) * v
+
+
+@functools.partial(jax.jit, static_argnames="steps")
+def simulate(u, v, feed, kill, steps):
+    return lax.fori_loop(0, 3, lambda _, dish: step(*dish, feed, kill), (u, v))
+
+
+@functools.partial(jax.jit, static_argnames="steps")
+def watch(u, v, feed, kill, steps):
+    def tick(dish, _):
+        dish = step(*dish, feed, kill)
+        return dish, dish[1].mean()
+
+    return lax.scan(tick, (u, v), length=steps)[1]
+
+
+# %% task="model" name="24 cells at most" fails=["model-products"] hidden=1 message="predict has shape"
+@jax.jit
+def predict(W, A):
+    table = jnp.zeros((24, 7)).at[: len(A[:24])].set(A[:24])
+    return (table @ W)[: len(A)]
+
+
+@jax.jit
+def fit(W, A, Y, rates):
+    return lax.scan(lambda W, rate: (W - rate * jax.grad(lab_loss)(W, A, Y), None), jnp.asarray(W), rates)[0]
+
+
+# %% task="model" name="begins at zero, wherever it is to begin" fails=["model-recompiles"] hidden=1 message="fit at index"
+@jax.jit
+def predict(W, A):
+    return A @ W
+
+
+@jax.jit
+def fit(W, A, Y, rates):
+    return lax.scan(lambda W, rate: (W - rate * jax.grad(lab_loss)(W, A, Y), None), jnp.zeros((7, 2)), rates)[0]
+
+
+# %% task="house" name="64 cells at most" fails=["house-compiles"] hidden=1 message="Error"
+def open_service(W, most):
+    answer = jax.jit(lambda A: A @ W).lower(jax.ShapeDtypeStruct((64, 7), jnp.float32)).compile()
+
+    def serve(A):
+        return np.asarray(answer(np.pad(A, ((0, 64 - len(A)), (0, 0)))))[: len(A)]
+
+    return serve
+
+
+def spread(dishes, mesh):
+    return jax.device_put(dishes, jax.NamedSharding(mesh, P("x")))
+
+
+# %% task="house" name="one table for all forecasts" fails=["house-compiles"] hidden=1 message="forecasts of one of two services"
+def open_service(W, most):
+    cells_at_most = jax.ShapeDtypeStruct((most, 7), jnp.float32)
+    answer = jax.jit(lambda A: A @ W).lower(cells_at_most).compile()
+    padded, forecast = np.zeros((most, 7), np.float32), np.zeros((most, 2), np.float32)
+
+    def serve(A):
+        padded[: len(A)] = A
+        forecast[:] = answer(padded)
+        return forecast[: len(A)]
+
+    return serve
+
+
+def spread(dishes, mesh):
+    return jax.device_put(dishes, jax.NamedSharding(mesh, P("x")))
+
+
+# %% task="day" name="the weights of the day that the check begins with" fails=["day-modules"] hidden=1 message="day: leaf"
+WEIGHTS = a_day()[2]
+
+
+@jax.jit
+def day(u, v, W, waves):
+    u, v = simulate(u, v, FEED, KILL, 4)
+    forecast = predict(WEIGHTS, lab_terms(u, v)[:48])
     return render(low_pass(v, waves), 2.0), forecast
