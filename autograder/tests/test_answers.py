@@ -12,6 +12,8 @@ A wrong answer marked `alone=true` costs the checks that it fails and no other o
 as far as they reach what it changes: the rest could not tell it from the solution.
 """
 
+import itertools
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -62,12 +64,31 @@ class Answered(NamedTuple):
 
 
 def reached(unit: Unit, answer: NotebookNode) -> set[str]:
-    """The checks whose text, with all that it reaches, is another one when `answer` stands in place of the solution."""
-    solved = [cell.source for cell in unit.ungraded]
-    task = unit.answers[answer.metadata["task"]].source
-    changed = [answer.source if source == task else source for source in solved]
-    texts = {name: check.source for name, check in unit.checks.items()}
-    return {name for name, text in texts.items() if timed_text(text, solved) != timed_text(text, changed)}
+    """The checks whose text, with all that it reaches, is another one when `answer` stands in place of the solution.
+
+    A check reaches what stands above it in the notebook.
+    """
+    task, found = unit.answers[answer.metadata["task"]].source, set()
+    for name, check in unit.checks.items():
+        solved = [cell.source for cell in unit.cells[: unit.cells.index(check)] if not is_graded(cell)]
+        changed = [answer.source if source == task else source for source in solved]
+        if timed_text(check.source, solved) != timed_text(check.source, changed):
+            found.add(name)
+    return found
+
+
+def rounds(unit: str) -> Iterator[dict[str, NotebookNode]]:
+    """Task -> a right answer to it: first the first one of every task, then the second ones, as far as they go."""
+    answers: dict[str, list[NotebookNode]] = {}
+    for answer in right_answers(unit):
+        answers.setdefault(answer.metadata["task"], []).append(answer)
+    for group in itertools.zip_longest(*answers.values()):
+        yield {answer.metadata["task"]: answer for answer in group if answer}
+
+
+def together(answers: dict[str, NotebookNode]) -> NotebookNode:
+    """What a check of other tasks was handed, under one name."""
+    return NotebookNode(metadata={"name": " and ".join(answer.metadata["name"] for answer in answers.values())})
 
 
 def answer_every_way(name: str, *, all_answers: bool) -> Answered:
@@ -93,10 +114,16 @@ def answer_every_way(name: str, *, all_answers: bool) -> Answered:
         for answer in right_answers(name) if all_answers else []:
             task = answer.metadata["task"]
             runner.run_new(answer.source)
-            # Another task's clock takes seconds, and is asked for the answers to that task.
-            checks = [c for c in unit.in_order(task) if c in unit.near(task) or not unit.asks_the_clock(c)]
-            right += [grade(answer, check) for check in checks]
+            right += [grade(answer, check) for check in unit.in_order(task) if check in unit.near(task)]
             runner.run_new(unit.answers[task].source)
+        for answers in rounds(name) if all_answers else []:
+            for task, solution in unit.answers.items():  # all of them: what is compiled of one may hold another
+                runner.run_new(answers.get(task, solution).source)
+            # A clock takes seconds, and is asked for the answers to its own task.
+            fed = {check for task in answers for check in unit.fed_by(task) if check not in unit.near(task)}
+            right += [grade(together(answers), check) for check in sorted(fed) if not unit.asks_the_clock(check)]
+        for answer in unit.answers.values():
+            runner.run_new(answer.source)
         for answer in wrong_answers(name) if all_answers else []:
             runner.run_new(answer.source)
             wrong += [grade(answer, check) for check in answer.metadata["fails"]]

@@ -476,7 +476,8 @@ def haunted_noisy(x):
 def leak_alarm(fn, *args):
     """What jax.checking_leaks says of this call: "silent", or who keeps a tracer. It hears fresh traces."""
     before = {name: tracers_in(value) for name, value in globals().items()}
-    gc.freeze()  # for its message JAX searches all objects for who keeps a tracer: spare it those made before
+    if not gc.get_freeze_count():  # JAX searches all objects for who keeps a tracer: spare it what was imported
+        gc.freeze()
     try:
         with jax.checking_leaks():
             fn(*args)
@@ -486,8 +487,6 @@ def leak_alarm(fn, *args):
             raise
         holders = [name for name, value in globals().items() if tracers_in(value) - before.get(name, set())]
         return f"leaked trace: a tracer is kept by {', '.join(holders) or 'somebody outside'}"
-    finally:
-        gc.unfreeze()
     return "silent"
 
 
