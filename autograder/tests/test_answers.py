@@ -91,8 +91,23 @@ def together(answers: dict[str, NotebookNode]) -> NotebookNode:
     return NotebookNode(metadata={"name": " and ".join(answer.metadata["name"] for answer in answers.values())})
 
 
-def answer_every_way(name: str, *, all_answers: bool) -> Answered:
-    """Run the stubs and the solution of a unit through its checks, and, if asked, the answers that are kept here."""
+KEEPS_PROGRAMS = """
+import jax
+from jax.experimental.compilation_cache import compilation_cache
+jax.config.update("jax_compilation_cache_dir", {folder!r})
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+compilation_cache.reset_cache()
+"""
+OF_THE_CACHE = "12_ahead_of_time"  # its checks look into the folder of a cache
+
+
+def answer_every_way(name: str, *, all_answers: bool, compiled: Path) -> Answered:
+    """Run the stubs and the solution of a unit through its checks, and, if asked, the answers that are kept here.
+
+    Those share most of their programs, so from then on compiled programs are kept in the folder `compiled`. What a
+    check counts stays the same: for JAX a program that is read from there has been compiled.
+    """
     exercise = read_notebook(COURSE / "exercises" / name / f"{name[3:]}.ipynb")
     unit = unit_as_built(name)
     first = next(i for i, cell in enumerate(unit.cells) if is_answer(cell))
@@ -110,6 +125,8 @@ def answer_every_way(name: str, *, all_answers: bool) -> Answered:
                 runner.run_new(cell.source)
         solved = {check: score(runner.run_new(cell.source, cell.metadata)) for check, cell in unit.checks.items()}
 
+        if name != OF_THE_CACHE:
+            runner.run_new(KEEPS_PROGRAMS.format(folder=str(compiled)))
         right, wrong, beside, alone = [], [], [], []
         for answer in right_answers(name) if all_answers else []:
             task = answer.metadata["task"]
@@ -137,10 +154,16 @@ def answer_every_way(name: str, *, all_answers: bool) -> Answered:
     return Answered(untouched, solved, right, wrong, beside, alone)
 
 
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory):
+    """A folder for compiled programs."""
+    return tmp_path_factory.mktemp("compiled")
+
+
 @pytest.fixture(scope="module", params=[pytest.param(u, marks=pytest.mark.xdist_group(f"answers {u}")) for u in UNITS])
-def answered(request):
+def answered(request, compiled):
     tests = {getattr(item, "originalname", "") for item in request.session.items}
-    return answer_every_way(request.param, all_answers=not tests.isdisjoint(OF_ALL_ANSWERS))
+    return answer_every_way(request.param, all_answers=not tests.isdisjoint(OF_ALL_ANSWERS), compiled=compiled)
 
 
 OF_ALL_ANSWERS: set[str] = set()  # the tests that are about more than the stubs and the solution

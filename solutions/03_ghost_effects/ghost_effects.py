@@ -476,8 +476,7 @@ def haunted_noisy(x):
 def leak_alarm(fn, *args):
     """What jax.checking_leaks says of this call: "silent", or who keeps a tracer. It hears fresh traces."""
     before = {name: tracers_in(value) for name, value in globals().items()}
-    if not gc.get_freeze_count():  # JAX searches all objects for who keeps a tracer: spare it what was imported
-        gc.freeze()
+    gc.freeze()  # for its message JAX searches all objects for who keeps a tracer: spare it those made before
     try:
         with jax.checking_leaks():
             fn(*args)
