@@ -4,6 +4,9 @@ and each named wrong answer fails for its own reason.
 One kernel serves a unit: it runs the exercise as it is released, then the solution, then the right answers and the
 wrong ones, each in place of the one before, as a learner's kernel does.
 
+A right answer goes through the checks of its own task alone. Checks of other tasks that use it are run once for the
+first right answers to all tasks, in place together, once for the second ones, and so on.
+
 A wrong answer marked `hidden=1` proves that the first hidden region of the checks that it fails is needed: it passes
 all that is visible in its task, and fails in that region. Two lists hold what is still missing; they may only get
 shorter.
