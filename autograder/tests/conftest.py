@@ -41,13 +41,16 @@ def assert_only_listed(missing: set[str], file: str, unit: str, how: str) -> Non
     assert not done, f"that is done: take it out of autograder/tests/{file}:\n" + "\n".join(sorted(done))
 
 
-@pytest.fixture(scope="session", autouse=True)
-def coverage_of_the_measuring_process():
-    """Under coverage.py the measuring process is told to measure itself, and not killed: it would save nothing."""
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop():
+    """Under coverage.py the measuring process is told to measure itself, and not killed: it would save nothing.
+
+    Kernels are killed, so they are not told.
+    """
     told = {name for name in os.environ if name.startswith("COVERAGE_")}
     if not told:
-        yield
-        return
+        return (yield)
+    from autograder.doors.kernel_runner import Runner
     from autograder.measuring import bench
 
     def close(process: bench.Bench, kill=bench.Bench.close) -> None:
@@ -56,11 +59,16 @@ def coverage_of_the_measuring_process():
             process.process.wait(10)
         kill(process)
 
+    def untold(runner: Runner, environment=Runner._environment) -> dict[str, str]:
+        return {name: value for name, value in environment(runner).items() if name not in told}
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bench, "KEPT_ENVIRONMENT", bench.KEPT_ENVIRONMENT | told)
         patch.setattr(bench.Bench, "close", close)
-        yield
+        patch.setattr(Runner, "_environment", untold)
+        result = yield
         bench.stop()
+        return result
 
 
 @pytest.fixture

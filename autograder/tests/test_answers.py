@@ -4,6 +4,9 @@ and each named wrong answer fails for its own reason.
 One kernel serves a unit: it runs the exercise as it is released, then the solution, then the right answers and the
 wrong ones, each in place of the one before, as a learner's kernel does.
 
+A right answer goes through the checks of its own task alone. Checks of other tasks that use it are run once for the
+first right answers to all tasks, in place together, once for the second ones, and so on.
+
 A wrong answer marked `hidden=1` proves that the first hidden region of the checks that it fails is needed: it passes
 all that is visible in its task, and fails in that region. Two lists hold what is still missing; they may only get
 shorter.
@@ -12,6 +15,8 @@ A wrong answer marked `alone=true` costs the checks that it fails and no other o
 as far as they reach what it changes: the rest could not tell it from the solution.
 """
 
+import itertools
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -62,16 +67,50 @@ class Answered(NamedTuple):
 
 
 def reached(unit: Unit, answer: NotebookNode) -> set[str]:
-    """The checks whose text, with all that it reaches, is another one when `answer` stands in place of the solution."""
-    solved = [cell.source for cell in unit.ungraded]
-    task = unit.answers[answer.metadata["task"]].source
-    changed = [answer.source if source == task else source for source in solved]
-    texts = {name: check.source for name, check in unit.checks.items()}
-    return {name for name, text in texts.items() if timed_text(text, solved) != timed_text(text, changed)}
+    """The checks whose text, with all that it reaches, is another one when `answer` stands in place of the solution.
+
+    A check reaches what stands above it in the notebook.
+    """
+    task, found = unit.answers[answer.metadata["task"]].source, set()
+    for name, check in unit.checks.items():
+        solved = [cell.source for cell in unit.cells[: unit.cells.index(check)] if not is_graded(cell)]
+        changed = [answer.source if source == task else source for source in solved]
+        if timed_text(check.source, solved) != timed_text(check.source, changed):
+            found.add(name)
+    return found
 
 
-def answer_every_way(name: str, *, all_answers: bool) -> Answered:
-    """Run the stubs and the solution of a unit through its checks, and, if asked, the answers that are kept here."""
+def rounds(unit: str) -> Iterator[dict[str, NotebookNode]]:
+    """Task -> a right answer to it: first the first one of every task, then the second ones, as far as they go."""
+    answers: dict[str, list[NotebookNode]] = {}
+    for answer in right_answers(unit):
+        answers.setdefault(answer.metadata["task"], []).append(answer)
+    for group in itertools.zip_longest(*answers.values()):
+        yield {answer.metadata["task"]: answer for answer in group if answer}
+
+
+def together(answers: dict[str, NotebookNode]) -> NotebookNode:
+    """What a check of other tasks was handed, under one name."""
+    return NotebookNode(metadata={"name": " and ".join(answer.metadata["name"] for answer in answers.values())})
+
+
+KEEPS_PROGRAMS = """
+import jax
+from jax.experimental.compilation_cache import compilation_cache
+jax.config.update("jax_compilation_cache_dir", {folder!r})
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+compilation_cache.reset_cache()
+"""
+OF_THE_CACHE = "12_ahead_of_time"  # its checks look into the folder of a cache
+
+
+def answer_every_way(name: str, *, all_answers: bool, compiled: Path) -> Answered:
+    """Run the stubs and the solution of a unit through its checks, and, if asked, the answers that are kept here.
+
+    Those share most of their programs, so from then on compiled programs are kept in the folder `compiled`. What a
+    check counts stays the same: for JAX a program that is read from there has been compiled.
+    """
     exercise = read_notebook(COURSE / "exercises" / name / f"{name[3:]}.ipynb")
     unit = unit_as_built(name)
     first = next(i for i, cell in enumerate(unit.cells) if is_answer(cell))
@@ -89,14 +128,22 @@ def answer_every_way(name: str, *, all_answers: bool) -> Answered:
                 runner.run_new(cell.source)
         solved = {check: score(runner.run_new(cell.source, cell.metadata)) for check, cell in unit.checks.items()}
 
+        if name != OF_THE_CACHE:
+            runner.run_new(KEEPS_PROGRAMS.format(folder=str(compiled)))
         right, wrong, beside, alone = [], [], [], []
         for answer in right_answers(name) if all_answers else []:
             task = answer.metadata["task"]
             runner.run_new(answer.source)
-            # Another task's clock takes seconds, and is asked for the answers to that task.
-            checks = [c for c in unit.in_order(task) if c in unit.near(task) or not unit.asks_the_clock(c)]
-            right += [grade(answer, check) for check in checks]
+            right += [grade(answer, check) for check in unit.in_order(task) if check in unit.near(task)]
             runner.run_new(unit.answers[task].source)
+        for answers in rounds(name) if all_answers else []:
+            for task, solution in unit.answers.items():  # all of them: what is compiled of one may hold another
+                runner.run_new(answers.get(task, solution).source)
+            # A clock takes seconds, and is asked for the answers to its own task.
+            fed = {check for task in answers for check in unit.fed_by(task) if check not in unit.near(task)}
+            right += [grade(together(answers), check) for check in sorted(fed) if not unit.asks_the_clock(check)]
+        for answer in unit.answers.values():
+            runner.run_new(answer.source)
         for answer in wrong_answers(name) if all_answers else []:
             runner.run_new(answer.source)
             wrong += [grade(answer, check) for check in answer.metadata["fails"]]
@@ -110,10 +157,16 @@ def answer_every_way(name: str, *, all_answers: bool) -> Answered:
     return Answered(untouched, solved, right, wrong, beside, alone)
 
 
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory):
+    """A folder for compiled programs."""
+    return tmp_path_factory.mktemp("compiled")
+
+
 @pytest.fixture(scope="module", params=[pytest.param(u, marks=pytest.mark.xdist_group(f"answers {u}")) for u in UNITS])
-def answered(request):
+def answered(request, compiled):
     tests = {getattr(item, "originalname", "") for item in request.session.items}
-    return answer_every_way(request.param, all_answers=not tests.isdisjoint(OF_ALL_ANSWERS))
+    return answer_every_way(request.param, all_answers=not tests.isdisjoint(OF_ALL_ANSWERS), compiled=compiled)
 
 
 OF_ALL_ANSWERS: set[str] = set()  # the tests that are about more than the stubs and the solution
