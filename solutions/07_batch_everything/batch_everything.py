@@ -1450,6 +1450,13 @@ assert_equal(
     {"calls of bind for more rows": few, "a tape read twice gives the same": True},
     name="replay_rows",
 )
+
+
+def rows_captured(x, xp=np):
+    return rows_offset
+
+
+assert_rows_agree(rows_captured, 0, square, name="a captured array as result")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "minijit-vmap-tape", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
