@@ -1444,7 +1444,7 @@ def noisy(key, x):
     return key, jnp.where(keep, x, 0.0) + 3**0.5 * jax.random.uniform(for_noise, x.shape, minval=-1)
 
 
-# %% task="leak-hunt" name="keeps the last table" fails=["leak-hunt-repair"] hidden=1 message="is the one to keep, beside others"
+# %% task="leak-hunt" name="keeps the last table" fails=["leak-hunt-repair"] hidden=1 message="is kept, beside others"
 def who_leaks():
     leaking = dict.fromkeys(["value", "constant", "attribute", "closure"], True)
     return leaking | dict.fromkeys(["shape", "NumPy constant", "local list", "callback"], False)
@@ -1456,7 +1456,7 @@ def mixer(n):
         return jax.random.normal(jax.random.key(n), (n, n))
 
 
-# %% task="leak-hunt" name="keeps no table of a jitted function" fails=["leak-hunt-repair"] hidden=1 message="is the one to keep, beside others"
+# %% task="leak-hunt" name="keeps no table of a jitted function" fails=["leak-hunt-repair"] hidden=1 message="is kept, beside others"
 def who_leaks():
     leaking = dict.fromkeys(["value", "constant", "attribute", "closure"], True)
     return leaking | dict.fromkeys(["shape", "NumPy constant", "local list", "callback"], False)
