@@ -349,7 +349,7 @@ with assert_max_traces(cured_step, 2):
         cured_step(cure_w, 0.1 * i, i % 2 == 0)
 ### BEGIN HIDDEN TESTS
 cured_step = make_step()
-cure_w = np.array([[9.0, -7.5], [0.125, 2.0]], np.float32)
+cure_w = np.array([[9.0, 7.5], [0.125, 2.0]], np.float32)  # all moves of one step have one sign
 with assert_max_traces(cured_step, 2):
     for i in range(8):
         case = (cure_w, 0.07 * i - 0.3, i % 3 == 0)
@@ -365,36 +365,37 @@ follow_hints = {
 }
 
 
-def assert_follows(values, early=None):
+def assert_follows(values, early=None, arguments=2):
     """Set the global to each of the values in turn, and call. `early`: its value in a call before follow."""
     world, runs, bystander_runs = {"g": early}, [], []
 
-    def haunted(x, y):
+    def haunted(x, y, *others):
         runs.append(x.shape)
-        return x - y + world["g"]
+        return x - y - sum(others) + (world["g"] or 0)
 
-    @jax.jit
     def bystander(x):
         bystander_runs.append(x.shape)
         return x - 1
 
-    jitted = jax.jit(haunted)
+    jitted, given = jax.jit(haunted), [jnp.ones(2), *[jnp.full(2, 0.5)] * (arguments - 1)]
+    bystander = follow(jax.jit(bystander), lambda: 0.5)  # its own global never changes
     bystander(jnp.ones(2))
     if early is not None:
-        jitted(jnp.ones(2), jnp.zeros(2))
+        jitted(*given)
+    world["g"] = values[0]
     runs.clear()
     bystander_runs.clear()
     call = follow(jitted, lambda: world["g"])
     answers = []
     for value in values:
-        world["g"] = value
-        answers.append(float(call(jnp.ones(2), jnp.zeros(2))[0]))
+        world["g"] = value and float(value)  # equal values are not one object
+        answers.append(float(call(*given)[0]))
         bystander(jnp.ones(2))
-    changes = sum(a != b for a, b in zip(values, [early, *values], strict=False))
+    changes = 1 + sum(a != b for a, b in zip(values, values[1:], strict=False))
     # Fewer runs do as well: one may keep a version for each value.
     most = max(len(runs), changes)
     said = {"answers": answers, "runs of the body": most, "traces of a bystander": len(bystander_runs)}
-    right_answers = [1.0 + value for value in values]
+    right_answers = [1.5 - arguments / 2 + (value or 0) for value in values]
     right = {"answers": right_answers, "runs of the body": changes, "traces of a bystander": 0}
     assert_equal(said, right, name="follow", hints=follow_hints)
 
@@ -402,8 +403,9 @@ def assert_follows(values, early=None):
 assert_follows([1, 1, 5, 5, 5, 2])
 assert_follows([4, 4, 8], early=3)
 ### BEGIN HIDDEN TESTS
-assert_follows([7, 7, -2, 7, 7, 30])
+assert_follows([7, 7, -2, 7, 7, 30], arguments=3)
 assert_follows([0, 0, 1, 0], early=9)
+assert_follows([None, None, 2, None], early=5)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -561,9 +563,10 @@ def assert_ticks(start, xs):
         calls, seen = jnp.int32(start), []
         for x in xs:
             calls, y = tick(calls, jnp.float32(x))
-            seen.append(float(y))
+            seen.append(y.tolist())
+        expected = [(np.float32(x) / (start + i)).tolist() for i, x in enumerate(xs, 1)]
         said = {"the count": int(calls), "results": seen}
-        right = {"the count": start + len(xs), "results": [x / (start + i) for i, x in enumerate(xs, 1)]}
+        right = {"the count": start + len(xs), "results": expected}
         assert_equal(said, right, name="tick", hints=dict.fromkeys(said, why))
 
 
@@ -571,6 +574,7 @@ assert_ticks(0, [12.0, 12.0, 12.0, 12.0])
 assert_leaves_nothing(tick, jnp.int32(0), jnp.ones(5))
 ### BEGIN HIDDEN TESTS
 assert_ticks(5, [10.0, -4.0, 3.0])
+assert_ticks(1, [[[1.0, -6.0, 0.5]], [[3.0, 9.0, 2.0]]])
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "exorcism-orbit", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
@@ -604,28 +608,36 @@ assert_allclose(orbit(orbit_x / 2), spec_orbit(orbit_x / 2), rtol=1e-3)
 def assert_good_noise(seed, shape=(2000,)):
     x = jnp.full(shape, 1000.0)  # so that one look tells kept (about 1000) from zeroed (about 0)
     key, first = noisy(jax.random.key(seed), x)
-    _, second = noisy(key, x)
+    last, second = noisy(key, x)
     _, again = noisy(jax.random.key(seed), x)
     same_shape = first.shape == x.shape
     from_next = np.ravel(jax.random.normal(key, x.shape))
     first, second, again = np.ravel(first), np.ravel(second), np.ravel(again)
     keep = first > 500
     noise, noise2 = first - 1000 * keep, second - 1000 * (second > 500)
+    # how often neighbours are the same, and how often the two halves
+    same = [(a == b).mean() for draw in (keep, noise > 0) for a, b in (draw.reshape(-1, 2).T, draw.reshape(2, -1))]
     said = {
         "the shape is that of x": same_shape,
         "the same key repeats the draw": bool((first == again).all()),
         "the next key draws anew": abs(np.corrcoef(noise, noise2)[0, 1]) < 0.1,
+        "the key after the next is another one": str(last) != str(key),
         "the next key has not drawn yet": abs(np.corrcoef(noise, from_next)[0, 1]) < 0.1,
         "about half is kept": 0.4 < keep.mean() < 0.6,
-        "the noise is standard normal": abs(noise.mean()) < 0.15 and 0.85 < noise.std() < 1.15,
+        "each element draws by itself": all(0.4 < share < 0.6 for share in same),
+        "the noise is standard normal": abs(noise.mean()) < 0.15
+        and 0.85 < noise.std() < 1.15
+        and 0.63 < (abs(noise) < 1).mean() < 0.73,
         "the mask says nothing about the noise": abs(noise[keep].mean() - noise[~keep].mean()) < 0.25,
     }
     hints = {
         "the shape is that of x": "One draw for each element of x: x.shape is what the draws need.",
         "the same key repeats the draw": "The noise depends on the key alone, not on a hidden state.",
         "the next key draws anew": "Two calls gave the same noise: return a new key, use the one you got.",
+        "the key after the next is another one": "From the second call on all keys are one key: make it from yours.",
         "the next key has not drawn yet": "The key that goes out is the one that drew this call's noise.",
         "about half is kept": "Each element has an even chance, by itself.",
+        "each element draws by itself": "One draw for each element of x, not one for each row or column.",
         "the noise is standard normal": "Mean 0 and deviation 1, on every element, the zeroed ones too.",
         "the mask says nothing about the noise": "Mask and noise came from one key: they share their bits.",
     }
@@ -652,7 +664,15 @@ assert_equal(
 assert_leaves_nothing(noisy, jax.random.key(2), jnp.ones(5))
 ### BEGIN HIDDEN TESTS
 assert_good_noise(42)
-assert_good_noise(43, (2000, 1))
+assert_good_noise(43, (40, 50))
+many_keys = jax.random.split(jax.random.key(44), 4000)
+pairs_kept = np.asarray(jax.vmap(noisy, (0, None))(many_keys, jnp.full(2, 1000.0))[1] > 500)
+assert_equal(
+    {"of two elements both are kept": round(4 * float(pairs_kept.all(axis=1).mean()), 1)},
+    {"of two elements both are kept": 1.0},
+    name="noisy",
+    hints={"of two elements both are kept": "Each element has an even chance, by itself: both in a quarter of calls."},
+)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -821,6 +841,16 @@ def assert_repaired(n, alarm):
 assert_repaired(4, alarm=True)
 ### BEGIN HIDDEN TESTS
 assert_repaired(6, alarm=False)
+assert_repaired(random.randint(100, 200), alarm=False)
+asked = []
+jax.jit(lambda x: [asked.append(mixer(9)), x][1])(1.0)
+mixer(8)
+assert_equal(
+    {"kept for each n, under jit too": mixer(9) is asked[0]},
+    {"kept for each n, under jit too": True},
+    name="mixer",
+    hints={"kept for each n, under jit too": "The table that a jitted function was given is kept, beside others."},
+)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -990,6 +1020,27 @@ def jitted_random_array(x):
     return x + hidden_rng.random(2).astype(np.float32)
 
 
+def multiplies_by_count(x, calls=[0]):  # noqa: B006
+    calls[0] += 1
+    return x * calls[0]
+
+
+@jax.jit
+def jitted_count(x):
+    return multiplies_by_count(x)
+
+
+def calls_back(x):
+    io_callback(lambda x: None, None, x)
+    return x
+
+
+def random_in_a_large_array(x):
+    table = np.zeros(3000, np.float32)
+    table[1500] = hidden_rng.random()
+    return x + table
+
+
 def prints_in_scan(x):
     def body(c, _):
         jax.debug.print("{c}", c=c)
@@ -1007,19 +1058,24 @@ def fixed_key(x):
     return x + jax.random.normal(jax.random.key(4))
 
 
+jitted_count(jnp.float32(0.5))
 assert_judges(
     {
         "a random number": (adds_random_number, False, "Two traces draw two numbers."),
         "the clock": (adds_clock, False, "Two traces read two times."),
         "a jitted random array": (jitted_random_array, False, "The arrays differ, one level further in."),
         "a print in a scan": (prints_in_scan, False, "The effect is inside the scan's body."),
+        "io_callback": (calls_back, False, "It has an effect when it runs."),
+        "a jitted counter inside": (lambda x: jitted_count(x) + 1, False, "Traced before, one level further in."),
+        "a large array": (random_in_a_large_array, False, "The arrays differ in one element."),
         "an entry of a dict": (keeps_last, False, "A tracer stays behind in a dict."),
         "a key": (fixed_key, True, "A fixed key gives fixed numbers."),
         "gelu": (jax.jit(jax.nn.gelu), True, "A jitted function is as pure as what it jits."),
     },
     jnp.float32(0.5),
 )
-assert_judges({"two arguments": (lambda x, y: x @ y + 1, True, "It has two arguments.")}, jnp.ones(3), jnp.ones(3))
+assert_judges({"two arguments": (lambda x, y: x * y + 1, True, "It has two arguments.")}, jnp.ones(3), 2.0)
+assert_judges({"times a count": (multiplies_by_count, False, "Results may agree where programs differ.")}, 0.0)
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "is-pure-sneaky", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
@@ -1050,6 +1106,15 @@ sneaky_said = {
     "it changes its mind": len(sneaky_results) > 1,
 }
 assert_equal(sneaky_said, dict.fromkeys(sneaky_said, True), name="sneaky", hints=sneaky_hints)
+### BEGIN HIDDEN TESTS
+sneaky_f = sneaky()
+assert_equal(
+    {"a second ghost changes its mind too": len({float(sneaky_f(1.0)) for _ in range(20)}) > 1},
+    {"a second ghost changes its mind too": True},
+    name="sneaky",
+    hints={"a second ghost changes its mind too": "Each function that sneaky returns has its own memory."},
+)
+### END HIDDEN TESTS
 
 # %% [markdown]
 # ## 6 · be-the-jit (3 points)
@@ -1228,12 +1293,16 @@ for script_seed in (1, 2):
 ### BEGIN HIDDEN TESTS
 one = ("call", "float32", ())
 one_by_one = ("set", 1.0), one, ("set", 2.0)
+kinds = [(dtype, shape) for dtype in ("int32", "float16", "bool") for shape in ((3,), (4,), (1, 4), (4, 1))]
+looks = [step for i, kind in enumerate(kinds) for step in (("set", 2.5 - i), ("look", *kind))]
 for script in (
     *map(write_script, (31, 47, 59)),
     [("wrap",), *one_by_one, ("rejit",), one],
     [("wrap",), *one_by_one, ("wrap",), one],
     [one, *one_by_one, ("rejit",), ("clear",), one],
     [one, ("wrap",), one, ("rejit",), *one_by_one, ("look", "int32", ()), ("set", 5.0), ("call", "int32", ())],
+    [],
+    looks + [("call", *kind) for kind in kinds],
 ):
     assert_equal(
         {"the script": run_alone(ghost, script)},
@@ -1259,8 +1328,8 @@ for script in (
 # - `trace(fn, *types)` raises `Effect` if plain data that `fn` can see has changed, and else `Leak` if a tracer of the
 #   tape is still alive.
 #
-# Say in the message what a friend would want to know: the type of the tracer and what was wanted, or the name of what has
-# changed.
+# Say in the message what a friend would want to know: the type of the tracer and what was wanted, or the names of all that
+# has changed.
 #
 # This is more than `jax.jit` does, which lets the counter pass. It is not everything: `visible` sees lists, dicts, sets,
 # numbers and text that `fn` names itself. A print, a clock, or a counter behind another call leave no mark there.
@@ -1620,7 +1689,7 @@ def message_of(action, *args):
 
 third = Tape()
 with writing(third):
-    beside = message_of(tape_for, (third.new(vector), u))
+    beside = message_of(tape_for, (third.new(Type((2,), "int32")), u))
 messages = {
     "bool and its type": (message_of(no_value, u, "bool"), ("bool", "float32[3]")),
     "array and its type": (message_of(np.array, v), ("array", "float32[3]")),
@@ -1652,6 +1721,20 @@ assert_equal(
     {case: what_mini_says(program) for case, program in hidden_programs.items()},
     {case: what_jax_says(program) for case, program in hidden_programs.items()},
     name="your tracer",
+)
+with writing(third):
+    number, truth = third.new(Type((), "int32")), third.new(Type((4, 1), "bool"))
+    late = message_of(tape_for, (third.new(vector), 2.0, outer.new(truth.type)))
+said = {
+    "int": message_of(no_value, truth, "int"),
+    "float": message_of(no_value, number, "float"),
+    "a leaked tracer behind others": late,
+}
+words = {"int": "int bool[4,1]", "float": "float int32[]", "a leaked tracer behind others": "bool[4,1]"}
+assert_equal(
+    {case: " ".join(word for word in words[case].split() if word in text) for case, text in said.items()},
+    words,
+    name="the message",
 )
 ### END HIDDEN TESTS
 
@@ -1859,6 +1942,9 @@ assert_equal(
 )
 
 
+OPEN.clear()  # an earlier answer may have left a tape open
+
+
 def breaks_off(x):
     raise ValueError("an error of the function itself")
 
@@ -1898,11 +1984,51 @@ def changes_a_set():
     return fn
 
 
+def keeps_what_it_returns():
+    def fn(x, cache=[]):  # noqa: B006
+        cache.append(x + 1)
+        return cache[-1]
+
+    return fn
+
+
+def decides_by_value():
+    return lambda x: x if x > 0 else -x
+
+
+def changes_two():
+    rounds, seen = 0, {}
+
+    def fn(x):
+        nonlocal rounds
+        rounds, seen["x"] = rounds + 1, 1
+        return x
+
+    return fn
+
+
+def keeps_a_comparison():
+    def fn(x, cache=[]):  # noqa: B006
+        cache.append(x > 1)
+        return x
+
+    return fn
+
+
 hidden_suspects = {keeps_a_result: "Leak", changes_a_set: "Effect", ties_a_knot: "a tape, 1 long"}
+hidden_suspects |= {keeps_what_it_returns: "Leak", decides_by_value: "NoValue"}
 assert_equal(
     {make.__name__: verdict_of(make) for make in hidden_suspects},
     {make.__name__: said for make, said in hidden_suspects.items()},
     name="trace",
+)
+assert_equal(
+    {
+        "both that changed": words_in_refusal(changes_two, ["rounds", "seen"]),
+        "the type that survived": words_in_refusal(keeps_a_comparison, ["bool[3]"]),
+    },
+    {"both that changed": "rounds and seen", "the type that survived": "bool[3]"},
+    name="the message",
 )
 outer_tape = trace(lambda x: trace(lambda y: y * x, x.type).play(x + 1), Type((3,), "float32"))
 expected = np.array([0.0, 2.0, 6.0], np.float32)

@@ -488,9 +488,9 @@ def trace(fn, *types):
 
 # %% task="minijit-trace" name="two helpers that refuse"
 def refuse_changes(before, after):
-    for name in after:
-        if name not in before or before[name] != after[name]:
-            raise Effect(f"{name} is not what it was")
+    others = [name for name in after if name not in before or before[name] != after[name]]
+    if others:
+        raise Effect(f"{' and '.join(others)}: not as before")
 
 
 def refuse_leaks(tape):

@@ -23,7 +23,7 @@ def unhashable():
 
 
 def exhibit_number(x):
-    return int(x[0])
+    return int(jnp.argmax(x))
 
 
 def exhibit_place(x):
@@ -93,7 +93,7 @@ def exhibit_slice(x):
 # %% task="tax" name="a sum of what is above each threshold"
 @jax.jit
 def tax(income):
-    above = lambda threshold: jnp.maximum(income - threshold, 0)
+    above = lambda threshold: jnp.where(income < threshold, 0, income - threshold)
     return 0.2 * above(10.0) + 0.3 * above(40.0)
 
 
@@ -180,7 +180,7 @@ def pool(x, k):
 # %% task="pool" name="one axis after the other, in a helper"
 def shorten(x, k):
     whole = len(x) // k
-    return jnp.mean(x[: whole * k].reshape(whole, k, -1), axis=1)
+    return jnp.mean(x[: whole * k].reshape(whole, k, x.shape[1]), axis=1)
 
 
 def pool(x, k):

@@ -1239,3 +1239,537 @@ def trace(fn, *types):
     for kept in survivors(tape):
         raise Leak(f"{kept.name}:{kept.type} is still held")
     return tape
+
+
+# %% task="cures" name="clips when some move is above 1" fails=["cures-step-check"] hidden=1 message="step "
+def make_step():
+    def step(w, rate, clip):
+        move = w * rate
+        return w - jnp.where(clip & (move.max() > 1), jnp.clip(move, -1, 1), move)
+
+    return jax.jit(step)
+
+
+def follow(jitted, look):
+    seen = follow
+
+    def call(*args):
+        nonlocal seen
+        if look() != seen:
+            jitted.clear_cache()
+            seen = look()
+        return jitted(*args)
+
+    return call
+
+
+# %% task="cures" name="a tape from before follow is trusted" fails=["cures-follow-check"] message="Some come from an old value"
+def make_step():
+    return jax.jit(lambda w, rate, clip: w - (jnp.clip(w * rate, -1, 1) if clip else w * rate), static_argnums=2)
+
+
+def follow(jitted, look):
+    seen = look()
+
+    def call(*args):
+        nonlocal seen
+        if look() != seen:
+            jitted.clear_cache()
+            seen = look()
+        return jitted(*args)
+
+    return call
+
+
+# %% task="cures" name="another object is another value" fails=["cures-follow-check"] message="when the value has changed, and only then"
+def make_step():
+    return jax.jit(lambda w, rate, clip: w - (jnp.clip(w * rate, -1, 1) if clip else w * rate), static_argnums=2)
+
+
+def follow(jitted, look):
+    seen = follow
+
+    def call(*args):
+        nonlocal seen
+        if look() is not seen:
+            jitted.clear_cache()
+            seen = look()
+        return jitted(*args)
+
+    return call
+
+
+# %% task="cures" name="one memory for all that is followed" fails=["cures-follow-check"] message="follow is wrong"
+def make_step():
+    return jax.jit(lambda w, rate, clip: w - (jnp.clip(w * rate, -1, 1) if clip else w * rate), static_argnums=2)
+
+
+last_seen = []
+
+
+def follow(jitted, look):
+    def call(*args):
+        if last_seen != [look()]:
+            jitted.clear_cache()
+            last_seen[:] = [look()]
+        return jitted(*args)
+
+    return call
+
+
+# %% task="cures" name="two arguments" fails=["cures-follow-check"] hidden=1 message="positional argument"
+def make_step():
+    return jax.jit(lambda w, rate, clip: w - (jnp.clip(w * rate, -1, 1) if clip else w * rate), static_argnums=2)
+
+
+def follow(jitted, look):
+    seen = follow
+
+    def call(x, y=None):
+        nonlocal seen
+        if look() != seen:
+            jitted.clear_cache()
+            seen = look()
+        return jitted(x) if y is None else jitted(x, y)
+
+    return call
+
+
+# %% task="cures" name="None is no value" fails=["cures-follow-check"] hidden=1 message="Some come from an old value"
+def make_step():
+    return jax.jit(lambda w, rate, clip: w - (jnp.clip(w * rate, -1, 1) if clip else w * rate), static_argnums=2)
+
+
+def follow(jitted, look):
+    seen = None
+
+    def call(*args):
+        nonlocal seen
+        if look() != seen:
+            jitted.clear_cache()
+            seen = look()
+        return jitted(*args)
+
+    return call
+
+
+# %% task="exorcism" name="the mean of an array" fails=["exorcism-tick"] message="tick is wrong"
+@jax.jit
+def tick(calls, x):
+    return calls + 1, x.mean() / (calls + 1)
+
+
+@jax.jit
+def orbit(x):
+    return jax.lax.scan(lambda x, _: (3.7 * x * (1 - x),) * 2, x, None, 6)
+
+
+@jax.jit
+def noisy(key, x):
+    key, for_mask, for_noise = jax.random.split(key, 3)
+    keep = jax.random.bernoulli(for_mask, 0.5, x.shape)
+    return key, jnp.where(keep, x, 0.0) + jax.random.normal(for_noise, x.shape)
+
+
+# %% task="exorcism" name="the next key is a constant" fails=["exorcism-noisy"] message="From the second call on all keys are one key"
+@jax.jit
+def tick(calls, x):
+    return calls + 1, x / (calls + 1)
+
+
+@jax.jit
+def orbit(x):
+    return jax.lax.scan(lambda x, _: (3.7 * x * (1 - x),) * 2, x, None, 6)
+
+
+@jax.jit
+def noisy(key, x):
+    for_mask, for_noise = jax.random.split(key)
+    keep = jax.random.bernoulli(for_mask, 0.5, x.shape)
+    return jax.random.key(7), jnp.where(keep, x, 0.0) + jax.random.normal(for_noise, x.shape)
+
+
+# %% task="exorcism" name="exactly half is kept" fails=["exorcism-noisy"] hidden=1 message="of two elements both are kept"
+@jax.jit
+def tick(calls, x):
+    return calls + 1, x / (calls + 1)
+
+
+@jax.jit
+def orbit(x):
+    return jax.lax.scan(lambda x, _: (3.7 * x * (1 - x),) * 2, x, None, 6)
+
+
+@jax.jit
+def noisy(key, x):
+    key, for_mask, for_noise = jax.random.split(key, 3)
+    keep = (jax.random.permutation(for_mask, x.size) < x.size // 2).reshape(x.shape)
+    return key, jnp.where(keep, x, 0.0) + jax.random.normal(for_noise, x.shape)
+
+
+# %% task="exorcism" name="one draw for each row" fails=["exorcism-noisy"] hidden=1 message="not one for each row or column"
+@jax.jit
+def tick(calls, x):
+    return calls + 1, x / (calls + 1)
+
+
+@jax.jit
+def orbit(x):
+    return jax.lax.scan(lambda x, _: (3.7 * x * (1 - x),) * 2, x, None, 6)
+
+
+@jax.jit
+def noisy(key, x):
+    key, for_mask, for_noise = jax.random.split(key, 3)
+    shape = x.shape if x.ndim < 2 else (x.shape[0], 1)
+    keep = jax.random.bernoulli(for_mask, 0.5, shape)
+    return key, jnp.where(keep, x, 0.0) + jax.random.normal(for_noise, shape)
+
+
+# %% task="exorcism" name="uniform noise" fails=["exorcism-noisy"] message="the noise is standard normal"
+@jax.jit
+def tick(calls, x):
+    return calls + 1, x / (calls + 1)
+
+
+@jax.jit
+def orbit(x):
+    return jax.lax.scan(lambda x, _: (3.7 * x * (1 - x),) * 2, x, None, 6)
+
+
+@jax.jit
+def noisy(key, x):
+    key, for_mask, for_noise = jax.random.split(key, 3)
+    keep = jax.random.bernoulli(for_mask, 0.5, x.shape)
+    return key, jnp.where(keep, x, 0.0) + 3**0.5 * jax.random.uniform(for_noise, x.shape, minval=-1)
+
+
+# %% task="leak-hunt" name="keeps the last table" fails=["leak-hunt-repair"] hidden=1 message="is kept, beside others"
+def who_leaks():
+    leaking = dict.fromkeys(["value", "constant", "attribute", "closure"], True)
+    return leaking | dict.fromkeys(["shape", "NumPy constant", "local list", "callback"], False)
+
+
+@functools.lru_cache(maxsize=1)
+def mixer(n):
+    with jax.ensure_compile_time_eval():
+        return jax.random.normal(jax.random.key(n), (n, n))
+
+
+# %% task="leak-hunt" name="keeps no table of a jitted function" fails=["leak-hunt-repair"] hidden=1 message="is kept, beside others"
+def who_leaks():
+    leaking = dict.fromkeys(["value", "constant", "attribute", "closure"], True)
+    return leaking | dict.fromkeys(["shape", "NumPy constant", "local list", "callback"], False)
+
+
+kept_tables = {}
+
+
+def mixer(n):
+    if n in kept_tables:
+        return kept_tables[n]
+    table = jax.random.normal(jax.random.key(n), (n, n))
+    if not isinstance(table, jax.core.Tracer):
+        kept_tables[n] = table
+    return table
+
+
+# %% task="leak-hunt" name="small tables are made in advance" fails=["leak-hunt-repair"] hidden=1 message="mixer(n) afterwards is a tracer"
+def who_leaks():
+    leaking = dict.fromkeys(["value", "constant", "attribute", "closure"], True)
+    return leaking | dict.fromkeys(["shape", "NumPy constant", "local list", "callback"], False)
+
+
+early_tables = {n: jax.random.normal(jax.random.key(n), (n, n)) for n in (4, 6)}
+
+
+@functools.cache
+def mixer(n):
+    return early_tables[n] if n in early_tables else jax.random.normal(jax.random.key(n), (n, n))
+
+
+# %% task="is-pure" name="only debug.print is an effect" fails=["is-pure-check"] hidden=1 message="io_callback"
+def is_pure(fn, *args):
+    programs = []
+    for _ in range(2):
+        jax.clear_caches()
+        try:
+            with jax.checking_leaks():
+                traced = jax.jit(fn).trace(*args)
+        except Exception:
+            return False
+        if "debug" in str(traced.jaxpr):
+            return False
+        programs.append(traced.lower().as_text())
+    return programs[0] == programs[1]
+
+
+def sneaky():
+    calls = []
+
+    def f(x):
+        calls.append(1)
+        return x + (len(calls) > 6)
+
+    return f
+
+
+# %% task="is-pure" name="compares what the programs return" fails=["is-pure-check"] hidden=1 message="Results may agree where programs differ"
+def is_pure(fn, *args):
+    programs = []
+    for _ in range(2):
+        jax.clear_caches()
+        try:
+            with jax.checking_leaks():
+                traced = jax.jit(fn).trace(*args)
+        except Exception:
+            return False
+        if traced.jaxpr.effects:
+            return False
+        programs.append(traced.lower().compile()(*args))
+    return bool(np.array_equal(*programs))
+
+
+def sneaky():
+    calls = []
+
+    def f(x):
+        calls.append(1)
+        return x + (len(calls) > 6)
+
+    return f
+
+
+# %% task="is-pure" name="a large array is its first and last elements" fails=["is-pure-check"] hidden=1 message="a large array"
+def is_pure(fn, *args):
+    programs = []
+    for _ in range(2):
+        jax.clear_caches()
+        try:
+            with jax.checking_leaks():
+                traced = jax.jit(fn).trace(*args)
+        except Exception:
+            return False
+        if traced.jaxpr.effects:
+            return False
+        programs.append(
+            (
+                str(traced.jaxpr),
+                [str(np.asarray(x)) for x in jax.make_jaxpr(fn)(*args).consts],
+                traced.lower().as_text()[:3000],
+            )
+        )
+    return programs[0] == programs[1]
+
+
+def sneaky():
+    calls = []
+
+    def f(x):
+        calls.append(1)
+        return x + (len(calls) > 6)
+
+    return f
+
+
+# %% task="is-pure" name="forgets the tapes of fn alone" fails=["is-pure-check"] hidden=1 message="Traced before, one level further in"
+def is_pure(fn, *args):
+    programs = []
+    for _ in range(2):
+        fresh = jax.jit(lambda *args: getattr(fn, "__wrapped__", fn)(*args))
+        try:
+            with jax.checking_leaks():
+                traced = fresh.trace(*args)
+        except Exception:
+            return False
+        if traced.jaxpr.effects:
+            return False
+        programs.append(traced.lower().as_text())
+    return programs[0] == programs[1]
+
+
+def sneaky():
+    calls = []
+
+    def f(x):
+        calls.append(1)
+        return x + (len(calls) > 6)
+
+    return f
+
+
+# %% task="is-pure" name="one memory for all ghosts" fails=["is-pure-sneaky"] hidden=1 message="has its own memory"
+def is_pure(fn, *args):
+    programs = []
+    for _ in range(2):
+        jax.clear_caches()
+        try:
+            with jax.checking_leaks():
+                traced = jax.jit(fn).trace(*args)
+        except Exception:
+            return False
+        if traced.jaxpr.effects:
+            return False
+        programs.append(traced.lower().as_text())
+    return programs[0] == programs[1]
+
+
+sneaky_calls = []
+
+
+def sneaky():
+    def f(x):
+        sneaky_calls.append(1)
+        return x + (len(sneaky_calls) > 6)
+
+    return f
+
+
+# %% task="be-the-jit" name="a shape is a number of axes" fails=["be-the-jit-all"] hidden=1 message="ghost is wrong"
+def ghost(script):
+    g, runs, answers = 0.0, 0, []
+    tapes_of_f = {}
+    tapes = tapes_of_f
+    for action, *details in script:
+        if action == "set":
+            (g,) = details
+        elif action in ("call", "look"):
+            kind = (details[0], len(details[1]))
+            if kind not in tapes:
+                tapes[kind] = g
+                runs += 1
+            if action == "call":
+                answers.append(1.0 + tapes[kind])
+        elif action == "rejit":
+            tapes = tapes_of_f
+        elif action == "wrap":
+            tapes = {}
+        elif action == "clear":
+            tapes.clear()
+    return answers, runs
+
+
+# %% task="be-the-jit" name="a shape is a number of elements" fails=["be-the-jit-all"] hidden=1 message="ghost is wrong"
+def ghost(script):
+    g, runs, answers = 0.0, 0, []
+    tapes_of_f = {}
+    tapes = tapes_of_f
+    for action, *details in script:
+        if action == "set":
+            (g,) = details
+        elif action in ("call", "look"):
+            kind = (details[0], int("0" + "".join(map(str, sorted(details[1])))))
+            if kind not in tapes:
+                tapes[kind] = g
+                runs += 1
+            if action == "call":
+                answers.append(1.0 + tapes[kind])
+        elif action == "rejit":
+            tapes = tapes_of_f
+        elif action == "wrap":
+            tapes = {}
+        elif action == "clear":
+            tapes.clear()
+    return answers, runs
+
+
+# %% task="be-the-jit" name="integers in, integers out" fails=["be-the-jit-all"] hidden=1 message="ghost is wrong"
+def ghost(script):
+    g, runs, answers = 0.0, 0, []
+    tapes_of_f = {}
+    tapes = tapes_of_f
+    for action, *details in script:
+        if action == "set":
+            (g,) = details
+        elif action in ("call", "look"):
+            kind = tuple(details)
+            if kind not in tapes:
+                tapes[kind] = g
+                runs += 1
+            if action == "call":
+                answers.append(float(int(1 + tapes[kind]) if "int" in kind[0] else 1 + tapes[kind]))
+        elif action == "rejit":
+            tapes = tapes_of_f
+        elif action == "wrap":
+            tapes = {}
+        elif action == "clear":
+            tapes.clear()
+    return answers, runs
+
+
+# %% task="minijit-refuse" name="names the type of the first tracer" fails=["minijit-refuse-check"] message="One of the two is not open any more"
+def no_value(tracer, wanted):
+    raise NoValue(f"{wanted} of {tracer.type}")
+
+
+def tape_for(operands):
+    tracers = [x for x in operands if isinstance(x, Tracer)]
+    if any(x.tape not in OPEN for x in tracers):
+        raise Leak(f"{tracers[0].type} is used after its tape was closed")
+    return max((x.tape for x in tracers), key=OPEN.index)
+
+
+# %% task="minijit-refuse" name="every type is float32" fails=["minijit-refuse-check"] hidden=1 message="the message is wrong"
+def no_value(tracer, wanted):
+    raise NoValue(f"{wanted} of float32[{','.join(map(str, tracer.shape))}]")
+
+
+def tape_for(operands):
+    tracers = [x for x in operands if isinstance(x, Tracer)]
+    for x in tracers:
+        if x.tape not in OPEN:
+            raise Leak(f"{x.type} is used after its tape was closed")
+    return max((x.tape for x in tracers), key=OPEN.index)
+
+
+# %% task="minijit-trace" name="a result may be kept" fails=["minijit-trace-check"] hidden=1 message="keeps_what_it_returns"
+def trace(fn, *types):
+    tape, before = Tape(), visible(fn)
+    with writing(tape):
+        write(tape, fn, types)
+    changed = [name for name, text in visible(fn).items() if text != before.get(name)]
+    if changed:
+        raise Effect(f"{', '.join(changed)} changed")
+    for kept in survivors(tape):
+        if kept.name != tape.output:
+            raise Leak(f"{kept.name}:{kept.type} is still held")
+    return tape
+
+
+# %% task="minijit-trace" name="names the first change" fails=["minijit-trace-check"] hidden=1 message="both that changed"
+def trace(fn, *types):
+    tape, before = Tape(), visible(fn)
+    with writing(tape):
+        write(tape, fn, types)
+    for name, text in visible(fn).items():
+        if text != before.get(name):
+            raise Effect(f"{name} changed")
+    for kept in survivors(tape):
+        raise Leak(f"{kept.name}:{kept.type} is still held")
+    return tape
+
+
+# %% task="minijit-trace" name="names the types of the arguments" fails=["minijit-trace-check"] hidden=1 message="the type that survived"
+def trace(fn, *types):
+    tape, before = Tape(), visible(fn)
+    with writing(tape):
+        write(tape, fn, types)
+    changed = [name for name, text in visible(fn).items() if text != before.get(name)]
+    if changed:
+        raise Effect(f"{', '.join(changed)} changed")
+    if survivors(tape):
+        raise Leak(f"somebody holds a tracer: {', '.join(map(str, types))}")
+    return tape
+
+
+# %% task="minijit-trace" name="swallows what fn raises" fails=["minijit-trace-check"] hidden=1 message="decides_by_value"
+def trace(fn, *types):
+    tape, before = Tape(), visible(fn)
+    with writing(tape), contextlib.suppress(Exception):
+        write(tape, fn, types)
+    changed = [name for name, text in visible(fn).items() if text != before.get(name)]
+    if changed:
+        raise Effect(f"{', '.join(changed)} changed")
+    for kept in survivors(tape):
+        raise Leak(f"{kept.name}:{kept.type} is still held")
+    return tape

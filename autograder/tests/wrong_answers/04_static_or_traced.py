@@ -526,7 +526,7 @@ def exhibit_slice(x):
     return jax.lax.dynamic_slice(x, (jnp.argmin(x),), (1,))
 
 
-# %% task="tax" name="a table of three incomes" fails=["tax-check"] hidden=1 message="tax(100000.0)"
+# %% task="tax" name="a table of three incomes" fails=["tax-check"] hidden=1 message="tax of fresh incomes"
 @jax.jit
 def tax(income):
     return jnp.interp(jnp.float32(income), jnp.array([10.0, 40.0, 100.0]), jnp.array([0.0, 6.0, 36.0]))
@@ -741,3 +741,177 @@ def find_static(box, args):
 # %% task="sealed-box" name="the last argument is the static one" fails=["sealed-box-check"] message="find_static is wrong"
 def find_static(box, args):
     return [len(args) - 1]
+
+
+# %% task="collect" name="no NaN, and nine places" fails=["collect-rare"] hidden=1 message="without jit already, where it must run"
+def exhibit_if(x):
+    return x if x[0] > 0 else -x
+
+
+def exhibit_mask(x):
+    return x[x > 0]
+
+
+def exhibit_shape(x):
+    return jnp.ones(jnp.argmin(x))
+
+
+def unhashable():
+    return [1]
+
+
+def exhibit_number(x):
+    return int(x[0])
+
+
+def exhibit_place(x):
+    return "somewhere"[jnp.argmin(x)]
+
+
+def exhibit_array(x):
+    return np.asarray(x)
+
+
+def exhibit_slice(x):
+    return x[: jnp.argmin(x)]
+
+
+# %% task="collect" name="some number is negative, some positive" fails=["collect-common"] hidden=1 message="without jit already, where it must run"
+def exhibit_if(x):
+    assert x.min() < 0
+
+
+def exhibit_mask(x):
+    return x[x > 0].max()
+
+
+def exhibit_shape(x):
+    return jnp.ones(jnp.argmin(x))
+
+
+def unhashable():
+    return [1]
+
+
+def exhibit_number(x):
+    return float(x[0])
+
+
+def exhibit_place(x):
+    return "somewhere"[jnp.argmin(x) % 9]
+
+
+def exhibit_array(x):
+    return np.asarray(x)
+
+
+def exhibit_slice(x):
+    return x[: jnp.argmin(x)]
+
+
+# %% task="tax" name="the slope of a maximum" fails=["tax-check"] hidden=1 message="slope of the tax at 10.0"
+@jax.jit
+def tax(income):
+    income = jnp.float32(income)
+    return 0.2 * jax.nn.relu(income - 10) + 0.3 * jax.nn.relu(income - 40)
+
+
+# %% task="tax" name="the rate below" fails=["tax-check"] hidden=1 message="slope of the tax at 10.0"
+@jax.jit
+def tax(income):
+    above = jnp.where(income <= 40, 0.2 * (income - 10), 6.0 + 0.5 * (income - 40))
+    return jnp.where(income <= 10, 0.0, above)
+
+
+# %% task="price" name="knows two types" fails=["price-check"] hidden=1 message="equal numbers of four types"
+def static_traces(values):
+    return len({(isinstance(value, bool), isinstance(value, float), value) for value in values})
+
+
+# %% task="pool" name="a matrix from each side" fails=["pool-check"] hidden=1 message="inf and NaN"
+@partial(jax.jit, static_argnames="k")
+def pool(x, k):
+    rows, columns = x.shape[0] // k, x.shape[1] // k
+    left, right = np.repeat(np.eye(rows), k, axis=1), np.repeat(np.eye(columns), k, axis=0)
+    return jnp.float32(left) @ x[: rows * k, : columns * k] @ jnp.float32(right) / k**2
+
+
+# %% task="pool" name="reshape guesses the rows" fails=["pool-check"] hidden=1 message="reshape"
+@partial(jax.jit, static_argnames="k")
+def pool(x, k):
+    rows, columns = x.shape[0] // k, x.shape[1] // k
+    return x[: rows * k, : columns * k].reshape(-1, k, columns, k).mean((1, 3))
+
+
+# %% task="pool" name="a slice for each place in a block" fails=["pool-check"] message="must not grow with the size"
+@partial(jax.jit, static_argnames="k")
+def pool(x, k):
+    rows, columns = x.shape[0] // k, x.shape[1] // k
+    places = [(i, j) for i in range(k) for j in range(k)]
+    return sum(x[i : rows * k : k, j : columns * k : k] for i, j in places) / k**2
+
+
+# %% task="negatives" name="zero times the others" fails=["negatives-check"] hidden=1 message="get_negatives of infinities"
+@partial(jax.jit, static_argnames="size")
+def get_negatives(x, size):
+    place = jnp.where(x < 0, jnp.cumsum(x < 0) - 1, x.size)
+    chosen = jnp.arange(size)[:, None] == place
+    return chosen.astype(x.dtype) @ x, jnp.sum(x < 0)
+
+
+# %% task="amplifier" name="the mode alone is locked" fails=["amplifier-check"] message="must never change"
+@dataclasses.dataclass(unsafe_hash=True)
+class Settings:
+    mode: str
+    ceiling: float
+
+    def __setattr__(self, name, value):
+        if name == "mode" and "mode" in vars(self):
+            raise AttributeError("the mode cannot be changed")
+        vars(self)[name] = value
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Amplifier:
+    gain: float
+    settings: Settings = dataclasses.field(metadata={"static": True})
+
+    @jax.jit
+    def __call__(self, x):
+        loud, ceiling = self.gain * x, self.settings.ceiling
+        if self.settings.mode == "clip":
+            return jnp.clip(loud, -ceiling, ceiling)
+        return ceiling * jnp.sin(loud / ceiling)
+
+
+def make_amplifier(gain, mode, ceiling):
+    return Amplifier(gain, Settings(mode, ceiling))
+
+
+# %% task="sealed-box" name="one new number for each position" fails=["sealed-box-check"] hidden=1 message="asked twice"
+def find_static(box, args):
+    box(*args)
+    static = []
+    for position, arg in enumerate(args):
+        with trace_log(box) as log:
+            box(*args[:position], arg + 1000, *args[position + 1 :])
+        if log.traces:
+            static.append(position)
+    return static
+
+
+# %% task="sealed-box" name="looks inside" fails=["sealed-box-check"] message="no attribute '_jit_info'"
+def find_static(box, args):
+    return sorted(box._jit_info.static_argnums)
+
+
+# %% task="sealed-box" name="a set" fails=["sealed-box-check"] message="find_static is wrong"
+def find_static(box, args):
+    static = set()
+    for position, arg in enumerate(args):
+        try:
+            box(*args[:position], np.asarray(arg), *args[position + 1 :])
+        except ValueError:
+            static.add(position)
+    return static

@@ -852,3 +852,201 @@ def minijit(fn):
         return tapes[key].play(*args)
 
     return jitted
+
+
+# %% task="lambda-loop" name="eight rates at most" fails=["lambda-loop-check"] hidden=1 message="17 rates"
+def diffuse(v, rate, edge):
+    padded = jnp.pad(v, 1, mode=edge)
+    return v + rate * (padded[2:] - 2 * v + padded[:-2])
+
+
+@functools.partial(jax.jit, static_argnames="edge")
+def all_steps(x, rates, edge):
+    return jax.lax.fori_loop(0, 8, lambda i, v: diffuse(v, rates[i], edge), x)
+
+
+def relax(x, rates, edge):
+    return all_steps(x, np.float32([*rates, *[0] * 8][:8]), edge)
+
+
+# %% task="lambda-loop" name="diffuse is always a ring" fails=["lambda-loop-check"] hidden=1 message="diffuse"
+def diffuse(v, rate, edge):
+    return v + rate * (jnp.roll(v, 1) - 2 * v + jnp.roll(v, -1))
+
+
+@functools.partial(jax.jit, static_argnames="edge")
+def one_step(v, rate, edge):
+    padded = jnp.pad(v, 1, mode=edge)
+    return v + rate * (padded[2:] - 2 * v + padded[:-2])
+
+
+def relax(x, rates, edge):
+    return functools.reduce(lambda x, rate: one_step(x, rate, edge), rates, x)
+
+
+# %% task="bucket" name="takes off what zeros have added" fails=["bucket-check"] hidden=1 message="energy of "
+def bucket_size(length):
+    return max(64, 1 << (length - 1).bit_length())
+
+
+@jax.jit
+def pair_energy(padded, length):
+    zeros = padded.size - length
+    to_zero = jnp.exp(-jnp.abs(padded)).sum() - zeros
+    everything = jnp.exp(-jnp.abs(padded[:, None] - padded)).sum(1).sum()
+    return (everything - 2 * zeros * to_zero - zeros**2) / length**2
+
+
+def energy(x):
+    return pair_energy(np.pad(x, (0, bucket_size(len(x)) - len(x))), len(x))
+
+
+# %% task="bucket" name="the specification answers" fails=["bucket-check"] hidden=1 message="pair_energy of the first"
+def bucket_size(length):
+    return max(64, 1 << (length - 1).bit_length())
+
+
+@jax.jit
+def pair_energy(padded, length):
+    return jnp.exp(-jnp.abs(padded[:, None] - padded)).sum() / length**2
+
+
+def energy(x):
+    pair_energy(np.pad(x, (0, bucket_size(len(x)) - len(x))), len(x))
+    return energy_slow(x)
+
+
+# %% task="no-tracing" name="the specification answers" fails=["no-tracing-check"] hidden=1 message="steps that train_step made"
+@jax.jit
+def train_step(w, xb, yb, real, rate):
+    error = real * (xb @ w - yb)
+    return w - rate * xb.T @ error / real.sum()
+
+
+def fit(x, y, epochs):
+    nothing = np.zeros((32, 3), np.float32)
+    train_step(np.zeros(3, np.float32), nothing, nothing[:, 0], np.ones(32, np.float32), 0.2)
+    return fit_slow(x, y, epochs)
+
+
+# %% task="no-tracing" name="the rate falls four times" fails=["no-tracing-check"] hidden=1 message="every row counts once"
+@jax.jit
+def train_step(w, xb, yb, real, rate):
+    error = real * (xb @ w - yb)
+    return w - rate * xb.T @ error / real.sum()
+
+
+def fit(x, y, epochs):
+    w = np.zeros(3, np.float32)
+    for epoch in range(epochs):
+        for start in range(0, len(x), 32):
+            rows = min(32, len(x) - start)
+            xb, yb, real = np.zeros((32, 3), np.float32), np.zeros(32, np.float32), np.zeros(32, np.float32)
+            xb[:rows], yb[:rows], real[:rows] = x[start : start + rows], y[start : start + rows], 1
+            w = train_step(w, xb, yb, real, 0.2 / (1 + min(epoch, 3)))
+    return w
+
+
+# %% task="cache-key" name="static values as text" fails=["cache-key-check"] hidden=1 message="static 0.0 and -0.0"
+def cache_key(args, kwargs, static=()):
+    leaves, packing = jax.tree.flatten((args, {k: v for k, v in kwargs.items() if k not in static}))
+    return packing, tuple(map(jax.typeof, leaves)), tuple(f"{k}={kwargs[k]!r}" for k in static if k in kwargs)
+
+
+# %% task="cache-key" name="containers in containers look alike" fails=["cache-key-check"] hidden=1 message="a tuple and a list in a list"
+def cache_key(args, kwargs, static=()):
+    traced = {k: v for k, v in kwargs.items() if k not in static}
+    found = jax.tree_util.tree_flatten_with_path((args, traced))[0]
+    types = tuple((jax.tree_util.keystr(path), jax.typeof(leaf)) for path, leaf in found)
+    outer = [
+        (k, type(v) if isinstance(v, (list, tuple, dict)) else None) for k, v in [*enumerate(args), *traced.items()]
+    ]
+    return frozenset(outer), types, frozenset((k, type(v), v) for k, v in kwargs.items() if k in static)
+
+
+# %% task="cache-key" name="lets JAX trace" fails=["cache-key-check"] hidden=1 message="no_tracing"
+def cache_key(args, kwargs, static=()):
+    leaves, packing = jax.tree.flatten((args, {k: v for k, v in kwargs.items() if k not in static}))
+    types = jax.make_jaxpr(lambda *leaves: 0)(*leaves).in_avals
+    return packing, tuple(types), frozenset((k, type(v), v) for k, v in kwargs.items() if k in static)
+
+
+# %% task="minijit-cache" name="looks at the latest and the oldest" fails=["minijit-cache-reasons"] hidden=1 message="one in the middle is the closest"
+def signature(args):
+    return tuple((type_of(x), is_number(x)) for x in args)
+
+
+def reason_for(known, new):
+    if not known:
+        return "first call"
+    alike = [old for old in reversed(known) if len(old) == len(new)]
+    if not alike:
+        return f"{len(new)} argument{'s' * (len(new) != 1)}"
+    closest = min((alike[0], alike[-1]), key=lambda old: sum(a != b for a, b in zip(old, new, strict=True)))
+    pairs = enumerate(zip(closest, new, strict=True))
+    return ", ".join(f"argument {i}: {told(a)} -> {told(b)}" for i, (a, b) in pairs if a != b)
+
+
+def minijit(fn):
+    def jitted(*args):
+        tapes, key = CACHE.setdefault(fn, {}), signature(args)
+        if key not in tapes:
+            tapes[key] = trace(fn, *[type for type, _ in key])
+        return tapes[key].play(*args)
+
+    return jitted
+
+
+# %% task="minijit-cache" name="an entry before the trace" fails=["minijit-cache-check"] hidden=1 message="three calls of a function with an effect"
+def signature(args):
+    return tuple((type_of(x), is_number(x)) for x in args)
+
+
+def reason_for(known, new):
+    if not known:
+        return "first call"
+    alike = [old for old in reversed(known) if len(old) == len(new)]
+    if not alike:
+        return f"{len(new)} argument{'s' * (len(new) != 1)}"
+    closest = min(alike, key=lambda old: sum(a != b for a, b in zip(old, new, strict=True)))
+    pairs = enumerate(zip(closest, new, strict=True))
+    return ", ".join(f"argument {i}: {told(a)} -> {told(b)}" for i, (a, b) in pairs if a != b)
+
+
+def minijit(fn):
+    def jitted(*args):
+        tapes, key = CACHE.setdefault(fn, {}), signature(args)
+        if key not in tapes:
+            tapes[key] = None
+            tapes[key] = trace(fn, *[type for type, _ in key])
+        return tapes[key].play(*args)
+
+    return jitted
+
+
+# %% task="minijit-cache" name="keeps eight tapes" fails=["minijit-cache-check"] hidden=1 message="many_shapes"
+def signature(args):
+    return tuple((type_of(x), is_number(x)) for x in args)
+
+
+def reason_for(known, new):
+    if not known:
+        return "first call"
+    alike = [old for old in reversed(known) if len(old) == len(new)]
+    if not alike:
+        return f"{len(new)} argument{'s' * (len(new) != 1)}"
+    closest = min(alike, key=lambda old: sum(a != b for a, b in zip(old, new, strict=True)))
+    pairs = enumerate(zip(closest, new, strict=True))
+    return ", ".join(f"argument {i}: {told(a)} -> {told(b)}" for i, (a, b) in pairs if a != b)
+
+
+def minijit(fn):
+    def jitted(*args):
+        tapes, key = CACHE.setdefault(fn, {}), signature(args)
+        if key not in tapes:
+            tapes[key] = trace(fn, *[type for type, _ in key])
+            while len(tapes) > 8:
+                del tapes[next(iter(tapes))]
+        return tapes[key].play(*args)
+
+    return jitted

@@ -860,3 +860,125 @@ def read(table, text):
 def read(table, text):
     joined = lax.associative_scan(lambda first, then: jnp.take_along_axis(then, first, axis=1), table[text])
     return joined[:, table[text[0], 0]]
+
+
+# %% task="universe" name="no history of no steps" fails=["universe-check"] message="history(row, 30, steps=0)"
+def step(row, rule):
+    return (rule >> (4 * jnp.roll(row, 1) + 2 * row + jnp.roll(row, -1))) & 1
+
+
+@partial(jax.jit, static_argnames="steps")
+def history(row, rule, steps):
+    second = step(row, rule)
+    later = lax.scan(lambda old, _: (step(old, rule),) * 2, second, None, length=steps - 1)[1]
+    return jnp.vstack([row, second, later])
+
+
+@jax.jit
+def evolve(row, rule, steps):
+    return lax.fori_loop(0, steps, lambda i, row: step(row, rule), row)
+
+
+# %% task="universe" name="a thousand steps are enough" fails=["universe-evolve-check"] hidden=1 message="evolve(row, 30, "
+def step(row, rule):
+    return (rule >> (4 * jnp.roll(row, 1) + 2 * row + jnp.roll(row, -1))) & 1
+
+
+@partial(jax.jit, static_argnames="steps")
+def history(row, rule, steps):
+    return lax.scan(lambda now, _: (step(now, rule), now), row, length=steps + 1)[1]
+
+
+@jax.jit
+def evolve(row, rule, steps):
+    return lax.fori_loop(0, jnp.minimum(steps, 1000), lambda i, row: step(row, rule), row)
+
+
+# %% task="universe" name="a row in one int32" fails=["universe-check", "universe-evolve-check"] hidden=1 message="(row, "
+def step(row, rule):
+    places = jnp.arange(row.shape[0], dtype=jnp.int32)
+    number = jnp.sum(row << places, dtype=jnp.int32)
+    left, itself, right = ((number >> ((places + shift) % row.shape[0])) & 1 for shift in (-1, 0, 1))
+    return (rule >> (4 * left + 2 * itself + right)) & 1
+
+
+@partial(jax.jit, static_argnames="steps")
+def history(row, rule, steps):
+    return lax.scan(lambda now, _: (step(now, rule), now), row, length=steps + 1)[1]
+
+
+@jax.jit
+def evolve(row, rule, steps):
+    return lax.fori_loop(0, steps, lambda i, row: step(row, rule), row)
+
+
+# %% task="flight" name="flies in float32" fails=["flight-check"] hidden=1 message="flight(26623)"
+@jax.jit
+def flight(n):
+    def body(state):
+        n, steps, peak = state
+        n = jnp.where(n % 2 == 0, n / 2, 3 * n + 1)
+        return n, steps + 1, jnp.maximum(peak, n)
+
+    n = jnp.float32(n)
+    _, steps, peak = lax.while_loop(lambda state: state[0] != 1, body, (n, 0, n))
+    return steps, peak.astype(jnp.int32)
+
+
+# %% task="computer" name="multiplies in float32" fails=["computer-check"] hidden=1 message="a product of two large odd numbers"
+@jax.jit
+def computer(program, registers, limit):
+    operations = [
+        lambda at, r, a, b: (at, r),
+        lambda at, r, a, b: (at + 1, r.at[a].set(b)),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[b])),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[a] + r[b])),
+        lambda at, r, a, b: (at + 1, r.at[a].set((r[a].astype(float) * r[b]).astype(int))),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[a] % r[b])),
+        lambda at, r, a, b: (jnp.where(r[a] != 0, b, at + 1), r),
+    ]
+
+    def body(state):
+        at, r, steps = state
+        code, a, b = program[at]
+        return *lax.switch(code, operations, at, r, a, b), steps + 1
+
+    def running(state):
+        return (program[state[0], 0] != HALT) & (state[2] < limit)
+
+    return lax.while_loop(running, body, (0, registers, 0))[1:]
+
+
+# %% task="computer" name="a thousand instructions at most" fails=["computer-check"] hidden=1 message="counting without an end"
+@jax.jit
+def computer(program, registers, limit):
+    operations = [
+        lambda at, r, a, b: (at, r),
+        lambda at, r, a, b: (at + 1, r.at[a].set(b)),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[b])),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[a] + r[b])),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[a] * r[b])),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[a] % r[b])),
+        lambda at, r, a, b: (jnp.where(r[a] != 0, b, at + 1), r),
+    ]
+
+    def body(state):
+        at, r, steps = state
+        code, a, b = program[at]
+        return *lax.switch(code, operations, at, r, a, b), steps + 1
+
+    def running(state):
+        return (program[state[0], 0] != HALT) & (state[2] < jnp.minimum(limit, 1000))
+
+    return lax.while_loop(running, body, (0, registers, 0))[1:]
+
+
+# %% task="reader" name="looks 512 letters back" fails=["reader-check"] hidden=1 message="n = 2500"
+@jax.jit
+def read(table, text):
+    rows = table[text]
+    for reach in (1, 2, 4, 8, 16, 32, 64, 128, 256):
+        if reach < text.size:
+            joined = jnp.take_along_axis(rows[reach:], rows[:-reach], axis=1)
+            rows = jnp.concatenate([rows[:reach], joined])
+    return rows[:, 0]
