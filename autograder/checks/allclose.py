@@ -163,7 +163,10 @@ def _shape_cause(got: tuple[int, ...], want: tuple[int, ...]) -> tuple[str, str]
             "print the shape after each line, and find where it changes.",
         )
     if not got:
-        return "a reduction went over every axis.", "name the axis: jnp.sum(x, axis=0)."
+        return (
+            "a reduction without an axis makes one number of all, and so does a value that was never an array.",
+            "print the shape after each line; in a reduction, name the axis: jnp.sum(x, axis=0).",
+        )
     if len(got) < len(want):
         return (
             "an axis was summed or indexed away.",

@@ -173,7 +173,7 @@ def test_the_distance_is_told_in_the_unit_that_says_something(got, want, distanc
         ((40,), (5, 8), "the elements are laid out in another shape."),
         ((4, 8), (5, 8), "axis 0 is off by one."),
         ((5, 3), (5, 8), "axis 1 has another length."),
-        ((), (8,), "a reduction went over every axis."),
+        ((), (8,), "a reduction without an axis makes one number of all, and so does a value that was never an array."),
         ((3, 8), (2, 3, 8), "an axis was summed or indexed away."),
         ((5, 8), (8,), "an axis was not reduced, or broadcasting made one."),
     ],
