@@ -1389,7 +1389,7 @@ def noisy(key, x):
     return jax.random.key(7), jnp.where(keep, x, 0.0) + jax.random.normal(for_noise, x.shape)
 
 
-# %% task="exorcism" name="exactly half is kept" fails=["exorcism-noisy"] hidden=1 message="of two elements both are kept"
+# %% task="exorcism" name="exactly half is kept" fails=["exorcism-noisy"] hidden=1 message="four draws keep the same number"
 @jax.jit
 def tick(calls, x):
     return calls + 1, x / (calls + 1)
