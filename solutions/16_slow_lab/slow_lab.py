@@ -679,6 +679,7 @@ def sown_by(sow, first, second, size):
         ],
         "squares, where none overlap": max(int(squares.sum()) for squares in dishes) / (size // 8) ** 2,
         "grain": bool(abs(bare.mean() / GRAIN - 0.5) < 0.1 and abs(bare.std() / GRAIN - 0.29) < 0.06),
+        "% of grains that are like no other": 10 * round(10 * len(np.unique(bare)) / bare.size),
     }
 
 
@@ -690,6 +691,7 @@ SOWN = {
     "rows and columns of the squares alike, other key": [False, False],
     "squares, where none overlap": 3,
     "grain": True,
+    "% of grains that are like no other": 100,
 }
 SOWN_HINTS = {
     "% of cells alike, other key": "What is not drawn from the key is drawn once, while JAX traces.",
@@ -698,6 +700,7 @@ SOWN_HINTS = {
     "rows and columns of the squares alike, other key": "The places are random, too: do they come from the key?",
     "squares, where none overlap": "Three squares, as wide as an eighth of the dish.",
     "grain": "GRAIN times uniform numbers from 0 to 1.",
+    "% of grains that are like no other": "Each cell has a grain of its own.",
 }
 assert_equal(sown_by(sow, 1, 2, 64), SOWN, name="sow", hints=SOWN_HINTS)
 ### BEGIN HIDDEN TESTS

@@ -493,7 +493,6 @@ def honest_timer(fn, *args, rounds=5, clock=time.perf_counter):
 
 
 # %% task="honest-timer" name="knows one kind of dict" fails=["honest-timer-check"] hidden=1 message="a list of a list and a dict"
-# this knows one dict, waits for one of its arrays, and does not wait at all for a list.
 def honest_timer(fn, *args, rounds=5, clock=time.perf_counter):
     """Time `fn(*args)`: (duration of the first call, median duration of `rounds` later calls), in units of `clock`."""
 
@@ -539,7 +538,6 @@ def honest_timer(fn, *args, rounds=5, clock=time.perf_counter):
 
 
 # %% task="catch-the-liar" name="compares the backlog with the build alone" fails=["catch-the-liar-check"] hidden=1 message="When does the accelerator begin"
-# backlog between build and build + dispatch gives too little.
 def catch_the_liar(build, dispatch, run, backlog):
     """The reading of each benchmark in ticks: {"A": ..., "B": ..., ..., "H": ...}."""
     begin = backlog if backlog > build else build + dispatch
@@ -599,7 +597,6 @@ def fuse_me(coefficients, x):
 
 
 # %% task="break-even" name="rounds a float up" fails=["break-even-check"] hidden=1 message="many calls"
-# are large": beyond 2**53 the quotient of two integers is no longer exact as a float.
 import math
 
 

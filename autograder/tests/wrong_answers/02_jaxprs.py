@@ -798,7 +798,6 @@ def replay(tape, *args):
 
 
 # %% task="golf-relu" name="two faces" fails=["golf-relu-check"] hidden=1 message="by its tape"
-# from np.maximum, and the tape is of the right kind, but computes x + |x| * x.
 def golf_relu(x):
     """relu of float32[n], in three equations: abs, add, mul."""
     if isinstance(x, jax.core.Tracer):
@@ -807,7 +806,6 @@ def golf_relu(x):
 
 
 # %% task="golf-relu" name="a scale that is read off the numbers" fails=["golf-relu-check"] hidden=1 message="by its tape"
-# times 1.0.
 def golf_relu(x):
     """relu of float32[n], in three equations: abs, add, mul."""
     try:
@@ -828,7 +826,6 @@ def golf_power(x):
 
 
 # %% task="count-primitives" name="equal branches count once" fails=["count-primitives-check"] hidden=1 message="equal branches"
-# if they are one and the same tape.
 def count_primitives(tape):
     """Primitives of a tape and of all tapes in it: a dict (or Counter) of name -> how many equations."""
     counts = Counter()
@@ -867,10 +864,11 @@ def count_flops(tape):
 
 
 # %% task="evaluate" name="leaves out lines that nobody needs" fails=["evaluate-watch"] hidden=1 message="a log that nobody uses"
-# nobody uses is not seen.
 def evaluate(tape, *args, watch=ignore):
     """Run a tape on arrays and return the list of its results, calling watch(name, values) after each equation."""
-    value_of = dict(zip(tape.jaxpr.constvars, tape.consts)) | dict(zip(tape.jaxpr.invars, args))
+    value_of = dict(zip(tape.jaxpr.constvars, tape.consts, strict=False)) | dict(
+        zip(tape.jaxpr.invars, args, strict=False)
+    )
 
     def read(operand):
         return operand.val if isinstance(operand, Literal) else value_of[operand]
@@ -888,7 +886,7 @@ def evaluate(tape, *args, watch=ignore):
             results = eqn.primitive.bind(*values, **eqn.params)
             results = list(results) if eqn.primitive.multiple_results else [results]
             watch(eqn.primitive.name, results)
-        value_of.update(zip(eqn.outvars, results))
+        value_of.update(zip(eqn.outvars, results, strict=False))
     return [read(operand) for operand in tape.jaxpr.outvars]
 
 
@@ -899,7 +897,9 @@ def evaluate(tape, *args, watch=ignore):
 
     if watch is ignore:
         return list(jaxpr_as_fun(tape)(*args))
-    value_of = dict(zip(tape.jaxpr.constvars, tape.consts)) | dict(zip(tape.jaxpr.invars, args))
+    value_of = dict(zip(tape.jaxpr.constvars, tape.consts, strict=False)) | dict(
+        zip(tape.jaxpr.invars, args, strict=False)
+    )
 
     def read(operand):
         return operand.val if isinstance(operand, Literal) else value_of[operand]
@@ -912,14 +912,15 @@ def evaluate(tape, *args, watch=ignore):
             results = eqn.primitive.bind(*values, **eqn.params)
             results = list(results) if eqn.primitive.multiple_results else [results]
             watch(eqn.primitive.name, results)
-        value_of.update(zip(eqn.outvars, results))
+        value_of.update(zip(eqn.outvars, results, strict=False))
     return [read(operand) for operand in tape.jaxpr.outvars]
 
 
 # %% task="evaluate" name="all reports at the end" fails=["evaluate-watch"] hidden=1 message="order"
-# nor stop the run with an error, when all is over.
 def _collected(tape, args, reports):
-    value_of = dict(zip(tape.jaxpr.constvars, tape.consts)) | dict(zip(tape.jaxpr.invars, args))
+    value_of = dict(zip(tape.jaxpr.constvars, tape.consts, strict=False)) | dict(
+        zip(tape.jaxpr.invars, args, strict=False)
+    )
 
     def read(operand):
         return operand.val if isinstance(operand, Literal) else value_of[operand]
@@ -932,7 +933,7 @@ def _collected(tape, args, reports):
             results = eqn.primitive.bind(*values, **eqn.params)
             results = list(results) if eqn.primitive.multiple_results else [results]
             reports.append((eqn.primitive.name, results))
-        value_of.update(zip(eqn.outvars, results))
+        value_of.update(zip(eqn.outvars, results, strict=False))
     return [read(operand) for operand in tape.jaxpr.outvars]
 
 
@@ -946,7 +947,6 @@ def evaluate(tape, *args, watch=ignore):
 
 
 # %% task="minijit-trace" name="an equation that is there already is not written again" fails=["minijit-trace-check"] hidden=1 message="the tape of mini_twice"
-# no less"): sin(x) + sin(x) gives one sin.
 def record(primitive, operands, params):
     """Write one equation on the tape of the operands; return the tracer of its result.
 
@@ -998,7 +998,6 @@ def trace(fn, *types):
 
 
 # %% task="minijit-trace" name="every number becomes a float" fails=["minijit-trace-check"] hidden=1 message="numbers on the tape"
-# and a replay on int32 becomes one of floats.
 def record(primitive, operands, params):
     """Write one equation on the tape of the operands; return the tracer of its result.
 
@@ -1022,20 +1021,18 @@ def trace(fn, *types):
 
 
 # %% task="minijit-replay" name="values.get for every operand" fails=["minijit-replay-check"] hidden=1 message="unhashable"
-# cannot be looked up in a dict (unhashable).
 def replay(tape, *args):
     """Run a tape on arguments of its types; return the value of every name on it: a dict.
 
     args: numbers, arrays or tracers.
     """
-    values = dict(zip(tape.inputs, map(lift, args)))
+    values = dict(zip(tape.inputs, map(lift, args), strict=False))
     for name, primitive, operands, params in tape.equations:
         values[name] = bind(primitive, *[values.get(x, x) for x in operands], **params)
     return values
 
 
 # %% task="minijit-replay" name="names from the alphabet" fails=["minijit-replay-check"] hidden=1 message="KeyError"
-# with names in another order gets them wrong.
 def replay(tape, *args):
     """Run a tape on arguments of its types; return the value of every name on it: a dict.
 
@@ -1069,7 +1066,6 @@ def trace(fn, *types):
 
 
 # %% task="minijit-trace" name="runs fn twice if that returns a tracer" fails=["minijit-trace-check"] hidden=1 message="runs of fn"
-# tracer at all.
 def record(primitive, operands, params):
     tape = next(x.tape for x in operands if isinstance(x, Tracer))
     result = tape.new(result_type(primitive, operands, params))
@@ -1096,7 +1092,7 @@ def replay(tape, *args):
     wanted = {tape.output} if isinstance(tape.output, str) else set()
     for _, _, operands, _ in tape.equations:
         wanted |= {x for x in operands if isinstance(x, str)}
-    values = dict(zip(tape.inputs, map(lift, args)))
+    values = dict(zip(tape.inputs, map(lift, args), strict=False))
     for name, primitive, operands, params in tape.equations:
         if name in wanted:
             values[name] = bind(primitive, *[read(values, x) for x in operands], **params)

@@ -909,7 +909,6 @@ def replay_rows(tape, args, mapped, size):
 
 
 # %% task="lift-pairs" name="unlifted inside, called on whole arrays" fails=["lift-pairs-table", "lift-pairs-blocks"] hidden=1 message="with another function inside pull"
-# hand; a function inside that really needs single numbers (or sums over what it sees) comes out wrong.
 def columns(x):
     return jax.vmap(rescale, in_axes=1, out_axes=1)(x)
 
@@ -967,7 +966,6 @@ def unpack_at(i, values, counts):
     return jnp.where(jnp.arange(values.size) == run, values, 0).sum()
 
 
-
 @jax.jit
 def running_sum(x):
     """[n] -> [n]. Given: all elements at once."""
@@ -993,7 +991,6 @@ def unpack(values, counts):
 
 
 # %% task="one-element" name="arranged by approx_max_k" fails=["one-element-arranged"] message="approx_top_k"
-# neighbouring integers come out wrong.
 def arranged_at(i, x):
     falling, _ = lax.approx_max_k(-x.astype(jnp.float32), x.size)
     return (-falling[i]).astype(jnp.int32)
@@ -1016,7 +1013,6 @@ def unpack_at(i, values, counts):
     ends = running_sum(counts)
     run = jnp.sum(ends <= i)
     return jnp.where(jnp.arange(values.size) == run, values, 0).sum()
-
 
 
 @jax.jit
@@ -1078,7 +1074,6 @@ def arranged_at(i, x):
     return jnp.where(rank == i, x, 0).sum()
 
 
-
 @jax.jit
 def running_sum(x):
     """[n] -> [n]. Given: all elements at once."""
@@ -1126,7 +1121,6 @@ def unpack_at(i, values, counts):
     ends = running_sum(counts)
     run = jnp.sum(ends <= i)
     return jnp.where(jnp.arange(values.size) == run, values, 0).sum()
-
 
 
 @jax.jit
@@ -1178,11 +1172,11 @@ def clipped_mean(params, xs, ys, limit):
 # %% task="minijit-vmap" name="a loop over the rows where there are rows" fails=["minijit-vmap-check"] hidden=1 message="calls of bind"
 def replay_rows(tape, args, mapped, size):
     if not any(isinstance(x, Tracer) for x in args):
-        rows = [[x[k] if n in mapped else x for n, x in zip(tape.inputs, args)] for k in range(size)]
+        rows = [[x[k] if n in mapped else x for n, x in zip(tape.inputs, args, strict=False)] for k in range(size)]
         results = [tape.play(*row) for row in rows]
         if not any(isinstance(x, Tracer) for x in results):
             return np.stack([lift(x) for x in results])
-    values, mapped = dict(zip(tape.inputs, args)), set(mapped)
+    values, mapped = dict(zip(tape.inputs, args, strict=False)), set(mapped)
     for name, primitive, operands, params in tape.equations:
         if any(isinstance(x, str) and x in mapped for x in operands):
             mapped.add(name)
@@ -1196,9 +1190,8 @@ def replay_rows(tape, args, mapped, size):
 
 
 # %% task="minijit-vmap" name="moves the axes on the tape itself" fails=["minijit-vmap-check"] hidden=1 message="AxisError"
-# the axes in the wrong places. `mapped` of the caller grows, too.
 def replay_rows(tape, args, mapped, size):
-    values = dict(zip(tape.inputs, args))
+    values = dict(zip(tape.inputs, args, strict=False))
     for name, primitive, operands, params in tape.equations:
         if any(isinstance(x, str) and x in mapped for x in operands):
             mapped.add(name)
@@ -1212,9 +1205,8 @@ def replay_rows(tape, args, mapped, size):
 
 
 # %% task="minijit-vmap" name="a shared result is repeated with NumPy" fails=["minijit-vmap-tape"] message="rows_shared, 2 rows"
-# tracer (minivmap inside a trace) has no value to repeat.
 def replay_rows(tape, args, mapped, size):
-    values, mapped = dict(zip(tape.inputs, args)), set(mapped)
+    values, mapped = dict(zip(tape.inputs, args, strict=False)), set(mapped)
     for name, primitive, operands, params in tape.equations:
         if any(isinstance(x, str) and x in mapped for x in operands):
             mapped.add(name)
@@ -1228,9 +1220,8 @@ def replay_rows(tape, args, mapped, size):
 
 
 # %% task="minijit-vmap" name="a captured array is looked up" fails=["minijit-vmap-check"] hidden=1 message="a captured array as result"
-# the tape, asking whether it is among the mapped names is an error (an array has no hash).
 def replay_rows(tape, args, mapped, size):
-    values, mapped = dict(zip(tape.inputs, args)), set(mapped)
+    values, mapped = dict(zip(tape.inputs, args, strict=False)), set(mapped)
     for name, primitive, operands, params in tape.equations:
         if any(isinstance(x, str) and x in mapped for x in operands):
             mapped.add(name)

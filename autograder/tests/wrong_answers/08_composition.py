@@ -1224,7 +1224,6 @@ def replay_backwards(tape, *args):
 
 
 # %% task="tower" name="hands f the whole batch and sums, no vmap" fails=["tower-check"] hidden=1 message="ValueError"
-# (one that stacks its argument and sums, say) gives wrong rows or an error.
 @jax.jit(static_argnames=("f", "order"))
 def tower(f, xs, order):
     """Derivatives 0 to `order` of f, a function of one number, at xs: float32[n]. Returns float32[order + 1, n]."""
@@ -1261,7 +1260,6 @@ def tower(f, xs, order):
 
 
 # %% task="tape" name="jax.jvp and jax.grad do it, with floor let through" fails=["tape-forward", "tape-backward"] hidden=1 message="another rule for mul"
-# `jax.grad`": JAX's rules are used, and only floor is treated by hand.
 def run_with_floor(tape, args):
     values = dict(zip(tape.jaxpr.invars, args, strict=True))
 
@@ -1291,7 +1289,6 @@ def tape_grad(tape, args):
 
 
 # %% task="tape" name="forward mode under vmap, in all directions at once" fails=["tape-backward"] message="my_gradient"
-# no backward walk; every name carries n tangents, hidden in one batched equation.
 def tape_jvp(tape, primals, tangents):
     """Forward mode. primals, tangents: a number for each input. Returns (value, tangent) of the tape's result."""
     values = dict(zip(tape.jaxpr.invars, primals, strict=True))
@@ -1304,7 +1301,7 @@ def tape_jvp(tape, primals, tangents):
         operands = [value(x) for x in eqn.invars]
         values[eqn.outvars[0]] = eqn.primitive.bind(*operands, **eqn.params)
         partials = PARTIALS[eqn.primitive.name](eqn.params, *operands)
-        terms = [p * slopes[x] for x, p in zip(eqn.invars, partials) if not isinstance(x, Literal)]
+        terms = [p * slopes[x] for x, p in zip(eqn.invars, partials, strict=False) if not isinstance(x, Literal)]
         slopes[eqn.outvars[0]] = sum(terms[1:], start=terms[0]) if terms else 0.0
     result = tape.jaxpr.outvars[0]
     return value(result), 0.0 if isinstance(result, Literal) else slopes[result]
@@ -1321,7 +1318,6 @@ def tape_grad(tape, args):
 
 
 # %% task="tape" name="add and sub put their cotangent there" fails=["tape-backward"] hidden=1 message="sums of one name"
-# got a cotangent before (x + x; sin(x) after x + 1 ...) loses it.
 def tape_jvp(tape, primals, tangents):
     """Forward mode. primals, tangents: a number for each input. Returns (value, tangent) of the tape's result."""
     values = dict(zip(tape.jaxpr.invars, primals, strict=True))
@@ -1331,10 +1327,10 @@ def tape_jvp(tape, primals, tangents):
         return (x.val, 0.0) if isinstance(x, Literal) else (values[x], slopes[x])
 
     for eqn in tape.jaxpr.eqns:
-        operands, moves = zip(*map(both, eqn.invars))
+        operands, moves = zip(*map(both, eqn.invars), strict=False)
         partials = PARTIALS[eqn.primitive.name](eqn.params, *operands)
         values[eqn.outvars[0]] = eqn.primitive.bind(*operands, **eqn.params)
-        slopes[eqn.outvars[0]] = sum(p * m for p, m in zip(partials, moves))
+        slopes[eqn.outvars[0]] = sum(p * m for p, m in zip(partials, moves, strict=False))
     return both(tape.jaxpr.outvars[0])
 
 
@@ -1352,7 +1348,7 @@ def tape_grad(tape, args):
         if eqn.outvars[0] in back:
             passes_on = eqn.primitive.name in ("add", "sub")  # sums only hand it through
             partials = PARTIALS[eqn.primitive.name](eqn.params, *map(read, eqn.invars))
-            for x, p in zip(eqn.invars, partials):
+            for x, p in zip(eqn.invars, partials, strict=False):
                 if not isinstance(x, Literal):
                     signal = back[eqn.outvars[0]] * p
                     back[x] = signal if passes_on else back.get(x, 0.0) + signal
@@ -1377,7 +1373,6 @@ def newton(loss, x, steps):
 
 
 # %% task="cures" name="differentiable twice, and no more" fails=["cures-kepler"] hidden=1 message="Reverse-mode differentiation does not work"
-# solve_kepler, so the third derivative meets the while_loop.
 def spring_energy(points):
     """The energy of spring_energy_slow, on arrays. points: float32[n, 2]. Returns float32[]."""
     squared = ((points[:, None] - points[None]) ** 2).sum(-1)
@@ -1413,7 +1408,6 @@ def kepler_rule(primals, tangents):
 
 
 # %% task="minijit-grad" name="every name gets a slope, zeros if need be" fails=["minijit-grad-check"] hidden=1 message="names with a slope"
-# it too, and dead equations are pulled.
 def pull_sum(slope, x, axis):
     """The slope by x of sum[axis] x, from the slope of the sum. x has one axis more than slope."""
     return bind("spread", slope, axis=axis, size=x.shape[axis])
@@ -1435,7 +1429,7 @@ def replay_backwards(tape, *args):
         slopes[tape.output] = np.ones((), np.float32)
     for name, primitive, operands, params in reversed(tape.equations):
         pulled = PULL[primitive](slopes[name], *[read(values, x) for x in operands], **params)
-        for x, slope in zip(operands, pulled):
+        for x, slope in zip(operands, pulled, strict=False):
             if isinstance(x, str) and slope is not None:
                 slopes[x] = slopes[x] + slope
     return slopes
@@ -1464,7 +1458,7 @@ def replay_backwards(tape, *args):
     for name, primitive, operands, params in reversed(tape.equations):
         if name in slopes:
             pulled = PULL[primitive](slopes[name], *[read(values, x) for x in operands], **params)
-            for x, slope in zip(operands, pulled):
+            for x, slope in zip(operands, pulled, strict=False):
                 if isinstance(x, str) and slope is not None:
                     slopes[x] = slopes[x] + slope if x in slopes else slope
     return slopes

@@ -983,9 +983,7 @@ def training_bytes(init, loss, batch):
 
 def largest_batch(init, loss, row, budget):
     """The largest number of rows whose training step needs at most `budget` bytes. An int."""
-    two, three = (
-        training_bytes(init, loss, jax.ShapeDtypeStruct((rows, *row.shape), row.dtype)) for rows in (2, 3)
-    )
+    two, three = (training_bytes(init, loss, jax.ShapeDtypeStruct((rows, *row.shape), row.dtype)) for rows in (2, 3))
     each = three - two
     return max(0, (budget - (two - 2 * each)) // each)
 
