@@ -226,8 +226,9 @@ def turned():
     return [made["grads"][::-1], {"loss": made["loss"]}]
 
 
+case = "a list of a list and a dict"
 readings = list(honest_timer(turned, rounds=2, clock=box.clock))
-assert_equal({"a list of a list and a dict": readings}, {"a list of a list and a dict": [785, 285]}, name="honest_timer")
+assert_equal({case: readings}, {case: [785, 285]}, name="honest_timer")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "honest-timer-rounds", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}

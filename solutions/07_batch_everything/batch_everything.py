@@ -911,7 +911,7 @@ with another_inside(fit, lambda x: x + 1):
 # to 2 for speed with 256 examples: 20x earns 1, 60x earns 2.
 #
 # **Rules**: no loop, neither Python's nor `lax.map`: as many equations for six examples as for two. `@jax.jit` stays where
-# it is.
+# it is: one trace serves every limit.
 #
 # <details><summary>Hint 1</summary>
 # Write the function for one example first: its gradient, its length, its scaled gradient. Then one <code>vmap</code>, then

@@ -552,7 +552,8 @@ assert_allclose(mine, [14.0, 12.0, 6.0], rtol=1e-5, name="own_grad, own_grad twi
 ### BEGIN HIDDEN TESTS
 last_unused = lambda x, y: (x * y, jnp.sin(y))[0], (2.0, 5.0)
 sums = lambda x, y: jnp.sin(x) + ((x + x) - (y - x)) * y, (2.0, 5.0)
-for case, (fn, args) in (CASES | {"the last equation is not the result": last_unused, "sums of one name": sums}).items():
+more = {"the last equation is not the result": last_unused, "sums of one name": sums}
+for case, (fn, args) in (CASES | more).items():
     mine, jaxs = both_grads(fn, tuple(float(a) for a in np.random.default_rng().uniform(0.5, 2, len(args))))
     assert_allclose(mine, jaxs, rtol=1e-4, atol=1e-5, name=f"tape_grad, case '{case}'")
 with mock.patch.dict(PARTIALS, {"mul": lambda params, x, y: (2 * y, x)}):

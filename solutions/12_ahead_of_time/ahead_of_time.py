@@ -350,7 +350,8 @@ def edge(model, rows, spare):
 
 no_more = {"rows": "Is that the largest? Try one row more, and one less."}
 assert_equal(edge(perceptron(2, 64), 37, 0), {"rows": 37, "programs compiled": 0}, name="largest_batch", hints=no_more)
-assert_equal(edge(perceptron(3, 10**5), 9999, 7), {"rows": 9999, "programs compiled": 0}, name="largest_batch", hints=no_more)
+large = edge(perceptron(3, 10**5), 9999, 7)
+assert_equal(large, {"rows": 9999, "programs compiled": 0}, name="largest_batch", hints=no_more)
 assert_equal(edge(perceptron(2, 64), 1, -1), {"rows": 0, "programs compiled": 0}, name="largest_batch", hints=no_more)
 ### BEGIN HIDDEN TESTS
 
