@@ -1006,3 +1006,19 @@ def sow(key, size):
 def render(v, gain):
     glow = jnp.clip(gain * v, 0.0, 1.0)
     return jnp.stack([glow**3, glow**1.5, glow * (2 - glow)], -1)
+
+
+# %% task="dish" name="asks the lab on the host" fails=["dish-equations", "dish-memory"] message="uses pure_callback"
+def step(u, v, feed, kill):
+    return jax.pure_callback(lambda *dish: tuple(map(np.asarray, lab_step(*dish))), (u, v), u, v, feed, kill)
+
+
+@functools.partial(jax.jit, static_argnames="steps")
+def simulate(u, v, feed, kill, steps):
+    return lax.fori_loop(0, steps, lambda _, dish: step(*dish, feed, kill), (u, v))
+
+
+@functools.partial(jax.jit, static_argnames="steps")
+def watch(u, v, feed, kill, steps):
+    curve = jax.ShapeDtypeStruct((steps,), jnp.float32)
+    return jax.pure_callback(lambda *dish: np.asarray(lab_watch(*dish, steps)), curve, u, v, feed, kill)
