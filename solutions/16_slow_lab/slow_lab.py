@@ -708,7 +708,7 @@ SOWN_HINTS = {
 assert_equal(sown_by(sow, 1, 2, 64), SOWN, name="sow", hints=SOWN_HINTS)
 ### BEGIN HIDDEN TESTS
 first, second = (int(seed) for seed in np.random.default_rng().choice(10_000, 2, replace=False))
-assert_equal(sown_by(sow, first, second, 48), SOWN, name="sow", hints=SOWN_HINTS)
+assert_equal(sown_by(sow, first, second, 52), SOWN, name="sow", hints=SOWN_HINTS)
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "pictures-traces", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
