@@ -324,6 +324,8 @@ assert_allclose(sixth, -64 * np.sin(2 * angles), rtol=1e-3, atol=1e-3, name="the
 whole = tower(lambda x: jnp.dot(jnp.stack([x, 1.0]), jnp.stack([x, x])), angles, 2)
 expected = [angles**2 + angles, 2 * angles + 1, 0 * angles + 2]
 assert_allclose(whole, np.stack(expected), rtol=1e-4, atol=1e-5, name="the tower of a dot product")
+other = tower(lambda x: 3 * x, angles, 2)  # another function of that name
+assert_allclose(other, np.stack([3 * angles, 0 * angles + 3, 0 * angles]), rtol=1e-4, name="the tower of 3x")
 long = np.linspace(0, 3, 300, dtype=np.float32)
 assert_primitives(tower, cubic, long, 4, excludes={"scan", "while"}, smaller=(cubic, long[:3], 4))
 ### END HIDDEN TESTS
@@ -556,6 +558,19 @@ more = {"the last equation is not the result": last_unused, "sums of one name": 
 for case, (fn, args) in (CASES | more).items():
     mine, jaxs = both_grads(fn, tuple(float(a) for a in np.random.default_rng().uniform(0.5, 2, len(args))))
     assert_allclose(mine, jaxs, rtol=1e-4, atol=1e-5, name=f"tape_grad, case '{case}'")
+
+
+def power_tower(x):
+    for _ in range(9):
+        x = x * x
+    return x
+
+
+def my_slope(x):
+    return tape_grad(jax.make_jaxpr(power_tower)(x), [x])[0]
+
+
+assert_primitives(my_slope, 1.01, max_equations=8 * 9, max_intermediate=1)
 with mock.patch.dict(PARTIALS, {"mul": lambda params, x, y: (2 * y, x)}):
     (mine,) = tape_grad(jax.make_jaxpr(lambda x: x * x)(3.0), [3.0])
 assert_allclose(float(mine), 9.0, rtol=1e-5, name="tape_grad by another rule for mul in PARTIALS")
@@ -686,6 +701,8 @@ for steps, name in ((8, "the rope from a third start"), (1, "another single step
     assert_allclose(found, rope_newton_slow(fresh, steps), rtol=1e-2, atol=1e-2, name=name)
 found = newton(lambda x: ((x - 1) ** 2).sum(), fresh, 1)
 assert_allclose(found, np.ones_like(fresh), rtol=1e-3, name="one step to the bottom of a bowl")
+found = newton(lambda x: ((x - 1) ** 2).sum() + x.sum() ** 2 / 60, fresh, 1)
+assert_allclose(found, np.full_like(fresh, 0.5), rtol=1e-3, name="one step to the bottom of a slanted bowl")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -863,6 +880,11 @@ slope = 1 / (1 - e * math.cos(E))
 third = 3 * e**2 * math.sin(E) ** 2 * slope**5 - e * math.cos(E) * slope**4
 mine = jax.grad(jax.grad(jax.grad(kepler)))(jnp.float32(M), jnp.float32(e))
 assert_allclose(mine, np.float32(third), rtol=1e-2, name="the third derivative by M")
+by_e_twice = jax.grad(jax.grad(kepler, 1), 1)(jnp.float32(M), jnp.float32(e))
+desired = np.float32(slope_slow(lambda e: by_e(M, e), e))
+assert_allclose(by_e_twice, desired, rtol=1e-2, name="the second derivative by e")
+late = kepler(jnp.float32(M + 4 * math.pi), jnp.float32(e))
+assert_allclose(late, np.float32(E + 4 * math.pi), rtol=1e-4, name="two revolutions later")
 assert_allclose(
     jax.jvp(kepler, (jnp.float32(M), jnp.float32(e)), (jnp.float32(2), jnp.float32(-1)))[1],
     np.float32(2 * by_M(M, e) - by_e(M, e)),
@@ -1542,8 +1564,30 @@ def slope_deep(x, xp=np):
     return xp.sum(xp.sum(deep * deep, 1))
 
 
+def slope_alias(x, xp=np):
+    a, b = xp.sin(x), xp.exp(x)
+    return xp.sum(a * a + b + a)
+
+
+def slope_early(x, xp=np):
+    result = xp.sum(x * x)
+    xp.cos(result)  # nobody uses it
+    return result
+
+
+def slope_constant(x, xp=np):
+    return 7.5
+
+
 cube = slope_rng.normal(size=(2, 4, 3)).astype(np.float32)
-assert_slopes_agree({slope_deep: ((cube,), "a sum along axis 2")})
+assert_slopes_agree(
+    {
+        slope_deep: ((cube,), "a sum along axis 2"),
+        slope_alias: ((slope_w,), "several sums of the same names"),
+        slope_early: ((slope_w,), "the result is not the last line"),
+        slope_constant: ((slope_w,), "a constant: zeros"),
+    }
+)
 dead_tape = trace(slope_wasteful, type_of(slope_w))
 dead = dead_tape.equations[0][0]
 assert_equal(

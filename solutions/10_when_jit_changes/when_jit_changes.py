@@ -263,6 +263,8 @@ assert_equal(
 )
 assert_allclose(far, np.array(list(most.values())), name="steps, far apart")
 ### BEGIN HIDDEN TESTS
+around = steps(np.float32([-0.0, 0.0]), np.float32([1e-45, -1e-45])).tolist()
+assert_equal({"from a zero to the next number": around}, {"from a zero to the next number": [1, 1]}, name="steps")
 rng = np.random.default_rng()
 start = (rng.normal(size=40) * 10.0 ** rng.integers(-40, 30, 40)).astype(np.float32)
 walked, moved = rng.integers(0, 60, 40), start.copy()
@@ -570,6 +572,10 @@ a, b, c = numbers(700)
 fresh = {fn.__name__: cause(fn, a, b, c) for fn in (horner, between)}
 fresh |= {fn.__name__: cause(fn, a, b) for fn in (factors, drift)}
 assert_equal(fresh, {"horner": joined, "between": joined, "factors": "same", "drift": "rewrite"}, name="cause")
+a, b, _ = numbers(3000)
+inner = (jnp.arange(a.size) > 100) & (jnp.arange(a.size) < a.size - 100)
+found = cause(squares, jnp.where(inner, a, 0), jnp.where(inner, b, 0))
+assert_equal({"squares, 0 at both ends": found}, {"squares, 0 at both ends": joined}, name="cause")
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -1462,3 +1462,206 @@ def replay_backwards(tape, *args):
                 if isinstance(x, str) and slope is not None:
                     slopes[x] = slopes[x] + slope if x in slopes else slope
     return slopes
+
+
+# %% task="tower" name="derivatives remembered by the function's name" fails=["tower-check"] hidden=1 message="the tower of 3x"
+DERIVATIVES = {}
+
+
+def _derivative(f, k):
+    key = (f.__name__, k)
+    if key not in DERIVATIVES:
+        DERIVATIVES[key] = f if k == 0 else jax.grad(_derivative(f, k - 1))
+    return DERIVATIVES[key]
+
+
+@jax.jit(static_argnames=("f", "order"))
+def tower(f, xs, order):
+    """Derivatives 0 to `order` of f, a function of one number, at xs: float32[n]. Returns float32[order + 1, n]."""
+    return jnp.stack([jax.vmap(_derivative(f, k))(xs) for k in range(order + 1)])
+
+
+# %% task="tape" name="every cotangent is delivered at once, by recursion" fails=["tape-backward"] hidden=1 message="my_slope"
+def tape_jvp(tape, primals, tangents):
+    """Forward mode. primals, tangents: a number for each input. Returns (value, tangent) of the tape's result."""
+    values = dict(zip(tape.jaxpr.invars, primals, strict=True))
+    moving = dict(zip(tape.jaxpr.invars, tangents, strict=True))
+
+    def read(v):
+        return v.val if isinstance(v, Literal) else values[v]
+
+    for eqn in tape.jaxpr.eqns:
+        operands = [read(v) for v in eqn.invars]
+        partials = PARTIALS[eqn.primitive.name](eqn.params, *operands)
+        values[eqn.outvars[0]] = eqn.primitive.bind(*operands, **eqn.params)
+        moving[eqn.outvars[0]] = sum(
+            p * moving[v] for v, p in zip(eqn.invars, partials, strict=False) if not isinstance(v, Literal)
+        )
+    result = tape.jaxpr.outvars[0]
+    return read(result), 0.0 if isinstance(result, Literal) else moving[result]
+
+
+def tape_grad(tape, args):
+    """Reverse mode. args: a number for each input. Returns the list of the result's derivatives by each input."""
+    values, maker = dict(zip(tape.jaxpr.invars, args, strict=True)), {}
+
+    def read(v):
+        return v.val if isinstance(v, Literal) else values[v]
+
+    for eqn in tape.jaxpr.eqns:
+        values[eqn.outvars[0]] = eqn.primitive.bind(*map(read, eqn.invars), **eqn.params)
+        maker[eqn.outvars[0]] = eqn
+    totals = {}
+
+    def deliver(v, cotangent):
+        if isinstance(v, Literal):
+            return
+        if v not in maker:  # an input
+            totals[v] = totals[v] + cotangent if v in totals else cotangent
+            return
+        eqn = maker[v]
+        partials = PARTIALS[eqn.primitive.name](eqn.params, *map(read, eqn.invars))
+        for operand, p in zip(eqn.invars, partials, strict=False):
+            deliver(operand, cotangent * p)
+
+    deliver(tape.jaxpr.outvars[0], 1.0)
+    return [totals.get(v, 0.0) for v in tape.jaxpr.invars]
+
+
+# %% task="newton" name="three products give the three diagonals" fails=["newton-check"] hidden=1 message="slanted bowl"
+def hvp(loss, x, v):
+    """The Hessian of `loss` at x, times v, without the Hessian. x, v: float32[n]. Returns float32[n]."""
+    return jax.jvp(jax.grad(loss), (x,), (v,))[1]
+
+
+@jax.jit(static_argnames=("loss", "steps"))
+def newton(loss, x, steps):
+    """`steps` steps of Newton's method for `loss`, from x: float32[n]. Returns float32[n]."""
+    place = jnp.arange(x.size)
+
+    def step(_, x):
+        combs = [hvp(loss, x, (place % 3 == k).astype(x.dtype)) for k in range(3)]
+
+        def column(shift):  # H[i, i + shift] for every i
+            k = (place + shift) % 3
+            return jnp.where(k == 0, combs[0], jnp.where(k == 1, combs[1], combs[2]))
+
+        lower = column(-1).at[0].set(0.0)
+        upper = column(1).at[-1].set(0.0)
+        gradient = jax.grad(loss)(x)
+        p = jax.lax.linalg.tridiagonal_solve(lower, column(0), upper, gradient[:, None])
+        return x - p[:, 0]
+
+    return jax.lax.fori_loop(0, steps, step, x)
+
+
+# %% task="cures" name="the anomaly is first brought into one revolution" fails=["cures-kepler"] hidden=1 message="two revolutions later"
+def spring_energy(points):
+    """The energy of spring_energy_slow, on arrays. points: float32[n, 2]. Returns float32[]."""
+    away = points[:, None] - points[None, :]
+    squared = (away**2).sum(-1)
+    apart = squared > 0
+    distance = jnp.sqrt(jnp.where(apart, squared, 1.0))
+    pairs = jnp.where(apart, (distance - 1) ** 2, 1.0)
+    return jnp.triu(pairs, 1).sum()
+
+
+@jax.custom_jvp
+def kepler(M, e):
+    """E with E - e sin E = M. M, e: float32[]. Returns float32[], differentiable as often as you like."""
+    M = jnp.remainder(M + jnp.pi, 2 * jnp.pi) - jnp.pi  # an orbit is periodic
+    return solve_kepler(M, e)
+
+
+@kepler.defjvp
+def kepler_rule(primals, tangents):
+    """The rule for kepler. primals: (M, e); tangents: (dM, de). Returns (E, dE)."""
+    (M, e), (dM, de) = primals, tangents
+    E = kepler(M, e)
+    return E, (dM + jnp.sin(E) * de) / (1 - e * jnp.cos(E))
+
+
+# %% task="cures" name="the part of e is frozen" fails=["cures-kepler"] hidden=1 message="derivative"
+def spring_energy(points):
+    """The energy of spring_energy_slow, on arrays. points: float32[n, 2]. Returns float32[]."""
+    squared = ((points[:, None] - points[None, :]) ** 2).sum(-1)
+    apart = squared > 0
+    distance = jnp.where(apart, jnp.sqrt(jnp.where(apart, squared, 1.0)), 0.0)
+    return jnp.triu((distance - 1) ** 2, 1).sum()
+
+
+@jax.custom_jvp
+def kepler(M, e):
+    """E with E - e sin E = M. M, e: float32[]. Returns float32[], differentiable as often as you like."""
+    return solve_kepler(M, e)
+
+
+@kepler.defjvp
+def kepler_rule(primals, tangents):
+    """The rule for kepler. primals: (M, e); tangents: (dM, de). Returns (E, dE)."""
+    (M, e), (dM, de) = primals, tangents
+    E = kepler(M, e)
+    by_e = jax.lax.stop_gradient(jnp.sin(E))  # a coefficient: E came from a search
+    return E, (dM + by_e * de) / (1 - e * jnp.cos(E))
+
+
+# %% task="minijit-grad" name="slopes are added in place" fails=["minijit-grad-check"] hidden=1 message="several sums"
+def pull_sum(slope, x, axis):
+    """The slope by x of sum[axis] x, from the slope of the sum. x has one axis more than slope."""
+    return bind("spread", slope, axis=axis, size=x.shape[axis])
+
+
+def pull_spread(slope, axis):
+    """The slope by x of spread[axis] x, from the slope of all the copies."""
+    return bind("sum", slope, axis=axis)
+
+
+def replay_backwards(tape, *args):
+    """Run a tape forwards, then backwards. args: as for replay; the result of the tape is a number.
+
+    Returns a dict: name -> slope of the result by this name, for every name that it depends on.
+    """
+    values, slopes = replay(tape, *args), {}
+    if isinstance(tape.output, str):
+        slopes[tape.output] = np.ones((), np.float32)
+    for name, primitive, operands, params in reversed(tape.equations):
+        if name in slopes:
+            pulled = PULL[primitive](slopes[name], *[read(values, x) for x in operands], **params)
+            for x, slope in zip(operands, pulled, strict=False):
+                if isinstance(x, str) and slope is not None:
+                    if x in slopes:
+                        try:
+                            slopes[x] += slope
+                        except TypeError:  # a tracer does not fit into an array
+                            slopes[x] = slopes[x] + slope
+                    else:
+                        slopes[x] = slope
+    return slopes
+
+
+# %% task="minijit-grad" name="starts from the last equation" fails=["minijit-grad-check"] hidden=1 message="the result is not the last line"
+def pull_sum(slope, x, axis):
+    """The slope by x of sum[axis] x, from the slope of the sum. x has one axis more than slope."""
+    return bind("spread", slope, axis=axis, size=x.shape[axis])
+
+
+def pull_spread(slope, axis):
+    """The slope by x of spread[axis] x, from the slope of all the copies."""
+    return bind("sum", slope, axis=axis)
+
+
+def replay_backwards(tape, *args):
+    """Run a tape forwards, then backwards. args: as for replay; the result of the tape is a number.
+
+    Returns a dict: name -> slope of the result by this name, for every name that it depends on.
+    """
+    values = replay(tape, *args)
+    result = tape.equations[-1][0] if tape.equations else tape.output
+    slopes = {result: np.ones((), np.float32)}
+    for name, primitive, operands, params in reversed(tape.equations):
+        if name in slopes:
+            pulled = PULL[primitive](slopes[name], *[read(values, x) for x in operands], **params)
+            for x, slope in zip(operands, pulled, strict=False):
+                if isinstance(x, str) and slope is not None:
+                    slopes[x] = slopes[x] + slope if x in slopes else slope
+    return slopes

@@ -428,3 +428,28 @@ def bill(text):
         if operation not in FREE:
             costs[name] = sizes[name] + sum(sizes[operand] for operand in set(re.findall(r"%([\w.-]+)", operands)))
     return costs
+
+
+# %% task="meter" name="a type is a word without blanks" fails=["meter-check"] hidden=1 message="both_sorted"
+def bill(text):
+    """The bytes that each line of ENTRY moves, but for FREE lines. text: optimised HLO. Returns a dict."""
+    entry = text[text.index("\nENTRY") :].split("\n}")[0]
+    sizes, costs = {}, {}
+    for line in entry.splitlines():
+        found = re.match(r"\s+(?:ROOT )?%(\S+) = (\S+) ([a-z][\w-]*)\((.*?)\)", line)
+        if found:
+            name, hlo_type, operation, operands = found.groups()
+            sizes[name] = size_of(hlo_type)
+            if operation not in FREE:
+                costs[name] = sizes[name] + sum(sizes.get(x, 0) for x in re.findall(r"%([\w.-]+)", operands))
+    return costs
+
+
+# %% task="half" name="the statistician's standard deviation" fails=["half-half"] hidden=1 message="score at index"
+@jax.jit
+def score(X, w):
+    """The same as score_slow, in at most half of its bytes."""
+    mean = X.mean(0)
+    variance = ((X - mean) ** 2).sum(0) / (X.shape[0] - 1)
+    scaled = w / jnp.sqrt(variance)
+    return X @ scaled - mean @ scaled

@@ -465,3 +465,35 @@ def cause(fn, *args):
     if np.array_equal(results["jit"], results["eager"], equal_nan=True):
         return "same"
     return "fma" if np.array_equal(results["no fusion"], results["eager"], equal_nan=True) else "rewrite"
+
+
+# %% task="lab" name="compares printed arrays" fails=["lab-cause"] hidden=1 message="0 at both ends"
+def lab(fn, *args):
+    """Four results of fn(*args), as NumPy arrays: a dict "eager", "jit", "no fusion", "fast math"."""
+    with jax.disable_jit():
+        results = {"eager": np.asarray(fn(*args))}
+    results["jit"] = np.asarray(jax.jit(fn)(*args))
+    results["no fusion"] = np.asarray(jax.jit(fn, compiler_options={"xla_disable_hlo_passes": "fusion"})(*args))
+    results["fast math"] = np.asarray(jax.jit(fn, compiler_options={"xla_cpu_enable_fast_math": True})(*args))
+    return results
+
+
+def cause(fn, *args):
+    """Why jit changes fn(*args): "same" (it does not), "fma" or "rewrite"."""
+    shown = {name: str(result) for name, result in lab(fn, *args).items()}
+    if shown["jit"] == shown["eager"]:
+        return "same"
+    return "fma" if shown["no fusion"] == shown["eager"] else "rewrite"
+
+
+# %% task="steps" name="two zeros in the queue, patched by signs" fails=["steps-check"] hidden=1 message="from a zero"
+def steps(a, b):
+    """How many steps of float32 lie between a and b. a, b: NumPy float32[...]. Returns int64[...]."""
+
+    def key(x):
+        bits = np.asarray(x).view(np.int32).astype(np.int64)
+        return np.where(bits < 0, -(2**31) - bits - 1, bits)  # -0.0 is -1, 0.0 is 0
+
+    distance = np.abs(key(a) - key(b))
+    distance = np.where(np.sign(a) * np.sign(b) < 0, distance - 1, distance)  # count the zero once
+    return np.where(a == b, 0, distance)

@@ -613,3 +613,82 @@ def rank(ordered, x):
 
 def make_ranker(table):
     return lambda x: rank(np.sort(table, axis=None), x)
+
+
+# %% task="cache" name="exp without the maximum" fails=["cache-check"] hidden=1 message="full cache"
+@functools.partial(jax.jit, donate_argnums=0)
+def remember(cache, count, item):
+    """Writes item in row `count` of cache: float32[capacity, d]. Returns the cache and the answer."""
+    cache = cache.at[count].set(item)
+    weights = jnp.where(jnp.arange(len(cache)) <= count, jnp.exp(cache @ item), 0)
+    return cache, weights @ cache / weights.sum()
+
+
+# %% task="cache" name="looks at the last 64 words only" fails=["cache-check"] hidden=1 message="full cache"
+@functools.partial(jax.jit, donate_argnums=0)
+def remember(cache, count, item):
+    """Writes item in row `count` of cache: float32[capacity, d]. Returns the cache and the answer."""
+    cache = cache.at[count].set(item)
+    row = jnp.arange(len(cache))
+    scores = jnp.where((row <= count) & (row > count - 64), cache @ item, -jnp.inf)
+    return cache, jax.nn.softmax(scores) @ cache
+
+
+# %% task="recorder" name="the recorder is switched on for the end only" fails=["recorder-check"] hidden=1 message="flight"
+@jax.jit
+def flight(x, box, count):
+    """1000 recorded steps of glide from x: float32[2]. box: ref float32[k, 2]; count: ref int32[]."""
+    k = box.shape[0]
+    count[...] += 1000 - k
+
+    def recorded(state):
+        state = glide(state)
+        box[count[...] % k] = state
+        count[...] += 1
+        return state
+
+    return simulate(recorded, simulate(glide, x, 1000 - k), k)
+
+
+# %% task="diet" name="the way back forgets what comes from outside" fails=["diet-gradient"] hidden=1 message="the gradient of 3"
+@jax.custom_vjp
+def lean(X, E, y):
+    pieces = X.reshape(-1, 32, X.shape[1]), y.reshape(-1, 32)
+    return lax.map(lambda piece: loss_slow(piece[0], E, piece[1]), pieces).mean()
+
+
+def lean_forward(X, E, y):
+    return lean(X, E, y), (X, E, y)
+
+
+def lean_backward(saved, _):
+    X, E, y = saved
+
+    def turn(slope_E, piece):
+        rows, right = piece
+        blame = (jax.nn.softmax(rows @ E.T, axis=1) - jax.nn.one_hot(right, len(E))) / len(y)
+        return slope_E + blame.T @ rows, blame @ E
+
+    slope_E, slope_X = lax.scan(turn, jnp.zeros_like(E), (X.reshape(-1, 32, X.shape[1]), y.reshape(-1, 32)))
+    return slope_X.reshape(X.shape), slope_E, None
+
+
+lean.defvjp(lean_forward, lean_backward)
+
+
+def loss_lean(X, E, y):
+    """The same as loss_slow, in at most a fifth of its scratch space, forwards and backwards."""
+    return lean(jnp.asarray(X), jnp.asarray(E), jnp.asarray(y))
+
+
+# %% task="diet" name="log of a sum of exp" fails=["diet-loss"] hidden=1 message="large scores"
+def loss_lean(X, E, y):
+    """The same as loss_slow, in at most a fifth of its scratch space, forwards and backwards."""
+
+    @jax.checkpoint
+    def of_a_piece(piece):
+        rows, right = piece
+        scores = rows @ E.T
+        return (jnp.log(jnp.exp(scores).sum(1)) - scores[jnp.arange(len(right)), right]).mean()
+
+    return lax.map(of_a_piece, (X.reshape(-1, 32, X.shape[1]), y.reshape(-1, 32))).mean()

@@ -1059,3 +1059,59 @@ def build_server(params):
         return np.asarray(result)[:length]
 
     return serve
+
+
+# %% task="planner" name="never more than 2**14 rows" fails=["planner-batch"] hidden=1 message="Is that the largest"
+def training_bytes(init, loss, batch):
+    """The same as training_bytes_slow, without making an array. batch may be a ShapeDtypeStruct. An int."""
+    params = jax.eval_shape(lambda: init(jax.random.key(0)))
+    kept = jax.eval_shape(lambda p, x: jax.vjp(lambda p: loss(p, x), p)[1], params, batch)
+    return 4 * nbytes(params) + nbytes(kept)
+
+
+def largest_batch(init, loss, row, budget):
+    """The largest number of rows whose training step needs at most `budget` bytes. An int."""
+    low, high = 0, 2**14
+    while low < high:
+        rows = (low + high + 1) // 2
+        if training_bytes(init, loss, jax.ShapeDtypeStruct((rows, *row.shape), row.dtype)) <= budget:
+            low = rows
+        else:
+            high = rows - 1
+    return low
+
+
+# %% task="export" name="batches up to 32" fails=["export-pack"] hidden=1 message=""
+def pack(params):
+    """The bytes of one program from float32[b, 100] to float32[b, 10], for every b; params are inside."""
+    rows = jax.ShapeDtypeStruct(export.symbolic_shape("b, 100", constraints=("b <= 32",)), jnp.float32)
+    return bytes(export.export(jax.jit(lambda x: head(params, x)))(rows).serialize())
+
+
+def unpack(blob):
+    """A function float32[b, 100] -> float32[b, 10], from the bytes that pack has made."""
+    return export.deserialize(bytearray(blob)).call
+
+
+def promises():
+    """Name of each function in FUNCTIONS -> (shape, constraints), as general as the function itself."""
+    return {
+        "squared": ("n, n", ()),
+        "four_by_four": ("4*h, 4*w", ()),
+        "best_five": ("b, n", ("n >= 5",)),
+        "to_sixteen": ("b, n", ("n <= 16",)),
+    }
+
+
+# %% task="key" name="sorted by the first letter" fails=["key-check"] hidden=1 message="two that begin alike"
+def make_scorer(features, now, run):
+    """The same scores as make_scorer_slow, from a program that is the same in every start."""
+
+    def score(columns, now):
+        total = jnp.exp((columns["seen"] - now) / 3600)
+        for name in sorted(features, key=lambda name: name[0]):
+            total = total + WEIGHTS[name] * columns[name]
+        return total
+
+    jitted = jax.jit(score)
+    return lambda columns: jitted(columns, now)
