@@ -433,8 +433,10 @@ for dials in (
 # every name of `MODULE_QUESTIONS`.
 #
 # **What can merging win?** (1 point) `fusion_ceiling(kept, removed)`: two programs take `kept` and `removed` seconds.
-# Merging them makes the second part free at the very best. What is the largest speedup (before over after) that this
-# can give? The specification comes as close as you like, slowly.
+# If the first part takes as long as before, merging makes the second one free at the very best. What is the largest
+# speedup (before over after) that this can give? The specification comes as close as you like, slowly. (The matrix
+# product is bound by arithmetic, and does take as long. A part that spent its time writing an array for the other one
+# does not: merged, the array is never written, and the lesson's outer product went far through this ceiling.)
 #
 # <details><summary>Hint 1: a nudge</summary>
 #
