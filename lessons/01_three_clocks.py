@@ -41,7 +41,7 @@ print(f"JAX {jax.__version__} on {jax.devices()[0].device_kind}")
 
 # %%
 def make_inputs(shrink=4):
-    """The post's W and X, `shrink` times shorter on every side."""
+    """The post's W and X, `shrink` times shorter on every side. (It draws W with the key that it splits: unit 03.)"""
     key, subkey = jax.random.split(jax.random.key(1234))
     W = jax.random.normal(key, (1_000 // shrink, 10_000 // shrink))
     X = jax.random.normal(subkey, (10_000 // shrink, 20_000 // shrink))
