@@ -119,7 +119,7 @@ Markdown(f"**{slow / 20 * 1e3:.0f} ms** a compile, against **{named / 20 * 1e6:.
 # %% [markdown]
 # ## The key
 #
-# A cache is a dictionary. What matters is its key, and this one has four parts:
+# A cache is a dictionary. What matters is its key, and this one has five parts:
 #
 # | part of the key | the same key | another key |
 # |---|---|---|
@@ -127,6 +127,7 @@ Markdown(f"**{slow / 20 * 1e3:.0f} ms** a compile, against **{named / 20 * 1e6:.
 # | how the call is packed | `{"a": x, "b": y}` and `{"b": y, "a": x}` | a list and a tuple; `f(x)` and `f(x=x)` |
 # | the type of every array | `2.0` and `-7.5`; NumPy and JAX arrays | another shape, another dtype, a weak type |
 # | every static argument | `n=3` and `n=3` | `n=3` and `n=4`; `n=1` and `n=True` |
+# | JAX's settings that a trace depends on | with `jax.debug_nans` and without | with `jax.enable_x64` and without |
 #
 # The values in the arrays are not part of it. They cannot be: the trace has never seen them. "Type" is what
 # `jax.typeof` answers, and one of its answers has a tilde:
@@ -141,6 +142,30 @@ for text in ("1.0", "np.float64(1.0)", "jnp.float32(1.0)", "np.ones(3)", "jnp.on
 # so they are two traces. (`float64` is read as `float32` unless 64 bits are switched on, so NumPy's default
 # dtype costs no trace.)
 #
+# The last part surprises who switches a setting for one call, or builds a mesh (unit 13) between two. Each line is the
+# same function with the same array, first without the setting, then with it, then without:
+
+# %%
+SETTINGS = {
+    "jax.debug_nans(True)": jax.debug_nans,
+    "jax.enable_x64(True)": jax.enable_x64,
+    "jax.default_matmul_precision('highest')": jax.default_matmul_precision,
+    "jax.numpy_dtype_promotion('strict')": jax.numpy_dtype_promotion,
+    "jax.set_mesh(mesh)": jax.set_mesh,
+}
+mesh = jax.make_mesh((1,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
+values = dict(zip(SETTINGS, (True, True, "highest", "strict", mesh), strict=True))
+for text, setting in SETTINGS.items():
+    doubled = jax.jit(lambda x: x * 2)
+    with trace_log(doubled) as log:
+        log.call(doubled, np.ones(3, np.float32))
+        with setting(values[text]):
+            log.call(doubled, np.ones(3, np.float32))
+        log.call(doubled, np.ones(3, np.float32))
+    print(f"{text:41}{log.traces} trace{'s' * (log.traces > 1)}")
+    assert log.traces == 1 + (text != "jax.debug_nans(True)")
+
+# %% [markdown]
 # Here is a value on the edge. It is a JAX array, made by JAX, of dtype `float32`:
 
 # %%
@@ -694,7 +719,7 @@ assert objected and log.traces == 0
 # ## Keypoints
 #
 # - One trace serves one key: the function object, how the call is packed, the type of each array, each static
-#   value.
+#   value, and JAX's own settings.
 # - Values never retrace. Shapes, dtypes, weak types, keywords, containers and static values do.
 # - `lambda`, `functools.partial`, a nested `def` and `model.method` are new objects each time they are written.
 #   Make them once.
