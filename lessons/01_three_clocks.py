@@ -177,7 +177,8 @@ ax.legend(ncols=5, loc="lower center", bbox_to_anchor=(0.4, 1), handlelength=1, 
 ax.grid(axis="y", visible=False)
 plt.show()
 share = calls["first call,\nas posted"][0] / as_posted[0]
-Markdown(f"**{100 * share:.0f} % of the post's first call is grey:** neither building nor a product, but waiting for numbers.")
+Markdown(f"""**{100 * share:.0f} % of the first call as posted is grey:** neither building nor a product. It waited for
+random numbers. (What may be grey in the bar below it is noise.)""")
 
 # %% [markdown]
 # Case closed, and the rule for every benchmark from now on: **the clock starts when nothing is pending, and stops when

@@ -541,7 +541,7 @@ def predict_modules():
 
 # %% nbgrader={"grade": false, "grade_id": "fusion-ceiling", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def fusion_ceiling(kept, removed):
-    """The largest speedup from making the part of `removed` seconds free, beside a part of `kept` seconds."""
+    """The largest speedup from making `removed` seconds free, if the other `kept` seconds stay as they are."""
     ### BEGIN SOLUTION
     # Amdahl's law: at best only the kept part is left.
     return (kept + removed) / kept
@@ -566,7 +566,7 @@ assert_prediction(
 )
 
 # %% nbgrader={"grade": true, "grade_id": "fusion-ceiling-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
-"""1 point. The most that merging can win, for the post's own seconds and for others."""
+"""1 point. The most that merging can win if the kept part takes as long: for the post's seconds and for others."""
 ceiling_hint = "At best the kept part is all that remains. Before over after: how many times faster is that?"
 for case in ((6.12, 0.06), (1.0, 3.0)):
     name = f"fusion_ceiling{case}"
