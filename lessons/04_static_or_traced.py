@@ -444,7 +444,7 @@ def bill(k, static):
 
 ks = [1, 2, 4, 8]
 bill(1, False)  # warm up JAX itself
-bills = {static: [bill(k, static) for k in ks] for static in (True, False)}
+bills = {static: [min(bill(k, static) for _ in range(3)) for k in ks] for static in (True, False)}  # the best of three
 assert [traces for traces, _ in bills[True]] == ks and {traces for traces, _ in bills[False]} == {1}
 dearer = bills[True][-1][1] / bills[False][-1][1]
 show_guess(guess, dearer, "x")
