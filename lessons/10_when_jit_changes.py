@@ -1013,9 +1013,10 @@ display(Markdown(f"| claim | today | measured above |\n|---|:-:|---|\n{rows}"))
 # ## Keypoints
 #
 # - One ulp is the step between neighbouring floats. Half of one is what a rounding costs.
-# - Among unknown values XLA keeps the order of every `+` you wrote (not that inside a `sum`). It changes last digits in three ways: **FMA** (a product
-#   and a sum, rounded once; off: without the pass `fusion`), **algebra** (`rsqrt`, reciprocals; the pass `algsimp`), and
-#   **excess precision** (half-precision roundings skipped; `xla_allow_excess_precision`).
+# - Among unknown values XLA keeps the order of every `+` you wrote (not that inside a `sum`). It changes last digits in
+#   three ways: **FMA** (a product and a sum, rounded once; off: without the pass `fusion`), **algebra** (`rsqrt`,
+#   reciprocals, a sum of copies; the pass `algsimp`), and **excess precision** (half-precision roundings skipped;
+#   `xla_allow_excess_precision`).
 # - FMA is mostly the better answer, and makes NaN where you counted on equal errors: write `(t-x)*(t+x)`.
 # - Fast math returns the post's 0.001, and destroys Kahan's summation.
 # - The order of a sum is the library's. Matrix units drop digits by default: `precision="highest"`.
