@@ -54,7 +54,8 @@ def fusion(a,b,c):
 fusion(a,b,c)
 """
 # The post's second script: another folder, and jit.
-POSTED_JIT = POSTED.replace("'ir'", "'ir_jit'").replace("\nfusion(a,b,c)", "\njit_fusion = jax.jit(fusion)\njit_fusion(a,b,c)")
+POSTED_JIT = POSTED.replace("'ir'", "'ir_jit'")
+POSTED_JIT = POSTED_JIT.replace("\nfusion(a,b,c)", "\njit_fusion = jax.jit(fusion)\njit_fusion(a,b,c)")
 
 
 guess = None  # your number: how many programs does XLA compile for a + b - c, without jit?
