@@ -176,20 +176,24 @@ assert [float(np.ravel(answer)[0]) for answer in answers.values()] == [4, 14, 14
 # %% [markdown]
 # | call | type | what it did |
 # |---|---|---|
-# | `jit_f(4.0)` | `f32[]`, as in the first call | replayed the tape: `x + 0` |
+# | `jit_f(4.0)` | `~f32[]`, as in the first call | replayed the tape: `x + 0` |
 # | `jit_f(jnp.array([4.0]))` | new shape | wrote a tape, so it read `g` again |
 # | `jit_f(jnp.bfloat16(4))` | new dtype | the same |
-# | `jit_f(4)` | `i32[]` | stale, although nobody had *called* it with an int: the `make_jaxpr(jit_f)(3)` above wrote that tape. Looking froze it |
+# | `jit_f(4)` | `~i32[]` | stale, although nobody had *called* it with an int: the `make_jaxpr(jit_f)(3)` above wrote that tape. Looking froze it |
+#
+# (The `~` marks the type of a plain Python number; unit 05 shows when it counts.)
 #
 # Four programs now live under one name, and they do not agree. We watch such a function for a while. The blue line is
 # the true `g`; each dot is the `g` that a call used.
 
 # %%
 true_g = [1, 1, 4, 4, 4, 7, 7, 7, 2, 2, 2, 2, 2, 2, 2, 9]
-kinds = "f32[] f32[] f32[] f32[3] f32[] f32[] f32[3] i32[]"
-kinds += " f32[] i32[] f32[3] f32[4] clear_cache f32[] i32[] f32[]"
+kinds = "~f32[] ~f32[] ~f32[] f32[3] ~f32[] ~f32[] f32[3] ~i32[]"
+kinds += " ~f32[] ~i32[] f32[3] f32[4] clear_cache ~f32[] ~i32[] ~f32[]"
 script = list(zip(kinds.split(), true_g, strict=True))
-inputs = {"f32[]": 0.0, "i32[]": 0, "f32[3]": jnp.zeros(3), "f32[4]": jnp.zeros(4)}
+inputs = {"~f32[]": 0.0, "~i32[]": 0, "f32[3]": jnp.zeros(3), "f32[4]": jnp.zeros(4)}
+for kind, x in inputs.items():
+    assert str(jax.typeof(x)) == kind.replace("f32", "float32").replace("i32", "int32")
 body_runs = 0
 
 
@@ -369,7 +373,17 @@ plt.show()
 # kept the inputs with a uniform below 0.5 kept exactly those with negative noise. Right, after `jax.random.split`:
 # independent.
 #
-# The rule is **use a key once**: to draw, or to split, not both, and throw it away. JAX can watch over it:
+# The rule is **use a key once**: to draw, or to split, not both, and throw it away. The post of unit 01 knows it, and
+# breaks it in the line below: it splits the key that it has drawn `W` with.
+#
+# ```python
+# W = random.normal(key=key, shape=[1000, 10000], dtype=jnp.float32)
+#
+# # Never reuse the key
+# key, subkey = random.split(key)
+# ```
+#
+# What do the two share? And JAX can watch over it:
 
 
 # %%
@@ -379,14 +393,25 @@ def careful(key, x):
     return jnp.where(keep, x + jax.random.normal(key_noise, x.shape), 0.0)
 
 
-for layer in (noisy_dropout, careful):
+def as_posted(key, x):
+    W = jax.random.normal(key, x.shape)
+    key, subkey = jax.random.split(key)
+    return W, jax.random.normal(subkey, x.shape)
+
+
+key = jax.random.key(1234)
+drawn, keys = jax.random.bits(key, (2,)), jax.random.key_data(jax.random.split(key))
+shared = "the same" if (drawn == keys[:, 0] ^ keys[:, 1]).all() else "other"
+print(f"the bits behind W's first two numbers: {drawn}, and behind the two new keys: {shared} bits, folded")
+
+for layer in (noisy_dropout, as_posted, careful):
     with jax.debug_key_reuse(True):
         try:
             jax.jit(layer)(jax.random.key(0), jnp.zeros(4))
             print(f"{layer.__name__}: no key used twice")
         except jax.errors.KeyReuseError as error:
             print(f"{layer.__name__}: KeyReuseError: {str(error).splitlines()[0]}")
-            assert layer is noisy_dropout
+            assert layer is not careful
 
 # %% [markdown]
 # ## 5. Leaked tracers
@@ -671,6 +696,7 @@ claims = [
     ("after `g = 10`, `jit_f(4.)` still gives 4", "✓", f"{answers['jit_f(4.0)']}"),
     ("a new shape sees the new `g`: `[14.]`", "✓", f"{answers['jit_f(jnp.array([4.0]))']}; new dtypes too"),
     ("with `g = 0` the tape says `add d 0.0`", "✗", "`add a 0:i32[]`; the old print is of `g = 0.0`"),
+    ("“Never reuse the key”, and then splits a used one", "✗", "`KeyReuseError`: it had drawn `W` with it"),
     ("the tracer prints as `Traced<ShapedArray(...)>with<DynamicJaxprTrace...>`", "✗", f"`{runs[0]}`"),
 ]
 rows = "\n".join(f"| {claim} | {mark} | {today} |" for claim, mark, today in claims)

@@ -213,7 +213,7 @@ assert built[forward2] == 0 and built[forward3] >= 1
 show_guess(guess, seconds[forward] / seconds[forward3], "x")
 
 # %% [markdown]
-# ("Today" is processor time, which the post printed as well: 23.3 s, 118 ms, 96 ms.) The loops have become much faster,
+# ("Today" is processor time of all threads, which the post printed as well: 23.3 s, 118 ms, 96 ms.) The loops have become much faster,
 # and the order of the other two has turned round: without `jit`, the scan loses to the convolutions. The column in the
 # middle says why. `lax.scan` compiles its body even when nobody said `jit`, and looks it up by function object, as unit
 # 05 has it. `forward3` defines a new `body` in every call, so **every call compiles**.
@@ -606,7 +606,7 @@ fig, ax = plt.subplots(figsize=(7, 3.2))
 for (way, times), marker in zip(cost.items(), "os", strict=True):
     ax.plot(list(needs), times, marker + "-", label=f"{way} (conditionals in it: {conditionals[way]})")
 ax.set(xlabel="inputs of eight that need the dear side", ylabel="milliseconds", ylim=(0, None))
-ax.set_title("vmap(cond) pays for both sides, always")
+ax.set_title("vmap(cond): each input may choose, all pay for both")
 ax.legend()
 plt.show()
 
@@ -732,7 +732,7 @@ display(Markdown(f"| claim | today | measured above |\n|---|:-:|---|\n{rows}"))
 # - Want both? Loop to a bound, and let `where` stop the clock.
 # - The carry has one shape and dtype for all rounds. A Python number gives way; an array does not.
 # - Loops of JAX belong inside `jit`; outside they may compile in every call.
-# - `cond` runs one side, `vmap(cond)` runs both.
+# - `cond` runs one side. `vmap(cond)` runs both, unless the predicate is the same for the whole batch.
 # - If steps can be joined, `associative_scan` needs a logarithmic number of them in a row.
 #
 # ## Your turn

@@ -732,8 +732,8 @@ Markdown(f"| claim | today | measured above |\n|---|:-:|---|\n{rows_of_table}")
 #   `out_axes`: where the new axis goes. The outer `vmap` makes the first axis.
 # - `vmap` is one rule for each primitive. A dot product becomes a matrix product, not a loop.
 # - `jit(vmap(f))`, in this order.
-# - `cond` becomes `select`: both branches run. `while` runs until the last example is done. Scratch space is
-#   everybody's at once. `lax.map` with `batch_size` lies between a loop and a batch.
+# - `cond` with a batched predicate becomes `select`: both branches run. `while` runs until the last example is
+#   done. Scratch space is everybody's at once. `lax.map` with `batch_size` lies between a loop and a batch.
 # - `vmap(grad(loss), (None, 0, 0))`: a gradient for each example.
 # - A key for each example: `split`, then map.
 #

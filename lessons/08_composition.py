@@ -284,8 +284,9 @@ assert flops["jacfwd"][0] < flops["jacrev"][0] and flops["jacfwd"][-1] > flops["
 
 # %% [markdown]
 # Training is the right-hand end of this picture: many parameters, one number. An old post puts it well: forget layers
-# and frameworks; a model says how probable the label is, $p(y \mid x)$, and learning is
-# $\max_\theta p_\theta(y \mid x)$, a maximum like in school. Differentiate, and walk uphill:
+# and frameworks; a model says how probable the label is, $p(y \mid x)$, and learning is a maximum like in school. It
+# writes $\max_y p(y \mid x)$, though, and that is *predicting*: the likeliest label for a fixed model. Learning keeps the
+# labels and varies the parameters: $\max_\theta p_\theta(y \mid x)$. Differentiate, and walk uphill:
 
 # %%
 rng = np.random.default_rng(8)
@@ -312,6 +313,10 @@ with trace_log(uphill) as log:
         history.append(float(jnp.exp(log_p(params, x, y))))
         params = uphill(params, x, y)
 assert log.traces == 1 and abs(history[0] - 0.5) < 1e-6 and history[-1] > 0.8
+best_label = params["w"] @ x.T + params["b"] > 0  # max over y, for these parameters: a prediction
+for label in (best_label, ~best_label):
+    assert float(log_p(params, x, label)) <= float(log_p(params, x, best_label))
+print(f"max over y, after training: the likeliest label is the true one for {float((best_label == y).mean()):.0%}")
 print("typical p(y|x) after 0, 10, 199 steps:", ", ".join(f"{history[i]:.3f}" for i in (0, 10, 199)))
 
 # %% [markdown]
@@ -582,6 +587,7 @@ print("\n".join(f"{name:30}{size / x.nbytes:6.1f} arrays of the size of x" for n
 claims = [
     ("`jit(grad(grad(vmap(f))))` is a composition", "✗", f"{outcome}; `jit(vmap(grad(grad(f))))` is one"),
     ("transformations can be combined at will", "✗", "as their types allow: `grad` wants one number"),
+    ("learning is the maximum over y of p(y|x)", "✗", "that is predicting; learning varies the parameters"),
     ("three `grad`s of x³ + 2x at 2: 14, 12, 6", "✓", f"{first(2.0):.0f}, {grad(first)(2.0):.0f}, {third(2.0):.0f}"),
     ("`grad(sum(x * x))` is a `DeviceArray([2., 4., 6.])`", "✗", f"`{grad(lambda x: jnp.sum(x * x))(xs + 1)!r}`"),
     ("`jax.grad` does no tracing", "✗", f"5 calls, {sentences['`grad(f)`'][0]} traces; with `jit` outside, 1"),
@@ -601,7 +607,8 @@ Markdown(f"| claim | today | measured above |\n|---|:-:|---|\n{rows}")
 #   whatever the number of inputs.
 # - `jvp` of `grad` multiplies by the Hessian, and nothing of size $n^2$ is ever made.
 # - `where` drops values, not NaNs of derivatives: make the *argument* safe, too.
-# - `custom_jvp` teaches JAX what you know and the tape does not.
+# - `custom_jvp` teaches JAX what you know and the tape does not. (For new code JAX's documentation recommends
+#   [hijax primitives](https://docs.jax.dev/en/latest/301/custom-derivatives.html), which are still experimental.)
 # - The way back keeps residuals. `jax.checkpoint` trades them for time; where you put it decides what you get.
 #
 # ## Your turn

@@ -136,8 +136,32 @@ display(show_hlo(cancelled, one, milli))
 # of `y`.
 #
 # `0.001` looks like the better answer, and here it is. In section 8 the same switch breaks a program that is right. The
-# default is what you can build on: **among values that it does not know, XLA does the additions that you wrote, in the
-# order in which you wrote them.** What it does change is the rest of this unit.
+# default is what you can build on: **among values that it does not know, XLA does each `+` that you wrote, in the order
+# in which you wrote them.** Inside one `sum` the order is its own, and where it knows that all terms are equal, it does
+# not even add:
+
+# %%
+def hundred_plus(x):
+    total = x
+    for _ in range(99):
+        total = total + x
+    return total
+
+
+def hundred_copies(x):
+    return jnp.broadcast_to(x, (100, *x.shape)).sum(0)
+
+
+for fn in (hundred_plus, hundred_copies):
+    changed = int((jax.jit(fn)(fine) != fn(fine)).sum())
+    print(f"{fn.__name__:15} {dict(show_hlo(fn, fine).ops)}; other digits than un-jitted: {changed} of {fine.size}")
+if on_cpu:
+    assert show_hlo(hundred_plus, fine).ops["add"] == 99 and (jax.jit(hundred_plus)(fine) == hundred_plus(fine)).all()
+    assert show_hlo(hundred_copies, fine).ops["reduce"] == 0 and (jax.jit(hundred_copies)(fine) == 100 * fine).all()
+
+# %% [markdown]
+# A sum of a hundred copies has become `x * 100`, with one rounding instead of many. What else it changes is the rest of
+# this unit.
 #
 # ## 2. The unit: one ulp
 #
@@ -989,9 +1013,10 @@ display(Markdown(f"| claim | today | measured above |\n|---|:-:|---|\n{rows}"))
 # ## Keypoints
 #
 # - One ulp is the step between neighbouring floats. Half of one is what a rounding costs.
-# - Among unknown values XLA keeps the order of your additions. It changes last digits in three ways: **FMA** (a product
-#   and a sum, rounded once; off: without the pass `fusion`), **algebra** (`rsqrt`, reciprocals; the pass `algsimp`), and
-#   **excess precision** (half-precision roundings skipped; `xla_allow_excess_precision`).
+# - Among unknown values XLA keeps the order of every `+` you wrote (not that inside a `sum`). It changes last digits in
+#   three ways: **FMA** (a product and a sum, rounded once; off: without the pass `fusion`), **algebra** (`rsqrt`,
+#   reciprocals, a sum of copies; the pass `algsimp`), and **excess precision** (half-precision roundings skipped;
+#   `xla_allow_excess_precision`).
 # - FMA is mostly the better answer, and makes NaN where you counted on equal errors: write `(t-x)*(t+x)`.
 # - Fast math returns the post's 0.001, and destroys Kahan's summation.
 # - The order of a sum is the library's. Matrix units drop digits by default: `precision="highest"`.

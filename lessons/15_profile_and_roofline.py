@@ -509,14 +509,16 @@ ax.set(xlabel="multiply-adds for each number", ylabel="microseconds", xticks=KS,
 ax.minorticks_off()
 ax.legend()
 plt.show()
-print(f"The two limits cross at {cross:.0f} multiply-adds.")
+own = seconds[1] * arithmetic / (2 * N)
+print(f"The two limits cross at {cross:.0f} multiply-adds. For k = 1 this program takes")
+print(f"{seconds[1] / (8 * N / bandwidth):.1f} times its memory limit; from there, arithmetic takes over at {own:.0f}.")
 show_guess(guess, free, "multiply-adds")
 
 # %% [markdown]
 # Flat, then a slope: first memory binds, then arithmetic. The dashed lines are not fitted. They are the two limits from
-# above, and the curve bends about where they cross: that much you can say before you measure anything. (It bends
-# earlier where XLA's loop does not keep the arithmetic units as busy as a matrix product does, later where memory gives
-# this program less than it gave `x + 1`.)
+# above: least times, and the curve bends where its *own* two times cross. That is further left where XLA's loop does not
+# keep the arithmetic units as busy as a matrix product does, and further right where memory gives this program less than
+# it gave `x + 1`: each of its results goes into fresh memory. By how much less is printed above.
 #
 # Now seven programs that you know. Do the division in your head: how many operations, how many bytes?
 

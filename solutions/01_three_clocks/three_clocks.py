@@ -434,8 +434,10 @@ for dials in (
 # every name of `MODULE_QUESTIONS`.
 #
 # **What can merging win?** (1 point) `fusion_ceiling(kept, removed)`: two programs take `kept` and `removed` seconds.
-# Merging them makes the second part free at the very best. What is the largest speedup (before over after) that this
-# can give? The specification comes as close as you like, slowly.
+# If the first part takes as long as before, merging makes the second one free at the very best. What is the largest
+# speedup (before over after) that this can give? The specification comes as close as you like, slowly. (The matrix
+# product is bound by arithmetic, and does take as long. A part that spent its time writing an array for the other one
+# does not: merged, the array is never written, and the lesson's outer product went far through this ceiling.)
 #
 # <details><summary>Hint 1: a nudge</summary>
 #
@@ -540,7 +542,7 @@ def predict_modules():
 
 # %% nbgrader={"grade": false, "grade_id": "fusion-ceiling", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def fusion_ceiling(kept, removed):
-    """The largest speedup from making the part of `removed` seconds free, beside a part of `kept` seconds."""
+    """The largest speedup from making `removed` seconds free, if the other `kept` seconds stay as they are."""
     ### BEGIN SOLUTION
     # Amdahl's law: at best only the kept part is left.
     return (kept + removed) / kept
@@ -565,7 +567,7 @@ assert_prediction(
 )
 
 # %% nbgrader={"grade": true, "grade_id": "fusion-ceiling-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
-"""1 point. The most that merging can win, for the post's own seconds and for others."""
+"""1 point. The most that merging can win if the kept part takes as long: for the post's seconds and for others."""
 ceiling_hint = "At best the kept part is all that remains. Before over after: how many times faster is that?"
 for case in ((6.12, 0.06), (1.0, 3.0)):
     name = f"fusion_ceiling{case}"

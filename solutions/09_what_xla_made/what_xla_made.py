@@ -42,7 +42,8 @@ from autograder import (
 # notebook exists.
 #
 # <details><summary>Hint 1</summary>
-# Would the result be the same, bit by bit, for <em>every</em> <code>x</code>? With a NaN or an infinity in it, too?
+# Would the result be the same for <em>every</em> <code>x</code>? With a NaN or an infinity in it, too? (XLA allows itself other
+# last digits in one place here: where it has made the copies itself that it is to add up.)
 # </details>
 # <details><summary>Hint 2</summary>
 # <code>show_hlo(program, x).ops</code> counts the operations, and <code>show_hlo(program, x, stage="lowered").ops</code> those before XLA.
