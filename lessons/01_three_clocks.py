@@ -352,9 +352,9 @@ Markdown(f"""
 """)
 
 # %% [markdown]
-# The larger part did not take as long as before. Nearly all its time went into *writing* the matrix, and merged, **the
-# matrix is never written**: each row is added up while it is made. So ask what the kept part is bound by. Arithmetic
-# stays; an array between two programs goes.
+# The larger part did not take as long as before. Nearly all its time went into *writing* the matrix, and into getting new
+# memory for it. Merged, **the matrix is never written**: each row is added up while it is made. So ask what the kept part
+# is bound by. Arithmetic stays; an array between two programs goes.
 #
 # That is the answer to "one or two": one jit around the whole is one program to hand over, and lets XLA see everything,
 # so put it there; but where the arithmetic of one operation eats the time, do not expect to see it.
