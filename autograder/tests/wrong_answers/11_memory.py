@@ -634,7 +634,7 @@ def remember(cache, count, item):
     return cache, jax.nn.softmax(scores) @ cache
 
 
-# %% task="recorder" name="the recorder is switched on for the end only" fails=["recorder-check"] hidden=1 message="flight"
+# %% task="recorder" name="the recorder is switched on for the end only" fails=["recorder-check"] hidden=1 message="the last state"
 @jax.jit
 def flight(x, box, count):
     """1000 recorded steps of glide from x: float32[2]. box: ref float32[k, 2]; count: ref int32[]."""
