@@ -7,7 +7,6 @@ kernels start as they always do.
 """
 
 import functools
-import gc
 import os
 import signal
 import subprocess
@@ -125,7 +124,6 @@ def _kernel(arguments: list[str], environment: dict[str, str], folder: str, path
     import numpy as np
     from ipykernel.kernelapp import IPKernelApp
 
-    gc.freeze()  # the collector would look through all that has been imported, and so would a search for leaked tracers
     os.setsid()
     ready.send(None)
     ready.close()

@@ -51,11 +51,6 @@ def test_a_forked_kernel_has_jax_and_a_started_one_has_not(forked, make_notebook
     assert imported("jax", make_notebook, tmp_path) == forked
 
 
-def test_the_collector_leaves_what_a_forked_kernel_was_born_with(forked, make_notebook, tmp_path):
-    frozen = int(printed(make_notebook("import gc; print(gc.get_freeze_count())"), tmp_path))
-    assert frozen > 50_000 if forked else frozen == 0
-
-
 @linux
 def test_what_a_program_can_see_is_the_same_either_way(make_notebook, tmp_path, monkeypatch):
     states = []

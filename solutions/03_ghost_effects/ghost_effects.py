@@ -488,6 +488,8 @@ def leak_alarm(fn, *args):
             raise
         holders = [name for name, value in globals().items() if tracers_in(value) - before.get(name, set())]
         return f"leaked trace: a tracer is kept by {', '.join(holders) or 'somebody outside'}"
+    finally:
+        gc.unfreeze()
     return "silent"
 
 
