@@ -47,7 +47,7 @@ def means_the_same(said: Any, value: Any, *, as_read: bool = False) -> bool:
 
 def _close(said: Any, value: Any) -> bool:
     """Whether numbers agree to one part in a million. A count is right or wrong, however large it is."""
-    counts = isinstance(value, numbers.Integral) and (isinstance(said, numbers.Integral) or said.is_integer())
+    counts = isinstance(value, numbers.Integral) and (isinstance(said, numbers.Integral) or float(said).is_integer())
     return not counts and math.isclose(said, value, rel_tol=1e-6)
 
 

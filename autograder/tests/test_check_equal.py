@@ -1,5 +1,7 @@
 """assert_equal, both sides, by the text of its messages."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -39,6 +41,7 @@ def test_a_wrong_case_shows_what_was_returned_and_expected():
         (10**10 - 1, 10**10),
         (float(10**10 - 1), 10**10),
         ([2**40], [2**40 + 1]),
+        (Fraction(7, 2), 4),
         (-1, 1),
         (True, 1),
         ("a", "A"),
