@@ -11,6 +11,7 @@ from pathlib import Path
 import jupytext
 import nbformat
 
+from .durations import write_durations
 from .graded_notebook import nbgrader_metadata
 
 _KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
@@ -28,6 +29,7 @@ def notebook_from_text(text: Path) -> nbformat.NotebookNode:
         seen[name] = seen.get(name, 0) + 1
         cell.metadata.pop("lines_to_next_cell", None)  # a matter of the text alone
         cell.id = name if seen[name] == 1 else f"{name}-{seen[name]}"
+    write_durations(notebook.cells)  # after the ids, which depend on the text alone
     notebook.metadata = {"kernelspec": _KERNELSPEC, "language_info": {"name": "python"}}
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     nbformat.validate(notebook)

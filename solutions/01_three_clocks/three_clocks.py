@@ -1,9 +1,11 @@
 # %% [markdown]
 # # 01 · Three clocks: the exercise
 #
-# Six tasks, 20 points. Each has a specification that you can run, a function for you to write, and a check that says
-# what it saw. Hints are folded away under each task; open them one at a time. The lesson is [01 Three
-# clocks](../../lessons/01_three_clocks.ipynb).
+# Six tasks, 20 points, about {duration}. The lesson is [01 · Three clocks](../../lessons/01_three_clocks.ipynb).
+#
+# Each task has a specification that you can run, a function for you to write, and a check that says what it saw. Hints
+# are folded away under each task; open them one at a time. Where a check is folded, its code holds hints about wrong
+# predictions: run it as it is.
 #
 # | task | you will | points |
 # |---|---|---|
@@ -113,25 +115,26 @@ print("the second call returned at tick", box.clock())
 # %% [markdown]
 # ## 1 · honest-timer (4 points)
 #
-# Write the stopwatch that you will trust for the rest of your life. `honest_timer(fn, *args, rounds=5, clock=...)`
-# calls `fn(*args)` exactly `1 + rounds` times and returns a pair:
+# Write a stopwatch that you can trust. `honest_timer(fn, *args, rounds=5, clock=...)` calls `fn(*args)` exactly
+# `1 + rounds` times and returns a pair:
 #
 # - the duration of the **first** call,
 # - the **median** duration of the `rounds` later calls.
 #
 # A duration starts when all inputs are ready and ends when *every* array of the result is ready. Results may be single
-# arrays, or dicts and lists of them. The last cell below states what an honest timer reads on the box.
+# arrays, or dicts and lists of them. In the cell below the hints, `honest_readings` states what a correct timer reads
+# on the box.
 #
 # <details><summary>Hint 1: a nudge</summary>
 #
-# What does the clock wait for? A call that has returned has promised something, nothing more. And who made the inputs?
+# What does the clock wait for? A call that has returned has only promised a result. And who made the inputs?
 # </details>
 #
 # <details><summary>Hint 2: an instrument</summary>
 #
 # Print `type(out)` before you stop the clock: with `outputs=3` it is a dict of lists, and a dict has no
-# `block_until_ready`. `jax.block_until_ready(tree)` waits for every leaf of any such tree, a tuple of arguments
-# included.
+# `block_until_ready`. `jax.block_until_ready(tree)` waits for every array in nested dicts, lists and tuples (JAX calls
+# the whole a *tree* and its arrays the *leaves*), a tuple of arguments included.
 # </details>
 #
 # <details><summary>Hint 3: a skeleton</summary>
@@ -266,7 +269,7 @@ for place in ("first", "last", "in a dict"):
 # ## 2 · catch-the-liar (3 points)
 #
 # Eight benchmarks, all of the same box, all as you find them in posts and pull requests. One of them reads what a call
-# costs once everything is warm. The others lie, each in its own way. How far off is each?
+# costs once everything is warm. The others lie, each in its own way. What does each of the eight read?
 #
 # Return a dict from the letter to the number of ticks that the benchmark returns, as a formula of the four dials. You
 # may use `max` and `min`. Remember that `run` is always more than `dispatch`; about `backlog` you know nothing.
@@ -392,7 +395,7 @@ def catch_the_liar(build, dispatch, run, backlog):
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "catch-the-liar-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+# %% jupyter={"source_hidden": true} nbgrader={"grade": true, "grade_id": "catch-the-liar-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 """3 points. Every reading, to the tick, for a long backlog and for none."""
 liar_hints = {
     "A": "When does the accelerator begin, and had the inputs been made by then?",
@@ -430,14 +433,16 @@ for dials in (
 # The post from the lesson jitted a matrix product and a relu, once each by itself and once together, and could not say
 # which was better. Two questions decide it, and neither needs a clock.
 #
-# **How many programs?** (2 points) `predict_modules` returns how many XLA modules each call below *builds*. Fill in
-# every name of `MODULE_QUESTIONS`.
+# **How many programs?** (2 points) `predict_modules` returns how many XLA modules each call below *builds*. (A *module*
+# is one compiled program: see [the words](../../lessons/00_before_you_start.ipynb#The-words).) Fill in every name of
+# `MODULE_QUESTIONS`.
 #
 # **What can merging win?** (1 point) `fusion_ceiling(kept, removed)`: two programs take `kept` and `removed` seconds.
 # If the first part takes as long as before, merging makes the second one free at the very best. What is the largest
-# speedup (before over after) that this can give? The specification comes as close as you like, slowly. (The matrix
-# product is bound by arithmetic, and does take as long. A part that spent its time writing an array for the other one
-# does not: merged, the array is never written, and the lesson's outer product went far through this ceiling.)
+# speedup (before over after) that this can give? The specification approaches it slowly, as closely as you like. (The
+# matrix product is bound by arithmetic, so it does take as long as before. A part that spent its time writing an array
+# for the other part does not. Once the two are merged, that array is never written: so the lesson's outer product
+# gained far more than this ceiling.)
 #
 # <details><summary>Hint 1: a nudge</summary>
 #
@@ -549,7 +554,7 @@ def fusion_ceiling(kept, removed):
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "one-jit-or-two-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% jupyter={"source_hidden": true} nbgrader={"grade": true, "grade_id": "one-jit-or-two-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. How many programs each call builds, counted here and now."""
 module_hints = {
     "no jit": "Without jit, each operation is compiled on its own, as it comes.",
@@ -584,13 +589,14 @@ for case, most in (((3.125, 0.0625), 1.02), ((0.2, 0.2), 2.0), ((5.0, 0.0), 1.0)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# `fusion_ceiling(6.12, 0.06)`: that is why the post could not decide. No clock of theirs could have seen it.
+# `fusion_ceiling(6.12, 0.06)`: that is why the post could not decide. No clock of theirs could have seen the
+# difference.
 #
 # ## 4 · fuse-me (5 points)
 #
-# Horner's rule evaluates a polynomial with one multiplication and one addition a coefficient. The specification does it
-# one array operation at a time, so a polynomial of degree 20 on a quarter of a million numbers walks through memory
-# again and again. Write `fuse_me(coefficients, x)`, which returns the same values from one compiled program.
+# Horner's rule evaluates a polynomial with one multiplication and one addition for each coefficient. The specification
+# does it one array operation at a time, so a polynomial of degree 20 on a quarter of a million numbers walks through
+# memory again and again. Write `fuse_me(coefficients, x)`, which returns the same values from one compiled program.
 #
 # 1 point for the values, 1 for one trace and one module whatever the coefficients, and up to 3 for speed: 4x earns 2,
 # 10x earns 3. `coefficients` is `float32[d+1]`, highest power first; `x` is `float32[n]`.
@@ -699,8 +705,8 @@ partial_credit(result, {4: 2, 10: 3})
 # every later call, without and with jit, in whole microseconds. It returns the number of calls (at least 1) after which
 # jit has cost no more in total than going without, or `None` if that never happens.
 #
-# The specification counts call by call and gives up at ten thousand. Yours has to know at once: some of these numbers
-# are large.
+# The specification counts call by call and gives up at ten thousand. Yours must not count: some of these numbers are
+# large.
 #
 # <details><summary>Hint 1: a nudge</summary>
 #
@@ -709,8 +715,8 @@ partial_credit(result, {4: 2, 10: 3})
 #
 # <details><summary>Hint 2: an instrument</summary>
 #
-# Print the two totals of the specification for `(100, 100, 1000, 10)` around its answer. By how much does the gap
-# shrink with each call? When does it not shrink at all?
+# Print the two totals of the specification for `(100, 100, 1000, 10)`, for some numbers of calls around its answer. By
+# how much does the gap shrink with each call? When does it not shrink at all?
 # </details>
 #
 # <details><summary>Hint 3: a skeleton</summary>
@@ -802,10 +808,10 @@ assert_equal(
 # ## 6 · sealed-box (3 points)
 #
 # Somebody has set the four dials of a box and closed the lid. You are given its `program`, never called so far, and its
-# `clock`. Nothing else: you cannot even ask whether the inputs are ready. The box stands in this notebook, and your function
-# is run in plain Python somewhere else: there it can call `program` and `clock`, and `block_until_ready()` of what
-# `program` returns. You know one thing, that the backlog lasts longer than `build + dispatch`. The
-# clock may show any tick when you begin.
+# `clock`. Nothing else: you cannot even ask whether the inputs are ready. The box stands in this notebook, and your
+# function is run in plain Python somewhere else. There it can call `program` and `clock`, and `block_until_ready()` of
+# what `program` returns. You know one thing: the backlog lasts longer than `build + dispatch`. The clock may show any
+# tick when you begin.
 #
 # `open_the_box(program, clock)` returns `{"build": ..., "dispatch": ..., "run": ..., "backlog": ...}`. Finding them is
 # worth 2 points. Finding them with **two** calls of the program is worth 1 more. `program()` needs no arguments here.

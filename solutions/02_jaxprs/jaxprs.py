@@ -1,10 +1,22 @@
 # %% [markdown]
 # # Exercise 02 · Reading the tape
 #
-# Seven tasks, 24 points. The lesson is [02 · Reading the tape](../../lessons/02_jaxprs.ipynb).
+# Seven tasks, 24 points, about {duration}. The lesson is [02 · Reading the tape](../../lessons/02_jaxprs.ipynb). All
+# seven are about the tape (the jaxpr): the list of operations that JAX writes while it traces a function.
 #
 # Fill in each function whose body raises `NotImplementedError`, then run the check below it. A check that fails says
-# what happened and what to try. Three hints wait under each task, from a nudge to a skeleton.
+# what happened and what to try. Three hints wait under each task, from a nudge to a skeleton. Where a check is folded,
+# its code holds hints about wrong predictions: run it as it is.
+#
+# | task | you will | points |
+# |---|---|---|
+# | 1 | say how many equations eight functions leave on the tape | 3 |
+# | 2 | compute three things with as few equations as you can | 4 |
+# | 3 | write the functions that two tapes came from | 3 |
+# | 4 | count the equations of a tape by name, inner tapes included | 3 |
+# | 5 | count the FLOPs of a tape, each round of a loop included | 3 |
+# | 6 | run a tape yourself, and find where a NaN is born | 4 |
+# | 7 | write the tape of `minijit`, a `jit` of your own | 4 |
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
 import math
@@ -33,7 +45,7 @@ from autograder import (
 # ## Task 1 · What is on the tape? (3 points)
 #
 # Eight functions. For each, say how many equations stand on its **outer** tape when `x` is `float32[3]`, without
-# running anything: what is inside a box (an equation that holds a tape of its own) does not count here.
+# running anything. What is inside an equation that holds a jaxpr of its own (a box) does not count here.
 #
 # Read, decide, fill in the dict. The check says which names are wrong, never the number.
 #
@@ -118,7 +130,7 @@ def predict_tape():
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "predict-tape-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+# %% jupyter={"source_hidden": true} nbgrader={"grade": true, "grade_id": "predict-tape-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 """3 points. Every tape is predicted right."""
 assert_prediction(
     predict_tape,
@@ -138,8 +150,8 @@ assert_prediction(
 # %% [markdown]
 # ## Task 2 · Jaxpr golf (4 points)
 #
-# Three holes. In golf the fewest strokes win, and here every equation is a stroke, inside a `jit` too. The ball must go in:
-# what the tape computes must be right, for any number of elements.
+# Three holes. In golf the fewest strokes win, and here every equation is a stroke, also one inside a `jit`. What the
+# tape computes must be right, for any number of elements.
 #
 # **Hole 1: relu without a comparison** (1 point). The tape must hold exactly one `abs`, one `add` and one `mul`. No
 # `max`, no `select_n`, nothing else.
@@ -222,15 +234,15 @@ assert_allclose(jax.jit(golf_poly)(x), poly_spec(x), name="golf_poly of fresh nu
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Hole 3: $x^{15}$ with nothing but `mul`** (2 points). The long way round takes 14 strokes. Squaring and
-# multiplying, as every textbook has it, takes 6 equations: 8 strokes saved earn 1 point. Par is 5: 9 earn 2.
+# **Hole 3: $x^{15}$ with nothing but `mul`** (2 points). The long way round takes 14 strokes. Squaring and multiplying,
+# as every textbook has it, takes 6 equations: 8 strokes saved earn 1 point. Par is 5: 9 strokes saved earn 2.
 #
 # <details><summary>Hint 1</summary>
 # Write down the exponents you have after each stroke: 1, 2, ... Every new one is the sum of two that you already have.
 # </details>
 # <details><summary>Hint 2</summary>
-# <code>show_jaxpr(golf_power, jnp.ones(3))</code> draws your chain. The textbook ends in 1, 2, 3, 6, 7, 14, 15. 15 has
-# factors; 7 has none.
+# <code>show_jaxpr(golf_power, jnp.ones(3))</code> draws your chain. The textbook's chain is 1, 2, 3, 6, 7, 14, 15. 15
+# has factors; 7 has none.
 # </details>
 # <details><summary>Hint 3</summary>
 # <code>x3 = x * x * x</code> costs two strokes. Then 15 = 3 · 5: treat <code>x3</code> as your new <code>x</code> and
@@ -277,8 +289,8 @@ partial_credit(14 - strokes, {8: 1, 9: 2})
 # Somebody kept the tapes and lost the source. Write Python functions whose tapes hold the same primitives, as many of
 # each and no others, and which compute the same values. Both are famous; you may recognise them when they are done.
 #
-# A `jit[...]` box around some of the equations does no harm, nor does the order of lines that do not need each other.
-# (Parameters are trimmed to those that matter.)
+# It does no harm if some of the equations stand in a `jit[...]` box, or if lines that do not need each other stand in
+# another order. (Of the parameters, only those that matter are printed below.)
 #
 # <details><summary>Hint 1</summary>
 # One line of Python for each line of tape, with the tape's names. Make it pretty afterwards, or not at all.
@@ -409,8 +421,9 @@ for difference in (0.991, 1.009):
 # name, **those of all inner tapes included**. Two rules:
 #
 # - an equation named in `WRAPPERS` only wraps another tape: what is inside counts, it does not;
-# - `scan`, `while` and `cond` count, and so does what is inside. A loop's body counts once: it stands on the tape
-#   once.
+# - `scan`, `while` and `cond` count, and so does what is inside. A loop's body counts once: it stands on the tape once.
+#   (`scan` is a loop whose rounds hand on a value, its *carry*: see
+#   [the words](../../lessons/00_before_you_start.ipynb#The-words).)
 #
 # What you need to know of the objects:
 #
@@ -418,14 +431,14 @@ for difference in (0.991, 1.009):
 # |---|---|
 # | `tape.eqns` | its equations, in order |
 # | `eqn.primitive.name` | `"mul"` |
-# | `eqn.params` | a dict of parameters; **inner tapes are among its values**, single (`jit`, `scan`) or in a tuple (`cond`) |
+# | `eqn.params` | a dict; **inner tapes are among its values**, single (`jit`, `scan`) or in a tuple (`cond`) |
 # | `hasattr(value, "eqns")` | is it a tape? |
 #
-# The specification below reads the printed text. It is right for flat tapes, and only for those: JAX prints an inner
-# tape once even if it is called twice.
+# The specification below reads the printed text. It is right for flat tapes (without inner tapes), and only for those:
+# JAX prints an inner tape once even if it is called twice.
 #
 # <details><summary>Hint 1</summary>
-# A tape holds equations, an equation may hold tapes. What kind of function walks such a thing?
+# A tape holds equations, and an equation may hold tapes. What kind of function walks such a thing?
 # </details>
 # <details><summary>Hint 2</summary>
 # Look into the boxes: <code>for eqn in tape.eqns: print(eqn.primitive.name, {k: type(v).__name__ for k, v in
@@ -570,7 +583,8 @@ assert_equal({name: counts[name] for name in desired}, desired, name="count_prim
 # %% [markdown]
 # ## Task 5 · The meter that XLA lacks (3 points)
 #
-# `cost_analysis()` reads the body of a loop once. Write `count_flops(tape)`, which multiplies. The price list:
+# XLA's `cost_analysis()` counts the body of a loop once, however often it runs. Write `count_flops(tape)`, which
+# multiplies by the number of rounds. The price list:
 #
 # - `add`, `sub`, `mul`, `div`: one FLOP for each element of the **result**;
 # - `dot_general`: one multiplication and one addition for each element of the result and each index that is summed
@@ -746,12 +760,12 @@ assert_equal(
 # %% [markdown]
 # ## Task 6 · An interpreter that finds where a NaN is born (4 points)
 #
-# You have counted along the tape. Now *run* it. `evaluate(tape, *args, watch=...)` goes through the equations in
-# order, keeps the value of every name, and returns the list of results. After each equation it calls `watch(name,
-# values)` with the primitive's name and the list of its results, so that somebody can look on.
+# You have counted along the tape. Now *run* it. `evaluate(tape, *args, watch=...)` goes through the equations in order,
+# keeps the value of every name, and returns the list of results. After each equation it calls `watch(name, values)`
+# with the primitive's name and the list of its results, so that somebody can watch.
 #
-# - `scan`, `cond` and the rest run like any primitive, by `eqn.primitive.bind(*values, **eqn.params)`. (`custom_jvp_call`
-#   and its like need more than that; they do not occur.)
+# - `scan`, `cond` and the rest run like any primitive, by `eqn.primitive.bind(*values, **eqn.params)`.
+#   (`custom_jvp_call` and its like need more than that; they do not occur.)
 # - `jit` is opened: its inner tape goes through `evaluate` too, with the same `watch`. The `jit` itself is not
 #   reported.
 #
@@ -771,7 +785,7 @@ assert_equal(
 # </details>
 # <details><summary>Hint 2</summary>
 # <code>formula</code> in section 8 of the lesson is this interpreter with strings for values. And
-# <code>evaluate(tape, x, watch=print)</code> shows how far yours comes.
+# <code>evaluate(tape, x, watch=print)</code> shows how far yours gets.
 # </details>
 # <details><summary>Hint 3</summary>
 # <pre>value_of = dict(zip(tape.jaxpr.constvars, tape.consts)) | dict(zip(tape.jaxpr.invars, args))
@@ -1020,13 +1034,14 @@ assert_equal({"boxes that ran whole, unwatched": whole}, {"boxes that ran whole,
 # %% [markdown]
 # ## Task 7 · minijit: write the tape (4 points)
 #
-# From here on you build a `jit` of your own, in NumPy, a piece in each of the units 02, 03, 05, 07 and 08. At the end it
-# caches, batches and differentiates, and there is no JAX in it. Each piece starts from a correct version of the pieces
-# before, so you can join at any of them.
+# From here on you build a `jit` of your own, in NumPy, a piece in each of the units 02, 03, 05, 07 and 08. At the end
+# it caches, batches and differentiates, and there is no JAX in it. Each piece starts from a correct version of the
+# pieces before, so you can join at any of them.
 #
-# Today: the tape. NumPy is a generous host. Before `np.sin(x)` computes anything, it looks whether `x` has a method
-# `__array_ufunc__`, and if so it hands the whole matter over. So does `2 * x`. The next cell uses this for a
-# `Tracer`, which ends every operation in `bind`. Read it from the top; what is missing are three functions:
+# Today: the tape. NumPy lets other objects take over its operations. Before `np.sin(x)` computes anything, it looks
+# whether `x` has a method `__array_ufunc__`, and if so it calls that instead. So does `2 * x`. The next cell uses this
+# for a `Tracer`: each of its operations ends in a call of `bind`. Read the cell from the top. Three functions are
+# missing:
 #
 # - `record(primitive, operands, params)` writes one equation;
 # - `trace(fn, *types)` runs `fn` once on tracers, and returns the tape;
@@ -1197,8 +1212,8 @@ def minijit(fn):
 
 
 # %% [markdown]
-# A tape written by hand, and what the check uses to lay your tapes beside real ones: the names of a jaxpr are given out
-# again, in order of appearance.
+# The next cell has a tape written by hand, and what the check uses to compare your tapes with real ones. For that, the
+# names of a jaxpr are given anew, in order of appearance.
 
 
 # %% nbgrader={"grade": false, "grade_id": "minijit-02-compare-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}

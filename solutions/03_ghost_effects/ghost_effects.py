@@ -1,10 +1,11 @@
 # %% [markdown]
 # # Exercise 03 · Ghost effects
 #
-# Seven tasks, 24 points. The lesson is [03 · Ghost effects](../../lessons/03_ghost_effects.ipynb).
+# Seven tasks, 24 points, about {duration}. The lesson is [03 · Ghost effects](../../lessons/03_ghost_effects.ipynb).
 #
 # Fill in each function whose body raises `NotImplementedError`, then run the checks below it. A check that fails says
-# what happened and what to try. Three hints wait under each task, from a nudge to a skeleton.
+# what happened and what to try. Three hints wait under each task, from a nudge to a skeleton. Where a check is folded,
+# its code holds hints about wrong predictions: run it as it is.
 #
 # | task | you will | points |
 # |---|---|---|
@@ -14,7 +15,7 @@
 # | leak-hunt | name the leaking suspects, then repair a cache that leaks | 3 |
 # | is-pure | write a detector of impure functions, then fool it | 4 |
 # | be-the-jit | rebuild `jit`'s memory with one dictionary | 3 |
-# | minijit | make your own tracer refuse what a tape cannot hold | 4 |
+# | minijit | make your own tracer refuse what the tape (the jaxpr) cannot hold | 4 |
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
 import contextlib
@@ -70,7 +71,9 @@ jax.config.update("jax_default_matmul_precision", "highest")  # or a GPU or TPU 
 # answers["after clear_cache"] = jf(3.0)
 # ```
 #
-# `seance(old, new)` returns the dict `answers` as plain numbers, for any two integers: formulas in `old` and `new`.
+# `seance(old, new)` returns the dict `answers` as plain numbers: write formulas in `old` and `new` that hold for any
+# two integers. (`jax.vmap(jf)` applies `jf` to each element of an array. A type that prints with a tilde, such as
+# `~f32[]`, is a weak type. See [the words](../../lessons/00_before_you_start.ipynb#The-words).)
 #
 # A prediction is made before anything is measured: its function is run in plain Python, where neither JAX nor this
 # notebook exists.
@@ -95,8 +98,9 @@ jax.config.update("jax_default_matmul_precision", "highest")  # or a GPU or TPU 
 #
 # <details><summary>Hint 2: an instrument</summary>
 #
-# `print(jax.typeof(v))` for `1.0`, `1`, `jnp.float32(1)`: the tilde (a weak type) makes another type. Inside `vmap` a
-# function sees one element: of which type? For the second part, the picture in section 6 of the lesson.
+# `print(jax.typeof(v))` for `1.0`, `1`, `jnp.float32(1)`: a type with a tilde (a weak type) is another type than the
+# one without. Inside `vmap` a function sees one element: of which type? For the second part, the picture in section 6
+# of the lesson.
 # </details>
 #
 # <details><summary>Hint 3: a skeleton</summary>
@@ -142,7 +146,7 @@ def haunting(n):
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "seance-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% jupyter={"source_hidden": true} nbgrader={"grade": true, "grade_id": "seance-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. Which calls still see the old g, and how often the Python body ran."""
 seance_hints = {
     "a float": "A weak float came before: what does its tape hold?",
@@ -191,7 +195,7 @@ assert_prediction(seance, lambda: hold_seance(1, 10), args=(1, 10), hints=seance
 assert_prediction(seance, lambda: hold_seance(3, -70), args=(3, -70), hints=seance_hints)
 ### END HIDDEN TESTS
 
-# %% nbgrader={"grade": true, "grade_id": "seance-haunting", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+# %% jupyter={"source_hidden": true} nbgrader={"grade": true, "grade_id": "seance-haunting", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 """1 point. What is heard once a trace, once a call, or never."""
 haunting_hints = {
     "print": "Python's print is not on the tape. It is heard while the tape is written.",
@@ -243,8 +247,8 @@ assert_prediction(haunting, lambda: go_haunting(7), args=(7,), hints=haunting_hi
 # A training step reads two settings from a global dict. Under `jit` both freeze.
 #
 # **`make_step()`** returns a jitted function `step(w, rate, clip)` that computes what `haunted_step` would with these
-# two settings. `rate` is a number that changes all the time; `clip` is `True` or `False`. However they change: at
-# most **two traces** for one type of `w`.
+# two settings. `rate` is a number that changes all the time; `clip` is `True` or `False`. However they change, there
+# may be at most **two traces** for one type of `w`.
 #
 # **`follow(jitted, look)`** is for code that you may not change. `jitted` is somebody's jitted function that reads a
 # global; `look()` returns that global's current value, a plain Python value. Return a function `call(*args)` that
@@ -411,9 +415,9 @@ assert_follows([None, None, 2, None], early=5)
 # %% [markdown]
 # ## 3 · exorcism (4 points)
 #
-# Three haunted functions. Each works in plain Python, and each goes wrong under `jit`. Write the pure ones: what the
-# function reads comes in, what it changes goes out. The `@jax.jit` is given; one trace has to serve all calls of a
-# type, and nothing may stay behind.
+# Three haunted functions. Each works in plain Python, and each goes wrong under `jit`. Write pure ones: what the
+# function reads comes in as an argument, what it changes goes out as a result. The `@jax.jit` is given; one trace has
+# to serve all calls of a type, and nothing may stay behind.
 #
 # - `tick(calls, x)` returns `(calls, y)`: the count after this call, and `x` divided by it.
 # - `orbit(x)` returns `(x, visited)`: the end point, and the six points in one array with a new first axis.
@@ -423,14 +427,14 @@ assert_follows([None, None, 2, None], early=5)
 #
 # <details><summary>Hint 1: a nudge</summary>
 #
-# Is a list that is born and dies inside the function a side effect? And how many keys do you need in one call: count
+# Is a list that is born and dies inside the function a side effect? And how many keys do you need in one call? Count
 # the draws, and do not forget the next call.
 # </details>
 #
 # <details><summary>Hint 2: an instrument</summary>
 #
-# `leak_alarm(orbit, x)` tells what stays behind, if this is the *first* call of its type. `key_alarm(play)`, where `play`
-# calls `noisy` two or three times in a row, tells whether a key is used twice.
+# `leak_alarm(orbit, x)` tells what stays behind, if this is the *first* call of its type. `key_alarm(play)`, where
+# `play` calls `noisy` two or three times in a row, tells whether a key is used twice.
 # </details>
 #
 # <details><summary>Hint 3: a skeleton</summary>
@@ -694,9 +698,9 @@ assert_equal(
 #
 # `who_leaks()` returns a dict from these names to `True` (leaks) or `False`.
 #
-# Then the repair. `mixer(n)` is a table of fixed random numbers, made once for each `n` and kept. It has a nasty
-# habit: it works, unless its first call comes from a jitted function. Write its body so that it can be called first
-# from anywhere. It must stay a JAX array, with the same numbers as in the specification.
+# Then the repair. `mixer(n)` is a table of fixed random numbers, made once for each `n` and kept. It has a fault: it
+# works, unless its first call comes from a jitted function. Write its body so that it can be called first from
+# anywhere. It must stay a JAX array, with the same numbers as in the specification.
 #
 # <details><summary>Hint 1: a nudge</summary>
 #
@@ -757,7 +761,7 @@ def mixer(n):
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "leak-hunt-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+# %% jupyter={"source_hidden": true} nbgrader={"grade": true, "grade_id": "leak-hunt-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 """1 point. Who keeps a tracer beyond its trace?"""
 
 
@@ -1142,8 +1146,8 @@ assert_equal(
 # | `("wrap",)` | `jf = jax.jit(lambda x: f(x))` |
 # | `("clear",)` | `jf.clear_cache()` |
 #
-# `ghost(script)` returns `(answers, runs)`: the answers of all calls as a list of floats, and how often the body of
-# `f` ran. The checks play each script on the real `jax.jit`, and on your ghost, which is run in plain Python, where neither
+# `ghost(script)` returns `(answers, runs)`: the answers of all calls as a list of floats, and how often the body of `f`
+# ran. The checks play each script on the real `jax.jit`, and on your ghost, which is run in plain Python, where neither
 # JAX nor this notebook exists.
 #
 # <details><summary>Hint 1: a nudge</summary>
@@ -1154,8 +1158,8 @@ assert_equal(
 #
 # <details><summary>Hint 2: an instrument</summary>
 #
-# The visible scripts have names: each isolates one rule. The trickiest is the way back: `wrap`, then `rejit`. The
-# tapes of `f` were never thrown away.
+# The visible scripts have names: each isolates one rule. The trickiest is to come back: `wrap`, then `rejit`. The tapes
+# of `f` were never thrown away.
 # </details>
 #
 # <details><summary>Hint 3: a skeleton</summary>
@@ -1314,24 +1318,25 @@ for script in (
 # %% [markdown]
 # ## 7 · minijit: refuse (4 points)
 #
-# The tracer of unit 02 has three bad habits. `if x > 0` takes the first branch, always: to Python, any object is true. A
-# tracer that somebody kept goes on writing, on a tape that nobody will read again. And a counter counts once, then never
-# more. In all three cases you get a tape, and it is wrong without a word.
+# The tracer of unit 02 has three bad habits. `if x > 0` always takes the first branch, because to Python any object is
+# true. A tracer that somebody kept goes on writing, on a tape that nobody will read again. And a counter counts once,
+# and then never again. In all three cases you get a tape that is wrong, and no error.
 #
-# Below is a correct minijit up to here, with two things new: there may be several open tapes, one in the other
-# (`with writing(tape):`), and a tape remembers its tracers without keeping them alive. Give it manners:
+# Below is a correct minijit up to here, with two things new: there may be several open tapes, one inside the other
+# (`with writing(tape):`), and a tape remembers its tracers without keeping them alive. Write three functions:
 #
 # - `no_value(tracer, wanted)` is called where Python or NumPy asks for a value. It raises `NoValue`;
-# - `tape_for(operands)` says which tape an equation goes to: of the tapes of its operands the innermost. It raises `Leak` if one of
-#   them is not open any more;
+# - `tape_for(operands)` says which tape an equation goes to: the innermost of its operands' tapes. It raises `Leak` if
+#   one of these tapes is not open any more;
 # - `trace(fn, *types)` raises `Effect` if plain data that `fn` can see has changed, and else `Leak` if a tracer of the
 #   tape is still alive.
 #
-# Say in the message what a friend would want to know: the type of the tracer and what was wanted, or the names of all that
-# has changed.
+# The message must say what went wrong: the type of the tracer and what was wanted, or the names of all that has
+# changed.
 #
-# This is more than `jax.jit` does, which lets the counter pass. It is not everything: `visible` sees lists, dicts, sets,
-# numbers and text that `fn` names itself. A print, a clock, or a counter behind another call leave no mark there.
+# This is more than `jax.jit` does, which lets the counter pass. It is not everything: `visible` sees lists, dicts,
+# sets, numbers and text that `fn` names itself. A print, a clock, or a counter behind another call leaves no mark
+# there.
 #
 # <details><summary>Hint 1</summary>
 # <code>OPEN</code> is the list of open tapes, the innermost last. For the effects, look twice and compare. For the
@@ -1738,7 +1743,7 @@ assert_equal(
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# The second half looks behind `fn`'s back. `write`, `visible` and `survivors` are given.
+# The second half looks at what `fn` has changed and kept. `write`, `visible` and `survivors` are given.
 
 
 # %% nbgrader={"grade": false, "grade_id": "minijit-03-trace-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}

@@ -1,10 +1,12 @@
 # %% [markdown]
 # # Exercise 04 · Static or traced
 #
-# Six tasks, 20 points. The lesson is [04 · Static or traced](../../lessons/04_static_or_traced.ipynb).
+# Six tasks, 20 points, about {duration}. The lesson is
+# [04 · Static or traced](../../lessons/04_static_or_traced.ipynb).
 #
 # Fill in each function whose body raises `NotImplementedError`, then run the check below it. A check that fails
-# says what happened and what to try. Three hints wait under each task, from a nudge to a skeleton.
+# says what happened and what to try. Three hints wait under each task, from a nudge to a skeleton. Where a check is
+# folded, its code holds hints about wrong predictions: run it as it is.
 #
 # | task | you will | points |
 # |---|---|---|
@@ -44,15 +46,16 @@ from autograder import (
 # notebook exists.
 #
 # <details><summary>Hint 1</summary>
-# Who computes it, and when? Python and NumPy compute on the spot. An operation of JAX writes a line on the tape.
+# Who computes it, and when? Python and NumPy compute on the spot. An operation of JAX writes a line on the tape (the
+# jaxpr).
 # </details>
 # <details><summary>Hint 2</summary>
 # After you have decided, look at one: <code>jax.make_jaxpr(lambda x: print(jnp.size(x)))(jnp.ones((4, 3)))</code>.
 # A tracer prints as <code>JitTracer(...)</code>.
 # </details>
 # <details><summary>Hint 3</summary>
-# A tracer's shape is static, even if the tracer is a result. A captured array has its numbers until you operate on
-# it. A few functions of <code>jnp</code> only ask for the type. And nobody simplifies <code>0 * ...</code>.
+# A tracer's shape is static, even if the tracer is a result. A captured array has its numbers until you operate on it.
+# A few functions of <code>jnp</code> only ask for the type. And JAX does not simplify <code>0 * ...</code>.
 # </details>
 
 # %% nbgrader={"grade": false, "grade_id": "static-or-traced-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -96,7 +99,7 @@ def static_or_traced():
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "static-or-traced-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+# %% jupyter={"source_hidden": true} nbgrader={"grade": true, "grade_id": "static-or-traced-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 """3 points. All twelve values are sorted right."""
 
 
@@ -155,9 +158,8 @@ assert_prediction(
 # `raised_by(exhibit, X)` shows what an exhibit raises.
 #
 # <details><summary>Hint 1</summary>
-# What did Python ask: true or false? which number? which place in a list? which numbers, for NumPy? how many? how
-# long? For some of them you need an integer that depends on the values in <code>x</code>:
-# <code>jnp.argmin(x)</code> is one.
+# What did Python ask? True or false? Which number? Which place in a list? Which numbers, for NumPy? How many? How long?
+# For some of them you need an integer that depends on the values in <code>x</code>: <code>jnp.argmin(x)</code> is one.
 # </details>
 # <details><summary>Hint 2</summary>
 # <code>print(raised_by(exhibit_number, X))</code> after each attempt. The museum's family tree in the lesson has an
@@ -477,9 +479,9 @@ assert_equal(
 # %% [markdown]
 # ## Task 4 · Shapes are static (4 points)
 #
-# **`pool(x, k)`** (1 point): the mean of each `k` × `k` block of an image; rows and columns that do not fill a
-# block are dropped, all of them where the image is smaller than a block. Jitted, `k` static, no loop and no callback:
-# a larger image has no more equations, larger blocks have no more, and no arithmetic about shapes is among them.
+# **`pool(x, k)`** (1 point): the mean of each `k` × `k` block of an image; rows and columns that do not fill a block
+# are dropped, all of them if the image is smaller than a block. Jitted, `k` static, no loop and no callback. Neither a
+# larger image nor larger blocks add an equation, and no equation does arithmetic about shapes.
 #
 # **`get_negatives(x, size)`** (3 points): the negatives of `x` in their order, under `jit`. As a shape cannot
 # depend on values, the caller gives a budget, `size`, up to the length of `x`. Return two things: the first `size`
@@ -495,6 +497,8 @@ assert_equal(
 # indices? Print the answer for an <code>x</code> whose first number is positive.
 # </details>
 # <details><summary>Hint 3</summary>
+# <code>x.at[index].get(...)</code> reads <code>x[index]</code>, and lets you say what stands for a place that x does
+# not have.
 # <pre>rows, columns = x.shape[0] // k, x.shape[1] // k
 # return x[: rows * k, : columns * k].reshape(rows, k, ..., ...).mean((..., ...))
 # (index,) = jnp.nonzero(x < 0, size=size, fill_value=...)     # a place that x does not have
@@ -617,7 +621,7 @@ assert_allclose(get_negatives(odd, size=4), get_negatives_spec(odd, 4), name="ge
 # %% [markdown]
 # ## Task 5 · The amplifier that does not listen (3 points)
 #
-# Somebody has jitted a method with a static `self`. Then somebody turned the knob.
+# Somebody has jitted a method with a static `self`. Then somebody turned the knob (changed `gain`).
 #
 # **Predict** (1 point): what does `StubbornAmplifier` return in the four plays of `stubborn_session`, and how many
 # traces are there in all? Each play is one number: for the array, say its first element.
@@ -626,11 +630,12 @@ assert_allclose(get_negatives(odd, size=4), get_negatives_spec(odd, 4), name="ge
 # computes what `amplify_spec` says, and
 #
 # - turning the knob (`amplifier.gain = 10.0`) takes effect and never traces again;
-# - new settings (`amplifier.settings = ...`) take effect, with one trace for each mode (for two modes, two traces); equal
-#   settings share it;
+# - new settings (`amplifier.settings = ...`) take effect, with one trace for each mode (for two modes, two traces),
+#   which equal settings share;
 # - settings cannot be changed in place;
-# - the gain is the amplifier's only leaf (`jax.tree.leaves`), so that `jax.grad` can differentiate with respect to
-#   an amplifier: the result is an amplifier whose `gain` is the slope.
+# - the gain is the amplifier's only leaf (`jax.tree.leaves`), so that `jax.grad` can differentiate with respect to an
+#   amplifier: the result is an amplifier whose `gain` is the slope. (The *leaves* are the arrays and numbers into which
+#   JAX takes a *pytree* apart: see [the words](../../lessons/00_before_you_start.ipynb#The-words).)
 #
 # Put the `@jax.jit` on `__call__`.
 #
@@ -733,7 +738,7 @@ def predict_stubborn():
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "stubborn-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+# %% jupyter={"source_hidden": true} nbgrader={"grade": true, "grade_id": "stubborn-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 """1 point. The stubborn amplifier is predicted."""
 
 

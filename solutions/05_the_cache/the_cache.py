@@ -1,10 +1,21 @@
 # %% [markdown]
 # # Exercise 05 · The cache
 #
-# Seven tasks, 24 points. The lesson is [05 · The cache](../../lessons/05_the_cache.ipynb).
+# Seven tasks, 24 points, about {duration}. The lesson is [05 · The cache](../../lessons/05_the_cache.ipynb).
 #
 # Fill in each function whose body raises `NotImplementedError`, then run the check below it. Points here are given for
-# what JAX did: how often it traced. One check, in task 4, asks the clock as well.
+# what JAX did: how often it traced. One check, in task 4, asks the clock as well. Where a check is folded, its code
+# holds hints about wrong predictions: run it as it is.
+#
+# | task | you will | points |
+# |---|---|---|
+# | 1 | say how often twelve short programs are traced | 4 |
+# | 2 | say how many traces a training run has left when a leak is mended | 3 |
+# | 3 | keep a loop of jitted steps from compiling in every step | 3 |
+# | 4 | serve vectors of any length with at most five traces | 4 |
+# | 5 | train in mini-batches without a trace after the first epoch | 3 |
+# | 6 | write the key by which two calls share a trace | 3 |
+# | 7 | give `minijit` a memory, and let it say why it traces | 4 |
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
 import contextlib
@@ -32,16 +43,18 @@ from autograder import (
 # %% [markdown]
 # ## Task 1 · The cache oracle (4 points)
 #
-# Twelve short programs. Each receives `f`, a Python function that has never been traced. How often does its body run?
+# Twelve short programs. Each receives `f`, a Python function that has never been traced. How often does the body of `f`
+# run?
 #
-# Write your twelve numbers **before** you run anything. The check counts now, on your machine, and tells you which names
-# are wrong, never the number.
+# Write your twelve numbers **before** you run anything. The check counts now, on your machine, and tells you which
+# names are wrong, never the number.
 #
 # A prediction is made before anything is measured: its function is run in plain Python, where neither JAX nor this
 # notebook exists.
 #
 # <details><summary>Hint 1</summary>
-# Ask of each call: which earlier call has the same function, the same packing, the same types, the same static values?
+# Ask of each call: which earlier call has the same function, the same packing (how the arguments are nested), the same
+# types, the same static values?
 # </details>
 # <details><summary>Hint 2</summary>
 # <code>jax.typeof(value)</code> shows the type of an argument; a tilde is a weak type. For one program at a time,
@@ -168,7 +181,7 @@ def oracle_functions():
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "cache-oracle-arguments", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% jupyter={"source_hidden": true} nbgrader={"grade": true, "grade_id": "cache-oracle-arguments", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. The six programs about arguments are predicted right."""
 assert_prediction(
     oracle_arguments,
@@ -183,7 +196,7 @@ assert_prediction(
     },
 )
 
-# %% nbgrader={"grade": true, "grade_id": "cache-oracle-functions", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% jupyter={"source_hidden": true} nbgrader={"grade": true, "grade_id": "cache-oracle-functions", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. The six programs about functions and calls are predicted right."""
 assert_prediction(
     oracle_functions,
@@ -201,12 +214,12 @@ assert_prediction(
 # %% [markdown]
 # ## Task 2 · The detective (3 points)
 #
-# A training run that "only takes longer than it should". There are four leaks in it, and `cured` names those that have been
-# mended. The next cell prints why each trace of the first two epochs happened.
+# A training run that "only takes longer than it should". There are four leaks in it, and `cured` names those that have
+# been mended. The next cell prints why each trace of the first two epochs happened.
 #
 # You may mend **one** today. Before you choose, predict for any number of epochs (2 or more) how many traces are left:
-# with nothing mended, with each one mended alone, and with all four. Write formulas in `epochs`; the check tries several
-# values, in plain Python as in task 1. Two of the four, mended alone, disappoint.
+# with nothing mended, with each one mended alone, and with all four. Write formulas in `epochs`; the check tries
+# several values, in plain Python as in task 1. Two of the four, mended alone, disappoint.
 #
 # <details><summary>Hint 1</summary>
 # Leaks do not add up. The key is a tuple, and a trace is a <em>new tuple</em>.
@@ -215,9 +228,9 @@ assert_prediction(
 # Use the log below, and change the call: <code>train(..., cured=["batch"])</code>. Watch which reasons stay.
 # </details>
 # <details><summary>Hint 3</summary>
-# Make a table for one epoch after another: for each of the three batches write (b weak or strong, rows, rate weak or strong,
-# epoch). Count the new lines of the first epoch, then of any later epoch: the answer is first + (epochs - 1) * later.
-# If <code>epoch</code> is mended, later epochs repeat each other.
+# Make a table for one epoch after another: for each of the three batches write (b weak or strong, rows, rate weak or
+# strong, epoch). Count the new lines of the first epoch, then of any later epoch: the answer is first + (epochs - 1) *
+# later. If <code>epoch</code> is mended, later epochs repeat each other.
 # </details>
 
 # %% nbgrader={"grade": false, "grade_id": "detective-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -269,7 +282,7 @@ def detective(epochs):
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "detective-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+# %% jupyter={"source_hidden": true} nbgrader={"grade": true, "grade_id": "detective-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 """3 points. The law holds for every number of epochs."""
 cures = {"nothing": (), **{leak: (leak,) for leak in LEAKS}, "all": LEAKS}
 why_wrong = {
@@ -299,8 +312,8 @@ for epochs in (4, 7):
 # `relax_slow` lets heat flow along a rod, with another rate in each step. It is correct, and it compiles in every step.
 # The author wrote a lambda because `rate` and `edge` had to get in somehow.
 #
-# Write `diffuse`, one step, and `relax`, the loop of jitted steps. A new rate must not cost a trace, in this run or in the
-# next. A new `edge` may cost one, and two edges two traces: it is a name, and the trace must know it.
+# Write `diffuse`, one step, and `relax`, the loop of jitted steps. A new rate must not cost a trace, in this run or in
+# the next. A new `edge` may cost one trace, and two edges two traces: `edge` is a name, and the trace must know it.
 #
 # <details><summary>Hint 1</summary>
 # Which of the two does the trace need to know by value, and which is just a number that takes part?
@@ -309,8 +322,8 @@ for epochs in (4, 7):
 # <code>with trace_log(diffuse) as log: relax(rod, [0.1, 0.2, 0.3], "wrap")</code>, then <code>log.reasons</code>.
 # </details>
 # <details><summary>Hint 3</summary>
-# <code>step = jax.jit(diffuse, static_argnames=...)</code>, then <code>x = step(x, rate, edge)</code> in the loop. Jitting the same
-# function object again in the next call of <code>relax</code> is free.
+# <code>step = jax.jit(diffuse, static_argnames=...)</code>, then <code>x = step(x, rate, edge)</code> in the loop.
+# Jitting the same function object again in the next call of <code>relax</code> is free.
 # </details>
 
 
@@ -385,22 +398,23 @@ with assert_max_traces(relax, 2):
 # - `pair_energy(padded, length)`: jitted; `length` says how many of the numbers are real.
 # - `energy(x)`: pads to that size and calls it.
 #
-# Every length may come, and after the five sizes have been seen nothing may be traced any more, by anybody. The second
-# check takes short requests and measures your sizes against padding everything to 1024: 2.5x as fast earns 1 point, 4x
-# earns 2.
+# Any length may come. After the five sizes have been seen, nothing may be traced any more, neither your functions nor
+# any of JAX's own. The second check takes short requests and measures your sizes against padding everything to 1024:
+# 2.5x as fast earns 1 point, 4x earns 2.
 #
 # <details><summary>Hint 1</summary>
-# What does a padded zero add to the sum? Its difference to a real number is not 0, and its difference to another zero gives 1.
+# What does a padded zero add to the sum? Its difference to a real number is not 0, and its difference to another zero
+# gives 1.
 # </details>
 # <details><summary>Hint 2</summary>
 # <code>{bucket_size(n) for n in range(1, 1025)}</code> shows your sizes. If the trace count is right and
-# <code>jax.no_tracing</code> still objects to a function that you did not write, some <code>jnp</code> operation of yours meets the
-# ragged vector before it is padded.
+# <code>jax.no_tracing</code> still objects to a function that you did not write, some <code>jnp</code> operation of
+# yours meets the ragged vector before it is padded.
 # </details>
 # <details><summary>Hint 3</summary>
-# Doubling sizes from 64 on. In <code>energy</code>: <code>np.pad(x, (0, size - len(x)))</code>. In <code>pair_energy</code>:
-# <code>real = jnp.arange(padded.size) &lt; length</code>, then <code>jnp.where(real[:, None] &amp; real, ..., 0).sum()</code>, divided by the
-# number of real pairs.
+# Doubling sizes from 64 on. In <code>energy</code>: <code>np.pad(x, (0, size - len(x)))</code>. In
+# <code>pair_energy</code>: <code>real = jnp.arange(padded.size) &lt; length</code>, then
+# <code>jnp.where(real[:, None] &amp; real, ..., 0).sum()</code>, divided by the number of real pairs.
 # </details>
 
 
@@ -505,22 +519,26 @@ partial_credit(speedup(in_your_buckets, all_at_longest, lengths, *short, at_leas
 # %% [markdown]
 # ## Task 5 · No tracing allowed (3 points)
 #
-# `fit_slow` trains a linear model in mini-batches. Write it in JAX, so that after one epoch of warm-up the whole run, last
-# batch and falling rate included, goes through inside `jax.no_tracing(True)`, **for any number of rows**.
+# `fit_slow` trains a linear model in mini-batches. Write it in JAX, so that after one epoch of warm-up the whole run
+# passes inside `jax.no_tracing(True)`, **for any number of rows**. The last batch and the falling rate are part of the
+# run.
 #
 # `train_step` is jitted and gets batches of 32 rows, always. `real` is for you to define: it says which rows count.
 #
 # <details><summary>Hint 1</summary>
-# 70 rows are two full batches and one of 6. What could stand in the other 26 rows, and how do you keep it out of the mean?
+# 70 rows are two full batches and one of 6. What could stand in the other 26 rows, and how do you keep it out of the
+# mean?
 # </details>
 # <details><summary>Hint 2</summary>
-# <code>with trace_log(train_step) as log: fit(x, y, 2)</code> and <code>log.reasons</code>. If <code>jax.no_tracing</code> names a function that you
-# did not write, you have touched a JAX array outside <code>train_step</code>.
+# <code>with trace_log(train_step) as log: fit(x, y, 2)</code> and <code>log.reasons</code>. If
+# <code>jax.no_tracing</code> names a function that you did not write, you have touched a JAX array outside
+# <code>train_step</code>.
 # </details>
 # <details><summary>Hint 3</summary>
-# In NumPy: <code>real = np.zeros(32, np.float32); real[:rows] = 1</code>, <code>xb = np.zeros((32, 3), np.float32); xb[:rows] = ...</code>. In
-# <code>train_step</code>: <code>error = real * (xb @ w - yb)</code>, and divide by <code>real.sum()</code>. Start <code>w</code> as float32, and pass
-# <code>rate</code> in one form.
+# In NumPy: <code>real = np.zeros(32, np.float32); real[:rows] = 1</code>,
+# <code>xb = np.zeros((32, 3), np.float32); xb[:rows] = ...</code>. In <code>train_step</code>:
+# <code>error = real * (xb @ w - yb)</code>, and divide by <code>real.sum()</code>. Start <code>w</code> as float32, and
+# pass <code>rate</code> in one form.
 # </details>
 
 
@@ -620,25 +638,26 @@ assert_equal(
 # %% [markdown]
 # ## Task 6 · Write the key yourself (3 points)
 #
-# You have seen what hits and what misses. Now write the rule down: `cache_key` takes one call and returns a hashable value, such
-# that two calls of one function share a trace exactly if their keys are equal. No tracing, and no `jit`: just look at
-# the arguments. It fits in three lines.
+# You have seen what hits and what misses. Now write the rule down: `cache_key` takes one call and returns a hashable
+# value, such that two calls of one function share a trace exactly if their keys are equal. No tracing, and no `jit`:
+# just look at the arguments. It fits in three lines.
 #
 # `static` names the keyword arguments that are static.
 #
-# With your key, `tiny_jit` below is a real `jit` with a cache of its own. A key that is too coarse makes it run the wrong
-# program (JAX notices and raises), one that is too fine makes it compile for nothing.
+# With your key, `tiny_jit` below is a real `jit` with a cache of its own. A key that is too coarse makes it run the
+# wrong program (JAX notices and raises), one that is too fine makes it compile for nothing.
 #
 # <details><summary>Hint 1</summary>
 # Packing, types, static values: three parts. Which functions of JAX look at packing and at types?
 # </details>
 # <details><summary>Hint 2</summary>
-# Look at <code>jax.tree.flatten(((1.0, [2, 3]), {"y": 4}))</code> and <code>jax.typeof(1.0)</code>. Both answers can be compared; which can be
-# hashed? And what is <code>{1: "a", True: "b"}</code> in Python?
+# Look at <code>jax.tree.flatten(((1.0, [2, 3]), {"y": 4}))</code> and <code>jax.typeof(1.0)</code>. Both answers can be
+# compared; which can be hashed? And what is <code>{1: "a", True: "b"}</code> in Python?
 # </details>
 # <details><summary>Hint 3</summary>
-# <code>leaves, packing = jax.tree.flatten((args, the kwargs that are not static))</code>. The key is a tuple of <code>packing</code>,
-# a tuple of <code>jax.typeof(leaf)</code>, and a <code>frozenset</code> of (name, type, value) for the static ones.
+# <code>leaves, packing = jax.tree.flatten((args, the kwargs that are not static))</code>. The key is a tuple of
+# <code>packing</code>, a tuple of <code>jax.typeof(leaf)</code>, and a <code>frozenset</code> of (name, type, value)
+# for the static ones.
 # </details>
 
 
@@ -790,23 +809,23 @@ assert_equal(
 # %% [markdown]
 # ## Task 7 · minijit: remember (4 points)
 #
-# Your `minijit` of units 02 and 03 (a correct one stands below, read it or skip it) traces in every call. A jit that does not
-# remember is slower than none. Give it a memory, and let it say why it traces:
+# Your `minijit` of units 02 and 03 (a correct one stands below, read it or skip it) traces in every call. A jit that
+# does not remember is slower than none. Give it a memory, and let it say why it traces. Write three functions:
 #
-# - `signature(args)` is what a trace depends on: a hashable value, a tuple with one pair for each argument, its `Type` and
-#   whether it is weak. A plain Python number is weak, everything else is not;
-# - `reason_for(known, new)` says why there is no tape for the signature `new`, when the tapes of the signatures in the list
-#   `known` are there, oldest first. It compares with the **closest**: the known signature in which the fewest arguments differ, and
-#   of several the latest. The wording is in the docstring;
-# - `minijit(fn)` returns the jitted function. The tapes belong to `fn` itself, as in JAX: `CACHE[fn]` is a dict from signature to
-#   tape, and whoever jits the same function object again finds them there.
+# - `signature(args)` is what a trace depends on: a hashable value, a tuple with one pair for each argument, its `Type`
+#   and whether it is weak. A plain Python number is weak, everything else is not;
+# - `reason_for(known, new)` says why there is no tape (`minijit`'s own jaxpr) for the signature `new`. The list `known`
+#   holds the signatures that have a tape, oldest first. The function compares with the **closest**: the known signature
+#   in which the fewest arguments differ, and of several the latest. The wording is in the docstring;
+# - `minijit(fn)` returns the jitted function. The tapes belong to `fn` itself, as in JAX: `CACHE[fn]` is a dict from
+#   signature to tape, and whoever jits the same function object again finds them there.
 #
-# Here are no containers and no static arguments, so this key is simpler than that of task 6. The rest is the same game:
-# the check plays programs with `jax.jit` and with you, and counts.
+# Here are no containers and no static arguments, so this key is simpler than that of task 6. The check runs programs
+# with `jax.jit` and with your `minijit`, and compares the counts.
 #
 # <details><summary>Hint 1</summary>
-# A trace happens where a dict has no entry. In which order do the entries of a dict stand? (<code>reasons</code>, in the
-# cell below, uses that.)
+# A trace happens where a dict has no entry. In which order do the entries of a dict stand? (<code>reasons</code>, in
+# the cell below, uses that.)
 # </details>
 # <details><summary>Hint 2</summary>
 # <code>CACHE.setdefault(fn, {})</code> is the dict of fn, made if need be. After some calls of

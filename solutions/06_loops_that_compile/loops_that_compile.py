@@ -1,14 +1,16 @@
 # %% [markdown]
 # # Exercise 06 · Loops that compile
 #
-# Six tasks, 20 points. The lesson is [06 · Loops that compile](../../lessons/06_loops_that_compile.ipynb).
+# Six tasks, 20 points, about {duration}. The lesson is
+# [06 · Loops that compile](../../lessons/06_loops_that_compile.ipynb).
 #
 # Fill in each function whose body raises `NotImplementedError`, then run the check below it. A check that fails says
-# what happened and what to try. Three hints wait under each task, from a nudge to a skeleton.
+# what happened and what to try. Three hints wait under each task, from a nudge to a skeleton. Where a check is folded,
+# its code holds hints about wrong predictions: run it as it is.
 #
 # | task | you will | points |
 # |---|---|---|
-# | 1 | say which loop ends up on the tape, how many copies of its body, and whether it has a gradient | 3 |
+# | 1 | say which loop ends up on the tape (the jaxpr), how many copies of its body, and whether it has a gradient | 3 |
 # | 2 | grow a universe of cells, with its history and without | 5 |
 # | 3 | fly with Collatz, until it lands | 2 |
 # | 4 | build a computer whose programs need no compiling | 4 |
@@ -39,12 +41,12 @@ plt.style.use("autograder.course")
 # %% [markdown]
 # ## Task 1 · The loop oracle (3 points)
 #
-# Eleven small programs, each with four rounds of a sine or a choice between a sine and two. Predict, **before** you run
-# anything:
+# Eleven small programs. Each takes a sine in four rounds, or chooses between one sine and two. Predict, **before** you
+# run anything:
 #
 # - `on_the_tape()`: for each program in `PROGRAMS`, a list of two things. The first is the primitive that does the
-#   looping or choosing: `"scan"`, `"while"`, `"cond"`, `"select_n"`, or `"none"` if there is none of these. The second is
-#   how many `sin` equations stand on the tape, into every inner tape.
+#   looping or choosing: `"scan"`, `"while"`, `"cond"`, `"select_n"`, or `"none"` if there is none of these. The second
+#   is how many `sin` equations stand on the tape, all inner tapes included.
 # - `has_gradient()`: for each program in `LOOPS`, `True` if `jax.grad` with respect to `x` works, `False` if it raises.
 #
 # A prediction is made before anything is measured: its function is run in plain Python, where neither JAX nor this
@@ -59,8 +61,8 @@ plt.style.use("autograder.course")
 # your own answer for it. For a gradient: <code>jax.grad(LOOPS["fori_fixed"])(0.5)</code>.
 # </details>
 # <details><summary>Hint 3</summary>
-# Known number of rounds: <code>scan</code>. Unknown: <code>while</code>, and no reverse mode <em>through</em> it. A body
-# stands on the tape once, and of a choice both sides do. A Python loop leaves no loop behind.
+# Known number of rounds: <code>scan</code>. Unknown: <code>while</code>, and no reverse mode <em>through</em> it. A
+# loop's body stands on the tape once; of a choice, both sides stand there. A Python loop leaves no loop behind.
 # </details>
 
 
@@ -171,7 +173,7 @@ def has_gradient():
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "oracle-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% jupyter={"source_hidden": true} nbgrader={"grade": true, "grade_id": "oracle-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. What stands on the tape, and how often."""
 
 
@@ -199,7 +201,7 @@ assert_prediction(
     },
 )
 
-# %% nbgrader={"grade": true, "grade_id": "oracle-gradient-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+# %% jupyter={"source_hidden": true} nbgrader={"grade": true, "grade_id": "oracle-gradient-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 """1 point. Which of the loops have a gradient."""
 
 
@@ -229,33 +231,34 @@ assert_prediction(
 # ## Task 2 · A universe in one number (5 points)
 #
 # A row of cells, each 0 or 1, on a ring. In every step each cell looks at three cells: its left neighbour, itself, its
-# right neighbour. Read as a binary number these are 0 to 7, and the bit of that place in `rule` is the cell's next value.
-# So a number from 0 to 255 is a law of nature, and some of these universes are famous.
+# right neighbour. Read as a binary number these three are a number from 0 to 7, and the bit of that place in `rule` is
+# the cell's next value. So each `rule`, a number from 0 to 255, is a law of nature. Some of these universes are famous.
 #
-# `universe_slow` takes three nested loops. Take them apart as in the lesson:
+# `universe_slow` needs three nested loops. Take them apart as in the lesson:
 #
 # - `step(row, rule)`: one step for all cells at once, no loop.
 # - `history(row, rule, steps)`: jitted; every row from the first to the last. One trace serves all rules; a new `steps`
 #   may cost one, since it decides a shape. A longer row or more steps add no equation.
-# - `evolve(row, rule, steps)`: jitted; only the last row. **One trace for all rules and all numbers of steps.** A longer
-#   row adds no equation.
+# - `evolve(row, rule, steps)`: jitted; only the last row. **One trace for all rules and all numbers of steps.** A
+#   longer row adds no equation.
 #
-# The last check measures a thousand steps of `evolve` against a Python loop around a jitted step: "jit the expensive part",
-# as the older post has it. 20x earns 1 point, 30x earns 2.
+# The last check measures a thousand steps of `evolve` against a Python loop around a jitted step: "jit the expensive
+# part", as the older post has it. 20x earns 1 point, 30x earns 2.
 #
 # <details><summary>Hint 1</summary>
-# Which of the three loops has rounds that wait for one another? <code>jnp.roll(row, 1)</code> shows each cell its left
-# neighbour.
+# In which of the three loops does a round have to wait for the round before? <code>jnp.roll(row, 1)</code> shows each
+# cell its left neighbour.
 # </details>
 # <details><summary>Hint 2</summary>
 # <code>show_jaxpr(history, one_cell(31), 30, 5)</code> draws the tape. And
-# <code>with trace_log(evolve) as log: ...</code> (from <code>autograder</code>) says why it was traced again. Which of the
-# loops of the lesson knows its length, and which need not? (Mind the types: <code>jnp.convolve</code> makes floats.)
+# <code>with trace_log(evolve) as log: ...</code> (from <code>autograder</code>) says why it was traced again. Which of
+# the loops of the lesson knows its length, and which need not? (Mind the types: <code>jnp.convolve</code> makes
+# floats.)
 # </details>
 # <details><summary>Hint 3</summary>
 # <code>step</code>: <code>(rule >> neighbourhood) & 1</code>. <code>history</code>: a <code>lax.scan</code> whose body
-# returns <code>new, new</code>, with <code>length=steps</code> and <code>steps</code> static; put the first row in front.
-# <code>evolve</code>: <code>lax.fori_loop(0, steps, lambda i, row: ..., row)</code>.
+# returns <code>new, new</code>, with <code>length=steps</code> and <code>steps</code> static; put the first row in
+# front. <code>evolve</code>: <code>lax.fori_loop(0, steps, lambda i, row: ..., row)</code>.
 # </details>
 
 
@@ -389,19 +392,20 @@ plt.show()
 # %% [markdown]
 # ## Task 3 · Until it lands (2 points)
 #
-# Take a number. If it is even, halve it; if it is odd, take three times the number and one more. Collatz guessed in 1937
-# that you always come down to 1. Nobody knows whether that is true, and 27 makes quite a flight of it.
+# Take a number. If it is even, halve it; if it is odd, take three times the number and one more. Collatz guessed in
+# 1937 that you always come down to 1. Nobody knows whether that is true, and 27 makes quite a flight of it.
 #
-# `flight(n)`, jitted, returns the number of steps until 1 is reached and the highest number on the way (the start counts),
-# both as `int32`. One trace for all starts, a `while` on the tape, and `jax.vmap` must be able to send many at once. The
-# check stays far from numbers that do not fit.
+# `flight(n)`, jitted, returns the number of steps until 1 is reached and the highest number on the way (the start
+# counts), both as `int32`. One trace for all starts, a `while` on the tape, and `jax.vmap` (which turns a function of
+# one into a function of many: see [the words](../../lessons/00_before_you_start.ipynb#The-words)) must be able to send
+# many at once. The check stays far from numbers that do not fit.
 #
 # <details><summary>Hint 1</summary>
-# Nobody knows the number of rounds before. What has to go round: one number, or three?
+# Nobody knows the number of rounds in advance. What has to go round: one number, or three?
 # </details>
 # <details><summary>Hint 2</summary>
-# <code>show_jaxpr(flight, 27)</code> shows the types of the carry. <code>jnp.where</code> chooses between two integers,
-# and <code>/</code> makes floats.
+# <code>show_jaxpr(flight, 27)</code> shows the types of the carry (what goes round). <code>jnp.where</code> chooses
+# between two integers, and <code>/</code> makes floats.
 # </details>
 # <details><summary>Hint 3</summary>
 # <code>lax.while_loop(lambda state: state[0] != 1, body, (n, 0, n))</code>, where <code>body</code> takes
@@ -453,8 +457,9 @@ for start in (871, 6171, 64, 97, 26623):  # the last one flies up to 106 million
 # %% [markdown]
 # ## Task 4 · A computer (4 points)
 #
-# Every new Python function is a trace and a compile. Unless the program is *data*. Here is a computer with four registers
-# and seven instructions; a program is an `int32[length, 3]` with a row (operation, a, b) for each instruction:
+# Every new Python function costs a trace and a compile, unless the program is *data*. Here is a computer with four
+# registers and seven instructions; a program is an `int32[length, 3]` with a row (operation, a, b) for each
+# instruction:
 #
 # | operation | code | does |
 # |---|--:|---|
@@ -466,9 +471,10 @@ for start in (871, 6171, 64, 97, 26623):  # the last one flies up to 106 million
 # | `REM` | 5 | `r[a] = r[a] % r[b]` (of positive numbers) |
 # | `JNZ` | 6 | if `r[a]` is not 0, go on at instruction `b`, else at the next one |
 #
-# All but `HALT` and a jump go on at the next instruction. Write `computer(program, registers, limit)`, jitted: it starts
-# at instruction 0 and returns the registers and the number of instructions it has done (`HALT` is not counted). It stops
-# at `HALT`, or when `limit` instructions are done. Do not forget `limit`: it also saves you from waiting for ever.
+# All but `HALT` and a jump go on at the next instruction. Write `computer(program, registers, limit)`, jitted: it
+# starts at instruction 0 and returns the registers and the number of instructions it has done (`HALT` is not counted).
+# It stops at `HALT`, or when `limit` instructions are done. Do not forget `limit`: it also saves you from waiting for
+# ever.
 #
 # One `while` and one `cond` on the tape: a new instruction is a choice, not a new loop, and a longer program adds no
 # equation. And **one trace for all programs of one length**.
@@ -478,8 +484,8 @@ for start in (871, 6171, 64, 97, 26623):  # the last one flies up to 106 million
 # </details>
 # <details><summary>Hint 2</summary>
 # <code>show_jaxpr(computer, FACTORIAL, np.array([5, 0, 0, 0], np.int32), 100).primitives</code>. A traced
-# <code>r[a] = v</code> is <code>r.at[a].set(v)</code>, and <code>lax.switch(code, functions, *operands)</code> is one
-# <code>cond</code> with as many branches as you like.
+# <code>r[a] = v</code> is <code>r.at[a].set(v)</code>, which returns a changed copy of <code>r</code>. And
+# <code>lax.switch(code, functions, *operands)</code> is one <code>cond</code> with as many branches as you like.
 # </details>
 # <details><summary>Hint 3</summary>
 # <pre>
@@ -631,25 +637,25 @@ print({name: tape[name] for name in ("while", "cond", "select_n")})
 # %% [markdown]
 # ## Task 5 · The puck (3 points)
 #
-# A puck is pushed over the ice. In each tenth of a second it moves on, and loses speed by friction and by drag, until it
-# stands still. How far does it get, and, so that you can aim: what is the derivative of the distance with respect to the
-# speed and to the drag?
+# A puck is pushed over the ice. In each tenth of a second it moves on, and loses speed by friction and by drag, until
+# it stands still. How far does it get, and, so that you can aim: what is the derivative of the distance with respect to
+# the speed and to the drag?
 #
-# `slide_until_rest` is a `while_loop`. Forward mode works with it, reverse mode does not. Write `slide(speed, drag)`, jitted:
-# the same distance, and `jax.grad` works. No puck in this rink slides longer than `MOST_ROUNDS` rounds. One trace for all
-# pucks, and a `scan` on the tape.
+# `slide_until_rest` is a `while_loop`. Forward mode works with it, reverse mode does not. Write `slide(speed, drag)`,
+# jitted: the same distance, and `jax.grad` works. No puck in this rink slides longer than `MOST_ROUNDS` rounds. One
+# trace for all pucks, and a `scan` on the tape.
 #
 # <details><summary>Hint 1</summary>
 # A loop with a gradient knows its number of rounds. What must happen in the rounds after the puck has stopped?
 # </details>
 # <details><summary>Hint 2</summary>
-# Compare <code>slide(3.0, 0.1)</code> with <code>slide_until_rest(3.0, 0.1)</code>, then the gradients. If the distance is
-# right and the gradient is NaN: print the <em>whole</em> carry after the last round.
+# Compare <code>slide(3.0, 0.1)</code> with <code>slide_until_rest(3.0, 0.1)</code>, then the gradients. If the distance
+# is right and the gradient is NaN: print the <em>whole</em> carry after the last round.
 # </details>
 # <details><summary>Hint 3</summary>
 # <code>lax.fori_loop(0, MOST_ROUNDS, body, (0.0, speed))</code> with a <code>body</code> that computes
-# <code>moving = speed > 0</code> and chooses by <code>jnp.where(moving, new, old)</code> for <strong>both</strong> parts of
-# the carry.
+# <code>moving = speed > 0</code> and chooses by <code>jnp.where(moving, new, old)</code> for <strong>both</strong>
+# parts of the carry.
 # </details>
 
 # %% nbgrader={"grade": false, "grade_id": "puck-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -735,27 +741,27 @@ for speed, drag in ((8.9, 0.0), (5.3, 0.2)):
 # ## Task 6 · Read it all at once (3 points)
 #
 # A reader walks over a text and is always in one of a few states. Each letter sends it from its state to the next one:
-# `table[letter, state]`. That is how a parser knows whether a comma is inside quotes, and how one can tell whether a binary
-# number with a thousand digits is divisible by seven.
+# `table[letter, state]`. That is how a parser knows whether a comma is inside quotes, and how one can tell whether a
+# binary number with a thousand digits is divisible by seven.
 #
-# It looks like the very picture of a loop that has to wait: who could know the state at letter 500 without having read the
-# first 499? Write `read(table, text)`, jitted, that returns the state after **each** letter, starting from state 0, and
-# has **no loop**: no `scan`, no `while`, no callback into Python, and for 300 letters at most 400 equations. One trace for
-# all texts of one length.
+# It looks like a loop that has to wait: who could know the state at letter 500 without having read the first 499? Write
+# `read(table, text)`, jitted, that returns the state after **each** letter, starting from state 0, and has **no loop**:
+# no `scan`, no `while`, no callback into Python, and for 300 letters at most 400 equations. One trace for all texts of
+# one length.
 #
 # <details><summary>Hint 1</summary>
 # In the lesson, values had to wait and <em>steps</em> did not: "times 2, plus 1" could be joined with the next step
 # before anybody knew <code>x</code>. What is a step here, if you do not know the state?
 # </details>
 # <details><summary>Hint 2</summary>
-# A row of the table says for every state where it leads. <code>table[text]</code> has one such row for each letter. Try two
-# of them on paper: which row says what both letters do together, one after the other?
+# A row of the table says for every state where it leads. <code>table[text]</code> has one such row for each letter. Try
+# two of them on paper: which row says what both letters do together, one after the other?
 # </details>
 # <details><summary>Hint 3</summary>
-# <code>lax.associative_scan(join, table[text])</code>. <code>join(first, then)</code> receives many rows of each at once,
-# <code>int32[k, states]</code>; joined, state <code>s</code> goes to <code>then[first[s]]</code>:
-# <code>jnp.take_along_axis</code> or <code>jax.vmap</code> does that for all <code>k</code>. What do you still have to pick
-# from the result?
+# <code>lax.associative_scan(join, table[text])</code>. <code>join(first, then)</code> receives many rows of each at
+# once, <code>int32[k, states]</code>; joined, state <code>s</code> goes to <code>then[first[s]]</code>:
+# <code>jnp.take_along_axis</code> or <code>jax.vmap</code> does that for all <code>k</code>. What do you still have to
+# pick from the result?
 # </details>
 
 

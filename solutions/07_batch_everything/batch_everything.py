@@ -1,14 +1,24 @@
 # %% [markdown]
 # # Exercise 07 · Batch everything
 #
-# Seven tasks, 24 points, and in them ten shape puzzles. The lesson is
+# Seven tasks, 24 points, about {duration}, and in them ten shape puzzles. The lesson is
 # [07 · Batch everything](../../lessons/07_batch_everything.ipynb).
 #
 # Shapes are written as in the lesson: `([n], [m]) -> [n,m]` takes two vectors and returns a matrix, `[]` is a single
-# number. Every puzzle has a specification in Python loops. Yours has none.
+# number. Every puzzle has a specification in Python loops. Your functions have none.
 #
 # Fill in each function whose body raises `NotImplementedError`, then run the checks below it. Three hints wait under
-# each task.
+# each task. Where a check is folded, its code holds hints about wrong predictions: run it as it is.
+#
+# | task | you will | points |
+# |---|---|---|
+# | 1 | say what shapes come out of ten programs | 2 |
+# | 2 | lift functions for one of everything to whole arrays: puzzles 1 to 5 | 5 |
+# | 3 | write the function for one element: puzzles 6 to 9 | 4 |
+# | 4 | make the scores of attention out of one dot product: puzzle 10 | 2 |
+# | 5 | say what a batch makes loops and branches cost, and cut the bill down | 3 |
+# | 6 | clip the gradient of every single example | 4 |
+# | 7 | teach `minijit` to batch | 4 |
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
 import contextlib
@@ -39,8 +49,8 @@ from autograder import (
 # %% [markdown]
 # ## Task 1 · What comes out? (2 points)
 #
-# Ten programs. Say the shape of each result as a list: `[2, 3]`, or `[]` for a number. Decide first, run afterwards: the
-# check tells you which are wrong, never what is right.
+# Ten programs. Say the shape of each result as a list: `[2, 3]`, or `[]` for a number. Decide first, run afterwards:
+# the check tells you which are wrong, never what is right.
 #
 # A prediction is made before anything is measured: its function is run in plain Python, where neither JAX nor this
 # notebook exists.
@@ -97,7 +107,7 @@ def predict_shapes():
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "predict-shapes-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% jupyter={"source_hidden": true} nbgrader={"grade": true, "grade_id": "predict-shapes-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. All ten shapes."""
 assert_prediction(
     predict_shapes,
@@ -119,11 +129,11 @@ assert_prediction(
 # %% [markdown]
 # ## Task 2 · Lift it: puzzles 1 to 5 (5 points)
 #
-# A *brick* is a function for one of everything. It is strict: hand it a whole array where it takes a number, and it
-# refuses, so that broadcasting by hand gets you nowhere. Lift the bricks with `vmap`.
+# You get building blocks (we call each of them a *brick*): a brick is a function for one of everything. It is strict:
+# it refuses a whole array where it takes a number, so broadcasting by hand does not help. Lift the bricks with `vmap`.
 #
-# **Rules**: call the brick (do not copy it: with another function inside the brick, yours does something else, too), no
-# Python loop, no `lax` loop. The check reads the tape: the brick stands on it once.
+# **Rules**: call the brick and do not copy it (if another function is put inside the brick, your function must change
+# with it), no Python loop, no `lax` loop. The check reads the tape (the jaxpr): the brick stands on it once.
 #
 #     1 columns   rescale: [n] -> [n]         2 table   pull: ([], []) -> []
 #
@@ -307,13 +317,13 @@ assert_primitives(blocks, *draws(6, (3, 9), (9, 3)), excludes=LOOPS, smaller=dra
 # Walking together is one <code>vmap</code> with two axes in <code>in_axes</code>. Crossing is two <code>vmap</code>s.
 # </details>
 # <details><summary>Hint 2</summary>
-# For the tree: <code>jax.tree.map(jnp.shape, members)</code>. For each leaf, which axis counts the members? The answer is
-# a tree of the same form, and it goes into <code>in_axes</code>.
+# For the tree: <code>jax.tree.map(jnp.shape, members)</code>. For each leaf, which axis counts the members? The answer
+# is a tree of the same form, and it goes into <code>in_axes</code>.
 # </details>
 # <details><summary>Hint 3</summary>
 # 4: the inner <code>vmap</code> has <code>in_axes=(0, 0, None)</code>. 5: one of the two has
-# <code>in_axes=({"w": ..., "b": ..., "scale": ...}, None)</code> and the other <code>(None, 0)</code>. Which is the outer
-# one?
+# <code>in_axes=({"w": ..., "b": ..., "scale": ...}, None)</code> and the other <code>(None, 0)</code>. Which is the
+# outer one?
 # </details>
 
 
@@ -401,11 +411,11 @@ assert_primitives(ensemble, draw_members(11, 3, 9), *draws(12, (8, 3)), excludes
 # ## Task 3 · One element: puzzles 6 to 9 (4 points)
 #
 # Now the lifting is given, and you write the brick: a function that computes **one element** of the result, from its
-# index. `fill` asks it for all of them at once.
+# index. `fill` calls it for all of them at once.
 #
-# **Rules**: no loop, and nothing ready-made that does the puzzle for you: no cumulative sum, no sort, no scatter, no matrix
-# product, no callback into Python. An index that comes from `vmap` is a tracer, so `x[:i]` has no length that JAX could
-# know.
+# **Rules**: no loop, and nothing ready-made that does the puzzle for you: no cumulative sum, no sort, no scatter, no
+# matrix product, no callback into Python. An index that comes from `vmap` is a tracer, so `x[:i]` has no length that
+# JAX could know.
 #
 #     6 running_sum    [n] -> [n]        3 1 4 1  ->  3 4 8 9
 #
@@ -422,8 +432,8 @@ assert_primitives(ensemble, draw_members(11, 3, 9), *draws(12, (8, 3)), excludes
 #
 # <details><summary>Hint 1</summary>
 # Look at all of <code>x</code> from place <code>i</code> and ask each element a yes-or-no question:
-# <code>jnp.where(question, x, 0).sum()</code>. 6: which elements take part? 8: which elements come before mine? 9: how many
-# runs are over at place i?
+# <code>jnp.where(question, x, 0).sum()</code>. 6: which elements take part? 8: which elements come before mine? 9: how
+# many runs are over at place i?
 # </details>
 # <details><summary>Hint 2</summary>
 # Call your function on one index before you lift it: <code>running_sum_at(2, x)</code>. Then
@@ -628,16 +638,16 @@ assert_primitives(unpack, values, counts, excludes=READY_MADE, smaller=[values[:
 # The brick is `dot`, of two vectors. Four `vmap`s make of it what the libraries write as
 # `einsum("bqhd,bkhd->bhqk", ...)`.
 #
-# **Rule**: call the brick, and the tape has one equation. One `dot_general`, no `transpose`, nothing else. No `einsum`, of
-# course.
+# **Rule**: call the brick, and the tape has one equation. One `dot_general`, no `transpose`, nothing else. No `einsum`,
+# of course.
 #
 # <details><summary>Hint 1</summary>
-# The result reads [batch,head,q,k], and the outer <code>vmap</code> makes the first axis. So who is the outermost, who the
-# innermost?
+# The result reads [batch,head,q,k], and the outer <code>vmap</code> makes the first axis. So which layer is the
+# outermost, which the innermost?
 # </details>
 # <details><summary>Hint 2</summary>
-# <code>print(jax.make_jaxpr(scores)(queries, keys))</code>. A <code>transpose</code> means that two axes come out in the
-# order in which you did not ask for them. Swap two layers rather than <code>moveaxis</code> the result.
+# <code>print(jax.make_jaxpr(scores)(queries, keys))</code>. A <code>transpose</code> means that two axes come out in
+# the wrong order. Swap two layers; do not apply <code>moveaxis</code> to the result.
 # </details>
 # <details><summary>Hint 3</summary>
 # <pre>over_k     = jax.vmap(dot, in_axes=(None, 0))
@@ -698,11 +708,11 @@ with another_inside(dot, lambda a, b: a[0] - b[1]):
 # %% [markdown]
 # ## Task 5 · The bill (3 points)
 #
-# **Predict it** (1 point). A callback writes into a ledger each time a body or a branch runs, once for each example that
-# it runs for. Say how many lines each of these programs leaves in the ledger, before you run any of them.
+# **Predict it** (1 point). A callback writes into a ledger each time a body or a branch runs, once for each example
+# that it runs for. Say how many lines each of these programs leaves in the ledger, before you run any of them.
 #
-# `countdown(n)` goes from n to 0 in n steps. `choose(x)` takes the branch `dear` if x > 5, and only `dear` writes into the
-# ledger.
+# `countdown(n)` goes from n to 0 in n steps. `choose(x)` takes the branch `dear` (the expensive one) if x > 5, and only
+# `dear` writes into the ledger.
 #
 # <details><summary>Hint 1</summary>
 # Who must wait for whom? A <code>vmap</code>ped <code>while</code> ends for all when it ends for the last one, and an
@@ -713,8 +723,8 @@ with another_inside(dot, lambda a, b: a[0] - b[1]):
 # <code>show_jaxpr(lambda x: lax.map(choose, x), jnp.arange(7.0))</code>?
 # </details>
 # <details><summary>Hint 3</summary>
-# vmap over 1, 3, 100: rounds of the slowest, times three. Two vmaps: add the bills of both. <code>lax.map</code> is a loop:
-# each example pays for itself. A predicate that everybody shares leaves the <code>cond</code> in place.
+# vmap over 1, 3, 100: rounds of the slowest, times three. Two vmaps: add the bills of both. <code>lax.map</code> is a
+# loop: each example pays for itself. A predicate that everybody shares leaves the <code>cond</code> in place.
 # </details>
 
 # %% nbgrader={"grade": false, "grade_id": "predict-bill-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -787,7 +797,7 @@ def predict_bill():
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "predict-bill-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+# %% jupyter={"source_hidden": true} nbgrader={"grade": true, "grade_id": "predict-bill-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 """1 point. All seven bills."""
 assert_prediction(
     predict_bill,
@@ -811,18 +821,19 @@ assert_prediction(
 #                          fit               fit                   at most 16 fits
 #     result -0.15  -0.6   4.0  -0.4 -0.05   3.0  -1.0  ...
 #
-# `jax.vmap(one_pixel)` is right and fits every pixel. Write `whole_sky`, with the same results for a tenth of its FLOPs or
-# less, counted in a run: of a `cond` that is left, the branch that is taken. Shapes are static, so you cannot have a
-# batch of just the stars. You can have a batch of 16. Call `fit`, do not copy it.
+# `jax.vmap(one_pixel)` is right and fits every pixel. Write `whole_sky`, with the same results for a tenth of its FLOPs
+# or less. They are counted in a run: where a `cond` is left, only the branch that is taken counts. Shapes are static,
+# so you cannot have a batch of just the stars. You can have a batch of 16. Call `fit`, do not copy it.
 #
-# Leave out `top_k`: the meter cannot see into it.
+# Do not use `top_k`: the meter cannot see into it.
 #
 # <details><summary>Hint 1</summary>
 # Gather the stars into a short array, fit that, and put the results back where they came from.
 # </details>
 # <details><summary>Hint 2</summary>
-# <code>jnp.nonzero(x &gt; 0, size=STARS, fill_value=...)</code> always returns 16 indices. Print them for a sky with 3 stars.
-# Which index stands in the 13 places left over, and what happens to that pixel when you write the results back?
+# <code>jnp.nonzero(x &gt; 0, size=STARS, fill_value=...)</code> always returns 16 indices. Print them for a sky with 3
+# stars. Which index stands in the 13 places left over, and what happens to that pixel when you write the results back?
+# (<code>y.at[i].set(v)</code> is <code>y</code> with <code>v</code> written at place <code>i</code>.)
 # </details>
 # <details><summary>Hint 3</summary>
 # <pre>where = jnp.nonzero(x &gt; 0, size=STARS, fill_value=x.size)[0]      # x.size is outside: nobody's place
@@ -907,15 +918,15 @@ with another_inside(fit, lambda x: x + 1):
 #     example 2   ─►               ─►
 #                                  ──►         their mean
 #
-# Write `clipped_mean`: the same tree as the specification, without its loop. 2 points for the values and the tape, and up
-# to 2 for speed with 256 examples: 20x earns 1, 60x earns 2.
+# Write `clipped_mean`: the same tree as the specification, without its loop. 2 points for the values and the tape, and
+# up to 2 for speed with 256 examples: 20x earns 1, 60x earns 2.
 #
-# **Rules**: no loop, neither Python's nor `lax.map`: as many equations for six examples as for two. `@jax.jit` stays where
-# it is: one trace serves every limit.
+# **Rules**: no loop, neither Python's nor `lax.map`: as many equations for six examples as for two. `@jax.jit` stays
+# where it is: one trace serves every limit.
 #
 # <details><summary>Hint 1</summary>
-# Write the function for one example first: its gradient, its length, its scaled gradient. Then one <code>vmap</code>, then
-# one mean for each leaf.
+# Write the function for one example first: its gradient, its length, its scaled gradient. Then one <code>vmap</code>,
+# then one mean for each leaf.
 # </details>
 # <details><summary>Hint 2</summary>
 # <code>jax.tree.map(jnp.shape, jax.vmap(jax.grad(loss), (None, 0, 0))(params, xs, ys))</code>: which axis counts the
@@ -1006,20 +1017,21 @@ partial_credit(speedup(clipped_mean, clipped_mean_spec, params, xs, ys, 0.5, at_
 # %% [markdown]
 # ## Task 7 · minijit: batch (4 points)
 #
-# The jit of units 02, 03 and 05 stands below; whoever did not build it reads it there. Now it learns `vmap`, and you will see why
-# that costs so little: a tape is read once more, with other rules.
+# The jit of units 02, 03 and 05 stands below; if you did not build it, read it there. Now it learns `vmap`. That costs
+# little: a tape is read once more, with other rules.
 #
-# `minivmap(fn, in_axes)` is given. It takes the batch axis off the types, traces `fn` for **one** example, and hands the tape over:
+# `minivmap(fn, in_axes)` is given. It takes the batch axis off the types, traces `fn` for **one** example, and hands
+# the tape to a function that you write:
 #
-# - `replay_rows(tape, args, mapped, size)` runs the tape on all `size` examples at once. `mapped` is the set of the input
-#   names whose value has a batch axis in front; the others are shared by all examples. What depends on a mapped name has
-#   a batch axis in front as well. The result has one in any case.
+# - `replay_rows(tape, args, mapped, size)` runs the tape on all `size` examples at once. `mapped` is the set of the
+#   input names whose value has a batch axis in front; the others are shared by all examples. What depends on a mapped
+#   name has a batch axis in front as well. The result has a batch axis in any case.
 #
-# Only two primitives care, those with an `axis`: `sum` takes it away, `spread` brings one in. For all others NumPy's
-# rule (and `match`) does it: an axis that is missing in front is the batch axis.
+# Only two primitives need a rule of their own, those with an `axis`: `sum` takes it away, `spread` brings one in. For
+# all others NumPy's rule (and `match`) does it: an axis that is missing in front is the batch axis.
 #
 # <details><summary>Hint 1</summary>
-# It is <code>replay</code>, with a set of names on the side. When does the result of an equation belong into this set?
+# It is <code>replay</code>, with a set of names on the side. When does the result of an equation belong to this set?
 # And what was axis 0 of one example is which axis of the batch?
 # </details>
 # <details><summary>Hint 2</summary>
@@ -1537,5 +1549,5 @@ assert_allclose(inside, (all_x * all_x).sum(1), rtol=1e-5, name="minivmap of min
 # %% [markdown]
 # ## What you have now
 #
-# Ten functions without a loop, a way to pay for the few, and a gradient for everybody. `vmap` and `grad` have met in one
-# line here. Unit 08 puts all transformations together, in every order, and finds out which orders are wrong.
+# Ten functions without a loop, a way to pay for the few, and a gradient for everybody. `vmap` and `grad` have met in
+# one line here. Unit 08 puts all transformations together, in every order, and finds out which orders are wrong.

@@ -1,11 +1,21 @@
 # %% [markdown]
 # # Exercise 08 · Composition
 #
-# Seven tasks, 24 points. The lesson is [08 · Composition](../../lessons/08_composition.ipynb).
+# Seven tasks, 24 points, about {duration}. The lesson is [08 · Composition](../../lessons/08_composition.ipynb).
 #
-# Fill in each function whose body raises `NotImplementedError`, then run the check below it. Nothing here asks the clock.
-# The checks look at values, and at what your functions ask for: traces, FLOPs, the largest value, what is kept for the
-# way back.
+# Fill in each function whose body raises `NotImplementedError`, then run the check below it. Nothing here asks the
+# clock. The checks look at values, and at what your functions ask for: traces, FLOPs, the largest value, what is kept
+# for the backward pass. Where a check is folded, its code holds hints about wrong predictions: run it as it is.
+#
+# | task | you will | points |
+# |---|---|---|
+# | 1 | say what `jit`, `vmap` and the derivatives give, in one order and another | 3 |
+# | 2 | compute all derivatives up to an order, for a whole batch | 2 |
+# | 3 | differentiate along the tape (the jaxpr), forwards and backwards | 4 |
+# | 4 | take Newton's steps on a rope of many nodes | 4 |
+# | 5 | cure a gradient that is `nan`, and one that JAX refuses | 4 |
+# | 6 | take the gradient of a long simulation with little memory | 3 |
+# | 7 | teach `minijit` to differentiate | 4 |
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
 import contextlib
@@ -37,30 +47,30 @@ jax.config.update("jax_default_matmul_precision", "highest")  # or a GPU or TPU 
 # %% [markdown]
 # ## Task 1 · Which sentences mean something? (3 points)
 #
-# Three times eight predictions. Type them **before** you run anything; the check runs every sentence now and names those that
-# you have wrong, never the right answer.
+# Three times eight predictions, each about a *sentence*: a line such as `jit(grad(f))`. Type them **before** you run
+# anything; the check runs every sentence now and names those that you have wrong, never the right answer.
 #
-# - `oracle_sizes`: how many numbers come back? `f` takes a number to a number, `g` takes a vector to a number, `xs` holds
-#   3 numbers, `table` holds 5 rows of 3. If JAX refuses the sentence, say 0.
+# - `oracle_sizes`: how many numbers come back? `f` takes a number to a number, `g` takes a vector to a number, `xs`
+#   holds 3 numbers, `table` holds 5 rows of 3. If JAX refuses the sentence, say 0.
 # - `oracle_if`: `branch` has a Python `if` on its argument. Does the sentence run? `True` or `False`.
-# - `oracle_runs`: the sentence makes a function, which is called five times with the same argument. How often does the Python
-#   body of `f` run?
+# - `oracle_runs`: the sentence makes a function, which is called five times with the same argument. How often does the
+#   Python body of `f` run?
 #
 # A prediction is made before anything is measured: its function is run in plain Python, where neither JAX nor this
 # notebook exists.
 #
 # <details><summary>Hint 1</summary>
-# Read from the inside out, and write the type of each step on paper: number to number, vector to vector, ... What does each
-# transformation want, and what does it make?
+# Read from the inside out, and write the type of each step on paper: number to number, vector to vector, ... What does
+# each transformation want, and what does it make?
 # </details>
 # <details><summary>Hint 2</summary>
-# For <code>if</code> and for runs, one question decides: does the body of the function see the value, or only a type? Section 3 of the
-# lesson has a table with six of the sentences.
+# For <code>if</code> and for runs, one question decides: does the body of the function see the value, or only a type?
+# Section 3 of the lesson has a table with six of the sentences.
 # </details>
 # <details><summary>Hint 3</summary>
-# <code>grad</code> wants one number out. <code>jacfwd</code> and <code>jacrev</code> append the input's shape to the output's. <code>jit</code>
-# and <code>vmap</code> hide the value from all that stands inside them; <code>grad</code>, <code>jacfwd</code>, <code>jacrev</code> do not. Only
-# <code>jit</code> remembers, and it remembers a function object.
+# <code>grad</code> wants one number out. <code>jacfwd</code> and <code>jacrev</code> append the input's shape to the
+# output's. <code>jit</code> and <code>vmap</code> hide the value from all that stands inside them; <code>grad</code>,
+# <code>jacfwd</code>, <code>jacrev</code> do not. Only <code>jit</code> remembers, and it remembers a function object.
 # </details>
 
 
@@ -196,7 +206,7 @@ def oracle_runs():
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "order-sizes", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+# %% jupyter={"source_hidden": true} nbgrader={"grade": true, "grade_id": "order-sizes", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 """1 point. The size of what comes back is predicted right for all eight sentences."""
 assert_prediction(
     oracle_sizes,
@@ -213,7 +223,7 @@ assert_prediction(
     },
 )
 
-# %% nbgrader={"grade": true, "grade_id": "order-if", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+# %% jupyter={"source_hidden": true} nbgrader={"grade": true, "grade_id": "order-if", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 """1 point. You know under which transformations a Python `if` may look at its argument."""
 assert_prediction(
     oracle_if,
@@ -230,7 +240,7 @@ assert_prediction(
     },
 )
 
-# %% nbgrader={"grade": true, "grade_id": "order-runs", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+# %% jupyter={"source_hidden": true} nbgrader={"grade": true, "grade_id": "order-runs", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 """1 point. You know who remembers a trace and who does not."""
 assert_prediction(
     oracle_runs,
@@ -250,22 +260,22 @@ assert_prediction(
 # %% [markdown]
 # ## Task 2 · The derivative tower (2 points)
 #
-# An older post shows three derivatives of $x^3 + 2x$ at 2: `14.0 12.0 6.0`. Build the whole tower for a batch: row $k$ of
-# `tower(f, xs, order)` holds the $k$-th derivative of `f` at each of `xs`, row 0 the values.
+# An older post shows three derivatives of $x^3 + 2x$ at 2: `14.0 12.0 6.0`. Build the whole tower for a batch: row $k$
+# of `tower(f, xs, order)` holds the $k$-th derivative of `f` at each of `xs`, row 0 the values.
 #
-# `f` takes a number to a number. Jit `tower`; a new batch of the same length must not trace it again, and no loop over the
-# batch may be on the tape, and none may have run while it was written: a longer batch adds no equation.
+# `f` takes a number to a number. Jit `tower`. A new batch of the same length must not trace it again. No loop over the
+# batch may be on the tape, and none may run while the tape is written: a longer batch adds no equation.
 #
 # <details><summary>Hint 1</summary>
 # Which of the four words of <code>jit(grad(grad(vmap(f))))</code> stands in the wrong place?
 # </details>
 # <details><summary>Hint 2</summary>
-# <code>show_jaxpr(lambda xs: tower(f, xs, 3), xs)</code> shows your rows. What must the trace of <code>tower</code> know by value, and not only
-# by type?
+# <code>show_jaxpr(lambda xs: tower(f, xs, 3), xs)</code> shows your rows. What must the trace of <code>tower</code>
+# know by value, and not only by type?
 # </details>
 # <details><summary>Hint 3</summary>
-# <code>@jax.jit(static_argnames=("f", "order"))</code>. In the body: append <code>jax.vmap(f)(xs)</code>, then <code>f = jax.grad(f)</code>, and again;
-# <code>jnp.stack</code> at the end.
+# <code>@jax.jit(static_argnames=("f", "order"))</code>. In the body: append <code>jax.vmap(f)(xs)</code>, then
+# <code>f = jax.grad(f)</code>, and again; <code>jnp.stack</code> at the end.
 # </details>
 
 
@@ -333,25 +343,29 @@ assert_primitives(tower, cubic, long, 4, excludes={"scan", "while"}, smaller=(cu
 # %% [markdown]
 # ## Task 3 · Read the tape backwards (4 points)
 #
-# In unit 02 you ran a tape. Now differentiate one, in both directions. `PARTIALS` has one rule for each primitive: the operands'
-# values come in, one partial derivative for each operand comes out. That is all the calculus there is; the rest is
-# bookkeeping, and the bookkeeping is what `jax.jvp` and `jax.grad` are.
+# In unit 02 you ran a tape. Now differentiate one, in both directions. `PARTIALS` has one rule for each primitive: the
+# operands' values come in, one partial derivative for each operand comes out. That is all the calculus there is. The
+# rest is bookkeeping, and the bookkeeping is what `jax.jvp` and `jax.grad` are.
 #
-# - `tape_jvp(tape, primals, tangents)` reads forward. Beside the value of each name it keeps its tangent: how fast the value changes
-#   when the inputs move in the direction `tangents`. Returns the pair (value, tangent) of the result.
-# - `tape_grad(tape, args)` reads forward to get the values, then **backward**. It keeps for each name a cotangent: how fast
-#   the *result* changes with it. Returns the list of the inputs' cotangents: the gradient, all of it from one walk. Written
-#   on a tape, a gradient by forty inputs may have at most 8 times the equations of the function, and no arrays.
+# - `tape_jvp(tape, primals, tangents)` reads forward, from the inputs' values `primals`. Beside the value of each name
+#   it keeps its tangent: how fast the value changes when the inputs move in the direction `tangents` (see
+#   [the words](../../lessons/00_before_you_start.ipynb#The-words)). Returns the pair (value, tangent) of the result.
+# - `tape_grad(tape, args)` reads forward to get the values, then **backward**. It keeps for each name a cotangent: how
+#   fast the *result* changes with it. Returns the list of the inputs' cotangents: the gradient, all of it from one
+#   walk. When `tape_grad` is traced itself, the tape of a gradient by forty inputs may have at most 8 times the
+#   equations of the function, and no arrays.
 #
-# The tapes are flat (no `jit` inside), everything on them is a number, and there is one result. Your functions run any tape under `jit` too, and
-# on tapes of their own: the check ends with three derivatives of $x^3 + 2x$, none of them by `jax.grad`.
+# The tapes are flat (no `jit` inside), everything on them is a number, and there is one result. Your functions must
+# also run under `jit`, and on tapes that were made by tracing them: the check ends with three derivatives of
+# $x^3 + 2x$, none of them by `jax.grad`.
 #
 # <details><summary>Hint 1</summary>
 # Do <code>x * x</code> on paper, both ways, before you write code: one equation, one name, two operands.
 # </details>
 # <details><summary>Hint 2</summary>
-# <code>print(jax.make_jaxpr(fn)(2.0))</code>. On the way back an equation takes the cotangent of its result and passes on to each operand
-# that cotangent times the partial derivative. What if a name gets mail from two equations, or from none?
+# <code>print(jax.make_jaxpr(fn)(2.0))</code>. In the backward pass an equation takes the cotangent of its result and
+# passes on to each operand that cotangent times the partial derivative. What if a name is sent a cotangent by two
+# equations, or by none?
 # </details>
 # <details><summary>Hint 3</summary>
 # <pre>cotangent = {tape.jaxpr.outvars[0]: 1.0}
@@ -583,28 +597,29 @@ assert_allclose(mine, -4 * np.sin(2 * angles), rtol=1e-4, atol=1e-5, name="jit(v
 # %% [markdown]
 # ## Task 4 · Newton without a matrix (4 points)
 #
-# A rope of $n$ nodes lies in a soft, winding channel. Its shape minimises `rope_energy`. Gradient descent creeps, because
-# the rope is stiff. Newton's method needs a handful of steps:
+# A rope of $n$ nodes lies in a soft, winding channel. Its shape minimises `rope_energy`. Gradient descent creeps,
+# because the rope is stiff. Newton's method needs a handful of steps:
 #
 # $$x \leftarrow x - H^{-1} g$$
 #
 # with the gradient $g$ and the Hessian $H$. But $H$ has $n^2$ numbers, and your largest value may have $n$.
 #
 # - `hvp(loss, x, v)`: the product $Hv$. At most 10 times the FLOPs of `loss`, for any $n$.
-# - `newton(loss, x, steps)`: `steps` steps of Newton, in one jit, the loop rolled: neither more steps nor a longer x add an equation.
-#   `jax.scipy.sparse.linalg.cg(A, b)` solves $A p = b$ (returning the pair `(p, None)`) and does not want a matrix: `A` may
-#   be a function that multiplies.
+# - `newton(loss, x, steps)`: `steps` steps of Newton, in one jit, the loop rolled: neither more steps nor a longer x
+#   add an equation. `jax.scipy.sparse.linalg.cg(A, b)` solves $A p = b$ (returning the pair `(p, None)`) and does not
+#   want a matrix: `A` may be a function that multiplies.
 #
 # <details><summary>Hint 1</summary>
 # $Hv$ is a derivative: how does the gradient change when x moves in the direction v?
 # </details>
 # <details><summary>Hint 2</summary>
-# <code>show_jaxpr(lambda x, v: hvp(loss, x, v), x, v)</code> has <code>.largest</code> and <code>.flops</code>. For the second part: what does
-# <code>cg</code> need to know of H, if H is never there?
+# <code>show_jaxpr(lambda x, v: hvp(loss, x, v), x, v)</code> has <code>.largest</code> and <code>.flops</code>. For the
+# second part: what does <code>cg</code> need to know of H, if H is never there?
 # </details>
 # <details><summary>Hint 3</summary>
-# <code>jax.jvp(jax.grad(loss), (x,), (v,))[1]</code>. A step: <code>p, _ = cg(lambda v: hvp(loss, x, v), jax.grad(loss)(x))</code>, then
-# <code>x - p</code>; the loop is <code>jax.lax.fori_loop</code>, and <code>loss</code> and <code>steps</code> are static.
+# <code>jax.jvp(jax.grad(loss), (x,), (v,))[1]</code>. A step:
+# <code>p, _ = cg(lambda v: hvp(loss, x, v), jax.grad(loss)(x))</code>, then <code>x - p</code>; the loop is
+# <code>jax.lax.fori_loop</code>, and <code>loss</code> and <code>steps</code> are static.
 # </details>
 
 
@@ -710,32 +725,33 @@ assert_allclose(found, np.full_like(fresh, 0.5), rtol=1e-3, name="one step to th
 # ## Task 5 · Two cures (4 points)
 #
 # **A cloud of NaNs.** Every two of $n$ points are joined by a spring of length 1, so the energy is the sum of
-# $(|p_i - p_j| - 1)^2$ over all pairs $i < j$. In NumPy one loops over pairs. On arrays it is natural to compute all $n \times n$
-# distances at once and to leave out the diagonal with a `where`; the energy is right, and every single force is `nan`. Write
-# `spring_energy` without a Python loop (more points add no equation), and with forces. (Two points at the same place exert no
-# force on each other.)
+# $(|p_i - p_j| - 1)^2$ over all pairs $i < j$. In NumPy one loops over pairs. On arrays it is natural to compute all
+# $n \times n$ distances at once and to leave out the diagonal with a `where`; the energy is right, and every single
+# force is `nan`. Write `spring_energy` without a Python loop (more points add no equation), and with forces. (Two
+# points at the same place exert no force on each other.)
 #
 # **Kepler's equation.** The planet with mean anomaly $M$ and eccentricity $e$ is found at the $E$ with
 #
 # $$E - e \sin E = M.$$
 #
 # `solve_kepler` finds it with a `while_loop`, and `jax.grad` refuses: a `while_loop` may run any number of rounds, so
-# there is no way back through it. But nobody needs to go back through the search. Differentiate the *equation*, solve it for
-# $dE$, and teach it to JAX. Higher derivatives, `vmap`, `jit` and both modes then come for free, if the rule is written well.
+# there is no backward pass through it. But the search itself need not be differentiated. Differentiate the *equation*,
+# solve it for $dE$, and teach it to JAX. Higher derivatives, `vmap`, `jit` and both modes then come for free, if the
+# rule is written well.
 #
 # <details><summary>Hint 1</summary>
-# Springs: what is the derivative of <code>sqrt</code> at 0, and what is 0 times that? Kepler: take d of both sides of the equation; all
-# three letters may change.
+# Springs: what is the derivative of <code>sqrt</code> at 0, and what is 0 times that? Kepler: take d of both sides of
+# the equation; all three letters may change.
 # </details>
 # <details><summary>Hint 2</summary>
-# Springs: <code>show_jaxpr(jax.grad(...), ...)</code> of the function in section 6 of the lesson shows where the branch that was not taken comes
-# back in. Kepler: <code>jax.jvp(kepler, (M, e), (1.0, 0.0))</code> calls your rule once. Which function does the rule call to get E, and is
-# <em>that</em> one differentiable?
+# Springs: <code>show_jaxpr(jax.grad(...), ...)</code> of the function in section 6 of the lesson shows where the branch
+# that was not taken comes back in. Kepler: <code>jax.jvp(kepler, (M, e), (1.0, 0.0))</code> calls your rule once. Which
+# function does the rule call to get E, and is <em>that</em> one differentiable?
 # </details>
 # <details><summary>Hint 3</summary>
-# Springs: <code>away = squared > 0</code>, <code>distance = jnp.sqrt(jnp.where(away, squared, 1.0))</code>, and one more <code>where</code>
-# at the end. Kepler: dE - de sin E - e cos E dE = dM. In the rule: <code>E = kepler(M, e)</code>, and return
-# <code>E, (dM + ...) / (1 - ...)</code>.
+# Springs: <code>away = squared > 0</code>, <code>distance = jnp.sqrt(jnp.where(away, squared, 1.0))</code>, and one
+# more <code>where</code> at the end. Kepler: dE - de sin E - e cos E dE = dM. In the rule:
+# <code>E = kepler(M, e)</code>, and return <code>E, (dM + ...) / (1 - ...)</code>.
 # </details>
 
 
@@ -897,30 +913,30 @@ assert_allclose(
 # %% [markdown]
 # ## Task 6 · The way back on a diet (3 points)
 #
-# A simulation makes `length` steps, and you want the gradient of its end by its start (weather forecasts do this every six
-# hours). The way back needs values of the way out, in opposite order, so something must be kept, or computed again.
-# `simulate` keeps all it needs. Its cost at 64 steps is what the next cell prints:
+# A simulation makes `length` steps, and you want the gradient of its end by its start (weather forecasts do this every
+# six hours). The backward pass (the way back) needs values of the forward pass, in opposite order, so something must be
+# kept, or computed again. `simulate` keeps all it needs. The next cell prints its cost at 64 steps:
 #
-# - **peak**: the most values alive at one moment of the gradient's tape, in states. `peak_states` goes through the tape,
-#   notes when each value is made and when it is read for the last time, and looks into every loop and every
+# - **peak**: the most values alive at one moment of the gradient's tape, in states. `peak_states` goes through the
+#   tape, notes when each value is made and when it is read for the last time, and looks into every loop and every
 #   `jax.checkpoint`.
-# - **work**: the FLOPs of the gradient, with `simulate`'s as 1.
+# - **work**: the FLOPs of the gradient, where the gradient of `simulate` counts as 1.
 #
-# Write `simulate_lean`, with the same result. For a `length` of $k^2$ steps (16, 64, 100): a peak of at most $8k$ states,
-# work of at most 1.4, and the loop rolled: a `scan`, and more steps add no equation to the gradient's tape. Neither one
-# `jax.checkpoint` around everything nor one around each step is in that budget.
+# Write `simulate_lean`, with the same result. For a `length` of $k^2$ steps (16, 64, 100): a peak of at most $8k$
+# states, work of at most 1.4, and the loop rolled: a `scan`, and more steps add no equation to the gradient's tape.
+# Neither one `jax.checkpoint` around everything nor one around each step is in that budget.
 #
 # <details><summary>Hint 1</summary>
-# Everything under one <code>jax.checkpoint</code>: what must be alive while its second run comes back? Each step under its own: what is
-# kept? Is there something in between?
+# Everything under one <code>jax.checkpoint</code>: what must be alive during the backward pass through its second run?
+# Each step under its own: what is kept? Is there something in between?
 # </details>
 # <details><summary>Hint 2</summary>
-# <code>diet(simulate_lean, wind, 64)</code> prints peak and work for any try. With blocks of b steps, length / b states are
-# kept, and some multiple of b is alive while one block comes back. Which b makes the sum small?
+# <code>diet(simulate_lean, wind, 64)</code> prints peak and work for any try. With blocks of b steps, length / b states
+# are kept, and some multiple of b is alive during the backward pass through one block. Which b makes the sum small?
 # </details>
 # <details><summary>Hint 3</summary>
-# A scan over k blocks, whose body is <code>jax.checkpoint</code> of a function that makes k steps by a scan of its own. You have the inner
-# one already: <code>simulate(step, u, k)</code>. And <code>math.isqrt(length)</code> is k.
+# A scan over k blocks, whose body is <code>jax.checkpoint</code> of a function that makes k steps by a scan of its own.
+# You have the inner one already: <code>simulate(step, u, k)</code>. And <code>math.isqrt(length)</code> is k.
 # </details>
 
 
@@ -1041,23 +1057,24 @@ assert_allclose(mine, full, rtol=1e-4, atol=1e-5, name="the gradient of another 
 # %% [markdown]
 # ## Task 7 · minijit: differentiate (4 points)
 #
-# The last piece. Below stands all of minijit so far: tracing, refusing, caching, batching. In task 3 you read JAX's tape
-# backwards, with numbers. Now it is your own tape, with arrays, and by the end `minijit`, `minivmap` and `minigrad` go into
-# one another in any order. Nobody has to see to that: each of them reads a tape and applies primitives with `bind`, and
-# `bind` writes a new tape where there are tracers.
+# The last piece. Below stands all of minijit so far: tracing, refusing, caching, batching. In task 3 you read JAX's
+# tape backwards, with numbers. Now it is your own tape, with arrays, and by the end `minijit`, `minivmap` and
+# `minigrad` go into one another in any order. That needs no code of its own: each of them reads a tape and applies
+# primitives with `bind`, and `bind` writes a new tape where there are tracers.
 #
-# The rules for one element after the other are given in `PULL`: from the slope of an equation's result (of the final
-# number, by this result) and its operands to the slope by each operand. What is missing:
+# The rules of the elementwise primitives are given in `PULL`. A rule takes the slope by an equation's result (how fast
+# the final number changes with this result) and the equation's operands, and returns the slope by each operand. What is
+# missing:
 #
 # - `pull_sum(slope, x, axis)`: the slope by `x` of `sum[axis] x`;
 # - `pull_spread(slope, axis)`: the slope by `x` of `spread[axis size] x`. The two are a pair;
-# - `replay_backwards(tape, *args)`: forwards with `replay`, then backwards, each equation pulled once: the tape of a gradient
-#   has at most 5 times the equations of the function. Returns the slopes: a dict from name to slope, for the names on which
-#   the result depends.
+# - `replay_backwards(tape, *args)`: forwards with `replay`, then backwards, each equation pulled once: the tape of a
+#   gradient has at most 5 times the equations of the function. Returns the slopes: a dict from name to slope, for the
+#   names on which the result depends.
 #
 # <details><summary>Hint 1</summary>
 # Wiggle one element of <code>x</code>: which elements of <code>sum</code> feel it, and how strongly? And of
-# <code>spread</code>? For the backward walk: a name that is used twice sends the result two signals.
+# <code>spread</code>? For the backward walk: a name that is used twice acts on the result in two ways.
 # </details>
 # <details><summary>Hint 2</summary>
 # A slope always has the shape of what it belongs to. Check that after every step:
@@ -1678,6 +1695,6 @@ assert_allclose(mini_learned, learn(jax.jit(jax_step), *compose_args), rtol=1e-3
 assert_equal({"traces": reasons(mini_step)}, {"traces": ["first call"]}, name="minijit of a step")
 
 # %% [markdown]
-# `print(trace(mini_step, *map(type_of, compose_args)))` shows what you have made: your step, your `grad` and your `vmap`, melted
-# into one flat tape that knows eleven primitives. JAX does no other thing, with many more primitives and a compiler behind
-# them.
+# `print(trace(mini_step, *map(type_of, compose_args)))` shows what you have made: your step, your `grad` and your
+# `vmap`, melted into one flat tape that knows eleven primitives. JAX does the same, with many more primitives and a
+# compiler behind them.

@@ -1,10 +1,21 @@
 # %% [markdown]
 # # Exercise 10 · When jit changes the answer
 #
-# Six tasks, 20 points. The lesson is [10 · When jit changes the answer](../../lessons/10_when_jit_changes.ipynb).
+# Six tasks, 20 points, about {duration}. The lesson is
+# [10 · When jit changes the answer](../../lessons/10_when_jit_changes.ipynb).
 #
 # Fill in each function whose body raises `NotImplementedError`, then run the check below it. Last digits belong to a
-# machine and a version of JAX, so every check measures on yours.
+# machine and a version of JAX, so every check measures on yours. Where a check is folded, its code holds hints about
+# wrong predictions: run it as it is.
+#
+# | task | you will | points |
+# |---|---|---|
+# | 1 | say for which of eleven functions `jit` changes a digit | 3 |
+# | 2 | count the steps from one float to another | 3 |
+# | 3 | write a formula that stays right when it is compiled | 3 |
+# | 4 | build an instrument that says why `jit` changed a result | 4 |
+# | 5 | keep an account in `float32` that stays right | 4 |
+# | 6 | judge whether a result is a matrix product, up to rounding | 3 |
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
 import re
@@ -26,19 +37,19 @@ from autograder import assert_allclose, assert_equal, assert_prediction, show_hl
 # roundings of `bfloat16`. Use these two names in your answer where it depends on them.
 #
 # A prediction is made before anything is measured: its function is run in plain Python, where neither JAX nor this
-# notebook exists, only its numbers and text, such as these two.
+# notebook exists. Of the notebook, only numbers and text are there, such as these two names.
 #
 # <details><summary>Hint 1</summary>
-# There are three causes: a product meets a sum in one box, a pass rewrites the operations, a rounding in half precision is
-# skipped. Where none of them applies, the digits are the same.
+# There are three causes: a product meets a sum in one box (one fusion), a pass rewrites the operations, a rounding in
+# half precision is skipped. Where none of them applies, the digits are the same.
 # </details>
 # <details><summary>Hint 2</summary>
 # A rounding that is saved shows only if it would have changed something. Which of the products, quotients and
 # differences below are exact anyway?
 # </details>
 # <details><summary>Hint 3</summary>
-# Multiplying by 2 or by ½ never rounds. What is written twice is computed once. A lone operation is compiled in eager mode,
-# too. Then there are four left, and three of them depend on your machine.
+# Multiplying by 2 or by ½ never rounds. What is written twice is computed once. A lone operation is compiled in eager
+# mode, too. Then there are four left, and three of them depend on your machine.
 # </details>
 
 
@@ -150,7 +161,7 @@ def changes_elsewhere():
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "changes-sums", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% jupyter={"source_hidden": true} nbgrader={"grade": true, "grade_id": "changes-sums", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. The six functions of sums and products are predicted right."""
 assert_prediction(
     changes_in_sums,
@@ -165,7 +176,7 @@ assert_prediction(
     },
 )
 
-# %% nbgrader={"grade": true, "grade_id": "changes-elsewhere", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+# %% jupyter={"source_hidden": true} nbgrader={"grade": true, "grade_id": "changes-elsewhere", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 """1 point. The five other functions are predicted right."""
 assert_prediction(
     changes_elsewhere,
@@ -193,12 +204,14 @@ assert_prediction(
 # <code>np.float32([0, 1e-45, 3e-45, 1, 2]).view(np.int32)</code>.
 # </details>
 # <details><summary>Hint 2</summary>
-# Do the same with negative numbers and with -0.0. They are numbered from the lowest integer upwards, while the numbers fall.
-# Turn that around, such that both zeros become 0. And how many steps can there be at most? Does that fit into 32 bits?
+# Do the same with negative numbers and with -0.0. Their integers rise from the lowest one upwards, while the floats
+# fall. Turn that around, such that both zeros become 0. And how many steps can there be at most? Does that fit into 32
+# bits?
 # </details>
 # <details><summary>Hint 3</summary>
-# <code>bits = x.view(np.int32).astype(np.int64)</code>, and <code>place = np.where(bits &lt; 0, -2**31 - bits, bits)</code>. The distance
-# is the absolute difference of two places.
+# <code>bits = x.view(np.int32).astype(np.int64)</code>, and
+# <code>place = np.where(bits &lt; 0, -2**31 - bits, bits)</code>. The distance is the absolute difference of two
+# places.
 # </details>
 
 
@@ -279,19 +292,20 @@ assert_allclose(steps(moved, start), walked, name="steps, in two axes")
 # %% [markdown]
 # ## Task 3 · Exorcism (3 points)
 #
-# The ghost from the lesson: on a machine that joins a product and a sum, `sqrt(t*t - x*x)` is NaN for half of all light,
-# only when compiled. (The line below says how often on yours.) Write `proper_time` such that
+# The ghost from the lesson: on a machine that joins a product and a sum, `sqrt(t*t - x*x)` is NaN for half of all light
+# (`x == t` or `x == -t`), only when compiled. (The line below says how often on yours.) Write `proper_time` such that
 #
 # - light (`x == t` or `x == -t`) gets **exactly 0**, eager and jitted;
-# - inside the cone, and be it by a single ulp, the result is right to the last digits, within 4 ulps;
+# - inside the cone, even if only by a single ulp (the step from a float to the next), the result is right to the last
+#   digits, within 4 ulps;
 # - outside the cone it is NaN, as it should be.
 #
 # No compiler options: whoever compiles your function may choose them. No `float64` and no callbacks either: the digits
 # are to come out of `float32`.
 #
 # <details><summary>Hint 1</summary>
-# To clamp the difference at 0 hides the NaN. It does not bring back the digits that are lost one ulp away from the cone,
-# and it lets everything outside in.
+# To clamp the difference at 0 hides the NaN. It does not bring back the digits that are lost one ulp away from the
+# cone, and outside the cone it gives 0 in place of NaN.
 # </details>
 # <details><summary>Hint 2</summary>
 # Two large squares are rounded, and then their tiny difference is wanted. Which formula for t² - x² subtracts
@@ -419,8 +433,8 @@ assert_allclose(jax.jit(proper_time)(*apart), proper_time_slow(*apart), rtol=1e-
 # <code>np.array_equal</code> has an argument for that.
 # </details>
 # <details><summary>Hint 3</summary>
-# The options are <code>{"xla_disable_hlo_passes": "fusion"}</code> and <code>{"xla_cpu_enable_fast_math": True}</code>. For the
-# verdict, compare <code>results["jit"]</code> with <code>results["eager"]</code>; if they differ, compare
+# The options are <code>{"xla_disable_hlo_passes": "fusion"}</code> and <code>{"xla_cpu_enable_fast_math": True}</code>.
+# For the verdict, compare <code>results["jit"]</code> with <code>results["eager"]</code>; if they differ, compare
 # <code>results["no fusion"]</code> with it.
 # </details>
 
@@ -588,19 +602,19 @@ assert_equal({"squares, 0 at both ends": found}, {"squares, 0 at both ends": joi
 # under `jit`, and is at no point more than **1 ulp** away from the truth. (`jnp.cumsum` is not good enough. Try it.)
 #
 # The last two points are for an account that stays right when the bank's own jit uses the old post's option,
-# `xla_cpu_enable_fast_math`, which takes for 0 what is 0 on paper.
+# `xla_cpu_enable_fast_math`. With it, XLA takes for 0 what is 0 on paper.
 #
 # <details><summary>Hint 1</summary>
 # Keep a second number beside the balance: what the last addition has lost. The lesson has it under the name of Kahan.
 # </details>
 # <details><summary>Hint 2</summary>
-# One <code>lax.scan</code> with the pair (total, lost). First take what was lost off the new amount, add, and then find out what
-# the addition has lost now: <code>(grown - total) - x</code>. For the last points, the compiler must not learn where
-# <code>grown</code> comes from.
+# One <code>lax.scan</code> with the pair (total, lost). First subtract what was lost from the new amount, then add, and
+# then find out what the addition has lost now: <code>(grown - total) - x</code>. For the last points, the compiler must
+# not learn where <code>grown</code> comes from.
 # </details>
 # <details><summary>Hint 3</summary>
-# <code>lax.optimization_barrier(total + x)</code> hands the sum on, and nobody may look through it. Inside the loop it is the sum that
-# needs the wall, before it is used in the correction.
+# <code>lax.optimization_barrier(total + x)</code> hands the sum on, and nobody may look through it. Inside the loop it
+# is the sum that needs the wall, before it is used in the correction.
 # </details>
 
 
@@ -698,12 +712,12 @@ assert_allclose(careless_bank(fresh), running_total_slow(fresh), rtol=ONE_ULP, a
 # size the errors are there.
 # </details>
 # <details><summary>Hint 2</summary>
-# Rounding errors are as large as eps times what was <em>added</em>, not what came out. What was added in row i? And a NaN is
-# never within a tolerance, but nor is it beyond one.
+# Rounding errors are as large as eps times what was <em>added</em>, not what came out. What was added in row i? And a
+# NaN is neither within a tolerance nor beyond it.
 # </details>
 # <details><summary>Hint 3</summary>
-# In float64: the truth is <code>X @ w</code>, the size of what was added <code>np.abs(X) @ np.abs(w)</code>, row by row. Allow some
-# tens of eps (<code>2.0**-23</code>) of that size, and ask whether <em>all</em> errors are within it.
+# In float64: the truth is <code>X @ w</code>, the size of what was added <code>np.abs(X) @ np.abs(w)</code>, row by
+# row. Allow some tens of eps (<code>2.0**-23</code>) of that size, and ask whether <em>all</em> errors are within it.
 # </details>
 
 

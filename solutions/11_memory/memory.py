@@ -1,11 +1,21 @@
 # %% [markdown]
 # # Exercise 11 · Memory
 #
-# Six tasks, 20 points. The lesson is [11 · Memory](../../lessons/11_memory.ipynb).
+# Six tasks, 20 points, about {duration}. The lesson is [11 · Memory](../../lessons/11_memory.ipynb).
 #
-# Fill in each function whose body raises `NotImplementedError`, then run the check below it. Nothing here is timed.
-# The checks read receipts, compare addresses, and ask what is still alive. Everything runs on your CPU, whatever else the
-# machine has: the receipts to predict are those of its compiler.
+# Fill in each function whose body raises `NotImplementedError`, then run the check below it. Nothing here is timed. The
+# checks read memory analyses (what `compiled.memory_analysis()` says), compare addresses, and ask what is still alive.
+# Everything runs on your CPU, whatever else the machine has: the numbers to predict are those of its compiler. Where a
+# check is folded, its code holds hints about wrong predictions: run it as it is.
+#
+# | task | you will | points |
+# |---|---|---|
+# | 1 | say how much memory fourteen programs need | 3 |
+# | 2 | train in the memory of a few models | 4 |
+# | 3 | remember one word after another in a memory of fixed size | 3 |
+# | 4 | share one program among all tables | 3 |
+# | 5 | record the last states of a loop that you cannot change | 3 |
+# | 6 | compute a loss and its gradients in a fifth of the scratch space | 4 |
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
 import functools
@@ -34,9 +44,9 @@ jax.config.update("jax_platforms", "cpu")  # the receipts to predict are those o
 # %% [markdown]
 # ## Task 1 · Receipts (3 points)
 #
-# Each program below gets `x`, a table of floats; `pairs_...` get one row `v` of it. How much memory must there be
-# for the program to run, **in tables**? That is the receipt's sum: argument + output + temp - alias, rounded to one
-# digit after the point.
+# Each program below gets `x`, a table of floats; the `pairs_...` get one row `v` of it. How much memory must there be
+# for the program to run, **in tables**? That is the sum of its memory analysis (a receipt is what we call the memory
+# analysis): argument + output + temp - alias, rounded to one digit after the point.
 #
 # The first eight are plain. The last six donate their first argument. Write your numbers **before** you run
 # anything; the check compiles the programs and says which are wrong, never the number.
@@ -49,7 +59,8 @@ jax.config.update("jax_platforms", "cpu")  # the receipts to predict are those o
 # whole in between, rather than element by element?
 # </details>
 # <details><summary>Hint 2</summary>
-# <code>receipt(jax.jit(program), x)</code> shows the lines of one program. One at a time, after you have written a number down.
+# <code>receipt(jax.jit(program), x)</code> shows the lines of one program. One at a time, after you have written a
+# number down.
 # </details>
 # <details><summary>Hint 3</summary>
 # An argument that nobody reads is not handed in. A constant is on no line. A result is never the argument itself,
@@ -168,7 +179,7 @@ def receipts_donated():
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "receipts-plain", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% jupyter={"source_hidden": true} nbgrader={"grade": true, "grade_id": "receipts-plain", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. The receipts of the eight plain programs are predicted right."""
 assert_prediction(
     receipts_plain,
@@ -184,7 +195,7 @@ assert_prediction(
     },
 )
 
-# %% nbgrader={"grade": true, "grade_id": "receipts-donated", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+# %% jupyter={"source_hidden": true} nbgrader={"grade": true, "grade_id": "receipts-donated", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 """1 point. The receipts of the six programs that donate are predicted right."""
 assert_prediction(
     receipts_donated,
@@ -209,10 +220,10 @@ assert_prediction(
 # First write `in_place`, which gets the plain `step` and returns it jitted, such that **all of the parameters and
 # all of the momentum** are updated in their own memory, and the batch is left alone.
 #
-# Then write `train`. There may be **at most five models and a half** alive after any step, however many there are;
-# that counts the one that the caller passed in, which must stay usable, and copies on the host, too. It is called with
-# your jitted step, or another one that donates the same arguments, and every donation must come off: nobody else may
-# look at what a step overwrites. If several steps have the smallest loss, the first of them has the best.
+# Then write `train`. There may be **at most five models and a half** alive after any step, however many there are; that
+# counts the one that the caller passed in, which must stay usable, and copies on the host, too. It is called with your
+# jitted step, or another one that donates the same arguments, and every donation must succeed: nothing else may be
+# looking at what a step overwrites. If several steps have the smallest loss, the first of them has the best.
 #
 # There is a catch. You learn that parameters were the best only from a step that has already destroyed them.
 #
@@ -221,13 +232,13 @@ assert_prediction(
 # names: whose names are they?
 # </details>
 # <details><summary>Hint 2</summary>
-# <code>peak_models(train, in_place(step), steps=12)</code> says how many models your loop holds. A copy of a whole tree:
-# <code>jax.tree.map(jnp.copy, params)</code>. (A view on the host, <code>np.asarray</code>, is no copy.)
+# <code>peak_models(train, in_place(step), steps=12)</code> says how many models your loop holds. A copy of a whole
+# tree: <code>jax.tree.map(jnp.copy, params)</code>. (A view on the host, <code>np.asarray</code>, is no copy.)
 # </details>
 # <details><summary>Hint 3</summary>
-# <code>jax.jit(..., donate_argnums=(0, 1))</code>. In <code>train</code>, begin with a copy of the caller's parameters. Before each
-# step, copy the parameters into <code>candidate</code>; after it, if <code>float(value) &lt; best_value</code>,
-# that candidate is the best. Nothing else is kept.
+# <code>jax.jit(..., donate_argnums=(0, 1))</code>. In <code>train</code>, begin with a copy of the caller's parameters.
+# Before each step, copy the parameters into <code>candidate</code>; after it, if
+# <code>float(value) &lt; best_value</code>, that candidate is the best. Nothing else is kept.
 # </details>
 
 
@@ -468,19 +479,19 @@ for values in ([300.0, 120.0, 120.0, 250.0], [-1.0, 2.0, -3.0, -3.0]):
 # not fit into the old one's memory, so it is copied for every word; and as every length is a new shape, **every
 # word compiles a new program**.
 #
-# Write `remember`. Its cache has its full length from the start; `count` says how many rows are filled. Write
-# `item` into the next row, and return the cache and the same answer that `recall` gives for the filled rows, the
-# new one included. (What the rows behind them contain is garbage, some finite numbers: it must not matter.) One program
-# for all words, the cache always in the same place, and at most half of its size as scratch space.
+# Write `remember`. Its cache has its full length from the start; `count` says how many rows are filled. Write `item`
+# into the next row, and return the cache and the same answer that `recall` gives for the filled rows, the new one
+# included. (What the rows behind them contain is garbage, some finite numbers: it must not matter.) One program for all
+# words, the cache always in the same place, and at most half of its size as scratch space.
 #
 # <details><summary>Hint 1</summary>
 # The shape may not depend on <code>count</code>, so <code>cache[:count]</code> is out. What could be done to the
 # scores of rows that do not count, such that softmax gives them no weight?
 # </details>
 # <details><summary>Hint 2</summary>
-# <code>receipt(remember, cache, 3, item)</code>: is <code>alias</code> the whole cache, is <code>temp</code> small? Scratch space of the
-# cache's size is a copy. XLA makes one if somebody wants to read the old cache after it was written to, or if every
-# row moves.
+# <code>receipt(remember, cache, 3, item)</code>: is <code>alias</code> the whole cache, is <code>temp</code> small?
+# Scratch space of the cache's size is a copy. XLA makes one if somebody wants to read the old cache after it was
+# written to, or if every row moves.
 # </details>
 # <details><summary>Hint 3</summary>
 # <code>cache.at[count].set(item)</code>, and from then on only the new cache. The score of row i is
@@ -601,9 +612,9 @@ assert_equal({"places of the cache": places}, {"places of the cache": 1}, name="
 # is jitted, and closes over the table: so the table is compiled into the program, sorted by the compiler while you
 # wait, and **every new table is a new program**.
 #
-# Write `rank` and `make_ranker`. Rankers of tables of the same shape share their programs: making and calling a
-# second one compiles **nothing**. Each table is sorted **once**, when its ranker is made: a call neither sorts nor calls
-# back to the host, and what becomes of the table afterwards does not matter to it.
+# Write `rank` and `make_ranker`. Rankers of tables of the same shape share their programs: making and calling a second
+# one compiles **nothing**. Each table is sorted **once**, when its ranker is made: a call neither sorts nor calls back
+# to the host, and what becomes of the table afterwards does not matter to it.
 #
 # <details><summary>Hint 1</summary>
 # The compiler did one thing right: it sorted only once. What of the table does a call really need?
@@ -614,8 +625,8 @@ assert_equal({"places of the cache": places}, {"places of the cache": 1}, name="
 # time.
 # </details>
 # <details><summary>Hint 3</summary>
-# <code>rank</code> is jitted once, for the module, and gets the sorted numbers as an argument. <code>make_ranker</code> sorts, and
-# returns <code>functools.partial(rank, ordered)</code>, which is not jitted again.
+# <code>rank</code> is jitted once, for the module, and gets the sorted numbers as an argument. <code>make_ranker</code>
+# sorts, and returns <code>functools.partial(rank, ordered)</code>, which is not jitted again.
 # </details>
 
 
@@ -712,11 +723,12 @@ assert_equal(built, {"for two more tables": "none"}, name="make_ranker")
 # returns the last state, nothing else. When something goes wrong, you want to know **the last few states before the
 # end**, and not to pay for all of them.
 #
-# A flight recorder is a ring. State number n (from 0, over all flights together) is written into row `n % k` of
-# `box`, a ref of k rows; `count`, a ref of one integer, says how many states there have been. Write `flight(x, box,
-# count)`: 1000 steps from `x` with the recorder switched on, by `simulate` or a loop like it. It returns the last state.
-# Every state *after* a step is recorded. All flights share one program, whatever box of k rows they get, and it has no
-# room for all states: its scratch space is at most 5000 bytes, where 1000 states fill 8000.
+# A flight recorder is a ring. State number n (from 0, over all flights together) is written into row `n % k` of `box`,
+# a ref (an array that a jitted function may write into) of k rows; `count`, a ref of one integer, says how many states
+# there have been. Write `flight(x, box, count)`: 1000 steps from `x` with the recorder switched on, by `simulate` or a
+# loop like it. It returns the last state. Every state *after* a step is recorded. All flights share one program,
+# whatever box of k rows they get, and it has no room for all states: its scratch space is at most 5000 bytes, where
+# 1000 states fill 8000.
 #
 # <details><summary>Hint 1</summary>
 # You cannot change the loop. But who says that the <code>step</code> you hand in must be <code>glide</code> itself?
@@ -841,22 +853,21 @@ for k in (int(rng.choice([6, 9, 11, 13, 30])), 1, 1203):
 # - the loss needs **at most a fifth** of the scratch space of `loss_slow` (2 points);
 # - its **gradient** by `X` and `E` needs at most a fifth of the scratch space of `loss_slow`'s gradient (2 points).
 #
-# The number of places is a multiple of 32, and 512 or more. No callbacks: their memory is on no receipt. Your way with
-# the first point will probably not do for the second.
+# The number of places is a multiple of 32, and 512 or more. No callbacks: their memory is in no memory analysis. What
+# is enough for the loss will probably not be enough for the gradient.
 #
 # <details><summary>Hint 1</summary>
 # The loss is a mean over places. Which of them must be looked at together?
 # </details>
 # <details><summary>Hint 2</summary>
-# <code>lax.map</code> goes through pieces one at a time. <code>show_hlo(loss_lean, X, E, y).temp_bytes</code> is the scratch space;
-# for the gradient, <code>show_hlo(jax.grad(loss_lean, (0, 1)), X, E, y).temp_bytes</code>. What does a loop keep
-# for the way back?
+# <code>lax.map</code> goes through pieces one at a time. <code>show_hlo(loss_lean, X, E, y).temp_bytes</code> is the
+# scratch space; for the gradient, <code>show_hlo(jax.grad(loss_lean, (0, 1)), X, E, y).temp_bytes</code>. What does a
+# loop keep for the backward pass?
 # </details>
 # <details><summary>Hint 3</summary>
-# Reshape <code>X</code> to [pieces, 32, d] and <code>y</code> to [pieces, 32]; <code>lax.map</code> a function of
-# one piece, its
-# <code>loss_slow</code>, over both, and take the mean. Then put <code>jax.checkpoint</code> around that function: the scores of a
-# piece are computed again when it is its turn.
+# Reshape <code>X</code> to [pieces, 32, d] and <code>y</code> to [pieces, 32]; <code>lax.map</code> a function of one
+# piece, its <code>loss_slow</code>, over both, and take the mean. Then put <code>jax.checkpoint</code> around that
+# function: the scores of a piece are computed again when it is its turn.
 # </details>
 
 

@@ -1,10 +1,20 @@
 # %% [markdown]
 # # Exercise 12 · Ahead of time
 #
-# Six tasks, 20 points. The lesson is [12 · Ahead of time](../../lessons/12_ahead_of_time.ipynb).
+# Six tasks, 20 points, about {duration}. The lesson is [12 · Ahead of time](../../lessons/12_ahead_of_time.ipynb).
 #
 # Fill in each function whose body raises `NotImplementedError`, then run the check below it. Nothing here is graded by
-# the clock: points are given for what was traced, compiled, written and found.
+# the clock: points are given for what was traced, compiled, written and found. Where a check is folded, its code holds
+# hints about wrong predictions: run it as it is.
+#
+# | task | you will | points |
+# |---|---|---|
+# | 1 | say how often eight programs trace and compile | 3 |
+# | 2 | find out how many bytes a training step needs, without computing anything | 3 |
+# | 3 | build a server that compiles nothing once it runs | 4 |
+# | 4 | keep every compiled program in a folder, and report what was found there | 3 |
+# | 5 | let a second start find all programs of the first | 3 |
+# | 6 | export one program for all sizes, and say for which sizes four others work | 4 |
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
 import contextlib
@@ -30,8 +40,8 @@ jax.config.update("jax_default_matmul_precision", "highest")  # or a GPU or TPU 
 # %% [markdown]
 # ## Task 1 · Which stages? (3 points)
 #
-# Eight small programs. Each gets a fresh function `f`. How often is the Python body of `f` traced, and how many programs
-# does XLA compile? `THREE` is a NumPy array, so making it compiles nothing.
+# Eight small programs. Each gets a fresh function `f`. How often is the Python body of `f` traced, and how many
+# programs does XLA compile? `THREE` is a NumPy array, so making it compiles nothing.
 #
 # Write your numbers **before** you run anything.
 #
@@ -39,14 +49,15 @@ jax.config.update("jax_default_matmul_precision", "highest")  # or a GPU or TPU 
 # notebook exists.
 #
 # <details><summary>Hint 1</summary>
-# Go through trace, lower, compile, run for each line. Where does the line get off?
+# Go through trace, lower, compile, run for each line. How far does the line go?
 # </details>
 # <details><summary>Hint 2</summary>
-# Try one program at a time, after you have written a number down: <code>stages_of(look_only)</code>. The lesson has met each case but
-# two: what <code>jit</code> finds after <code>.lower().compile()</code>, and what <code>jax.clear_caches()</code> can take from an object that you hold.
+# Try one program at a time, after you have written a number down: <code>stages_of(look_only)</code>. The lesson has met
+# each case but two: what <code>jit</code> finds after <code>.lower().compile()</code>, and what
+# <code>jax.clear_caches()</code> can take from an object that you hold.
 # </details>
 # <details><summary>Hint 3</summary>
-# A trace is kept for its types, and a compiled program with it: asking again, by whichever road, costs nothing. A
+# A trace is kept for its types, and a compiled program with it: asking again, in whichever way, costs nothing. A
 # <code>Compiled</code> does not need any cache. An exported file is never traced again, but machine code has a shape.
 # </details>
 
@@ -150,7 +161,7 @@ def compiles():
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "stages-traces", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+# %% jupyter={"source_hidden": true} nbgrader={"grade": true, "grade_id": "stages-traces", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 """1 point. The traces of all eight programs are predicted right."""
 assert_prediction(
     traces,
@@ -167,7 +178,7 @@ assert_prediction(
     },
 )
 
-# %% nbgrader={"grade": true, "grade_id": "stages-compiles", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% jupyter={"source_hidden": true} nbgrader={"grade": true, "grade_id": "stages-compiles", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. The compiles of all eight programs are predicted right."""
 assert_prediction(
     compiles,
@@ -188,23 +199,25 @@ assert_prediction(
 # ## Task 2 · The planner (3 points)
 #
 # How many gigabytes does a training step need? `training_bytes_slow` finds out the hard way: it makes the parameters,
-# runs the model forwards, and weighs everything. For the model that you are thinking of buying a machine for, that is
-# no way to find out.
+# runs the model forwards, and weighs everything. That is of no use if you want to know which machine to buy for the
+# model.
 #
-# Write `training_bytes(init, loss, batch)` **without computing anything**; `batch` may then be a `ShapeDtypeStruct`. And
-# write `largest_batch(init, loss, row, budget)`: how many rows like `row` (a `ShapeDtypeStruct` without the axis of the
-# batch) fit into `budget` bytes. 0 if not even one does.
+# Write `training_bytes(init, loss, batch)` **without computing anything**; `batch` may then be a `ShapeDtypeStruct`.
+# And write `largest_batch(init, loss, row, budget)`: how many rows like `row` (a `ShapeDtypeStruct` without the axis of
+# the batch) fit into `budget` bytes. 0 if not even one does.
 #
 # <details><summary>Hint 1</summary>
-# Nothing in <code>training_bytes_slow</code> looks at a value. Each of its lines has a twin that looks at shapes only.
+# Nothing in <code>training_bytes_slow</code> looks at a value. For each of its lines there is another that looks at
+# shapes only.
 # </details>
 # <details><summary>Hint 2</summary>
-# <code>jax.eval_shape(function, *arguments)</code> returns a pytree like the function's own result, so <code>nbytes</code> works on it. The
-# arguments may be the results of another <code>eval_shape</code>. The key, too, may be a shape: <code>jax.eval_shape(lambda: jax.random.key(0))</code>.
+# <code>jax.eval_shape(function, *arguments)</code> returns a pytree like the function's own result, so
+# <code>nbytes</code> works on it. The arguments may be the results of another <code>eval_shape</code>. The key, too,
+# may be a shape: <code>jax.eval_shape(lambda: jax.random.key(0))</code>.
 # </details>
 # <details><summary>Hint 3</summary>
-# <code>kept = jax.eval_shape(lambda p, x: jax.vjp(lambda p: loss(p, x), p)[1], params, batch)</code>. For <code>largest_batch</code>: more
-# rows never need fewer bytes, so double until it is too much, and then halve the gap.
+# <code>kept = jax.eval_shape(lambda p, x: jax.vjp(lambda p: loss(p, x), p)[1], params, batch)</code>. For
+# <code>largest_batch</code>: more rows never need fewer bytes, so double until it is too much, and then halve the gap.
 # </details>
 
 
@@ -377,24 +390,26 @@ for model, rows in (((*perceptron(4, 128)[:2], half), fresh), (similar(16), fres
 # `reply_slow` answers a text of any length, and compiles for every new one. Write `build_server(params)`. It does all
 # the compiling, **three programs for the three BUCKETS**, and returns a function `serve`:
 #
-# - `serve(tokens)` gives the same numbers as `reply_slow(params, tokens)`, as a NumPy array with one row for each token,
-#   from the smallest of the three programs that holds them;
+# - `serve(tokens)` gives the same numbers as `reply_slow(params, tokens)`, as a NumPy array with one row for each
+#   token, from the smallest of the three programs that holds them;
 # - `tokens` is what clients send: a list, or an array of any integer dtype, 1 to 64 tokens;
 # - longer ones are refused with a `ValueError`;
 # - **no request traces or compiles anything**, not even a slice.
 #
 # <details><summary>Hint 1</summary>
-# Three objects made by <code>.lower(...).compile()</code>, in a dict. What they are called with must always have the type that they
-# were compiled for.
+# Three objects made by <code>.lower(...).compile()</code>, in a dict. What they are called with must always have the
+# type that they were compiled for.
 # </details>
 # <details><summary>Hint 2</summary>
-# Count what a request costs: <code>with trace_log(reply) as log: serve([1, 2, 3])</code>, then look at <code>log.modules</code>. Anything done to
-# a JAX array outside of your three programs is a program of its own, cutting off the padding included.
+# Count what a request costs: <code>with trace_log(reply) as log: serve([1, 2, 3])</code>, then look at
+# <code>log.modules</code>. Anything done to a JAX array outside of your three programs is a program of its own, cutting
+# off the padding included.
 # </details>
 # <details><summary>Hint 3</summary>
 # <code>reply(params, tokens, length)</code> takes <code>int32[bucket]</code> and <code>int32[]</code>. Lower it with
-# <code>jax.ShapeDtypeStruct((bucket,), jnp.int32)</code> and <code>jax.ShapeDtypeStruct((), jnp.int32)</code>. In <code>serve</code>:
-# <code>tokens = np.asarray(tokens, np.int32)</code>, <code>np.pad</code>, the call, then <code>np.asarray(result)[:length]</code>.
+# <code>jax.ShapeDtypeStruct((bucket,), jnp.int32)</code> and <code>jax.ShapeDtypeStruct((), jnp.int32)</code>. In
+# <code>serve</code>: <code>tokens = np.asarray(tokens, np.int32)</code>, <code>np.pad</code>, the call, then
+# <code>np.asarray(result)[:length]</code>.
 # </details>
 
 # %% nbgrader={"grade": false, "grade_id": "server-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -558,8 +573,8 @@ for dtype in (np.uint8, np.int16, np.int32, np.uint32, np.uint64):
 # %% [markdown]
 # ## Task 4 · One second (3 points)
 #
-# `keep_programs_as_documented` sets the folder of the persistent cache. Small programs never get there, and once JAX has
-# used a folder, it stays with it. Write
+# `keep_programs_as_documented` sets the folder of the persistent cache. Small programs never get there, and once JAX
+# has used a folder, it stays with it. Write
 #
 # - `keep_programs(folder)`: from now on, **every** program that is compiled is kept in `folder`, at any point of a
 #   session;
@@ -572,13 +587,15 @@ for dtype in (np.uint8, np.int16, np.int32, np.uint32, np.uint64):
 # One option decides about small programs. Another function makes JAX look at its folder anew. Both are in the lesson.
 # </details>
 # <details><summary>Hint 2</summary>
-# JAX reports three events under <code>/jax/compilation_cache/</code>: <code>compile_requests_use_cache</code>, <code>cache_hits</code>,
-# <code>cache_misses</code>. The last is reported when a program is written. A program that is passed over has no event of its own.
+# JAX reports three events under <code>/jax/compilation_cache/</code>: <code>compile_requests_use_cache</code>,
+# <code>cache_hits</code>, <code>cache_misses</code>. The last is reported when a program is written. A program that is
+# passed over has no event of its own.
 # </details>
 # <details><summary>Hint 3</summary>
-# <code>jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)</code> and <code>compilation_cache.reset_cache()</code>. For the report:
-# <code>jax.monitoring.register_event_listener(heard)</code> with <code>def heard(event, **_): ...</code>, then <code>try: run()</code>, and in
-# <code>finally</code> <code>jax.monitoring.unregister_event_listener(heard)</code>.
+# <code>jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)</code> and
+# <code>compilation_cache.reset_cache()</code>. For the report:
+# <code>jax.monitoring.register_event_listener(heard)</code> with <code>def heard(event, **_): ...</code>, then
+# <code>try: run()</code>, and in <code>finally</code> <code>jax.monitoring.unregister_event_listener(heard)</code>.
 # </details>
 
 # %% nbgrader={"grade": false, "grade_id": "second-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -755,19 +772,20 @@ assert_equal(kept, {"first folder": 3, "second folder": 6}, name="keep_programs"
 # `make_scorer_slow` is called once for each start, with a `set` of features (whose order differs in every process), the
 # time, and the number of the run. It returns the scorer.
 #
-# Write `make_scorer(features, now, run)`, whose scorer gives the same scores from the same columns, such that **a second
-# start finds all programs of the first**: with another order, at another time, in another run, in another process.
+# Write `make_scorer(features, now, run)`, whose scorer gives the same scores from the same columns, such that **a
+# second start finds all programs of the first**: with another order, at another time, in another run, in another
+# process.
 #
 # <details><summary>Hint 1</summary>
 # The key is the StableHLO, with the name of the function. What in it is different tomorrow?
 # </details>
 # <details><summary>Hint 2</summary>
-# Compare the two texts: <code>jax.jit(f).lower(columns).as_text()</code>, for two starts. There are three differences, and the time is one
-# of them: where does it stand in the text?
+# Compare the two texts: <code>jax.jit(f).lower(columns).as_text()</code>, for two starts. There are three differences,
+# and the time is one of them: where does it stand in the text?
 # </details>
 # <details><summary>Hint 3</summary>
-# <code>sorted(features)</code>. One name for the jitted function. And <code>now</code> as an argument of the jitted function, handed over by a
-# small function around it: <code>lambda columns: jitted(columns, now)</code>.
+# <code>sorted(features)</code>. One name for the jitted function. And <code>now</code> as an argument of the jitted
+# function, handed over by a small function around it: <code>lambda columns: jitted(columns, now)</code>.
 # </details>
 
 # %% nbgrader={"grade": false, "grade_id": "key-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -907,8 +925,8 @@ assert_equal(kept_all, {"written in two processes": written[0]}, name="make_scor
 # ## Task 6 · One file for all sizes (4 points)
 #
 # **Pack it.** `pack(params)` returns the bytes of **one** exported program that maps `float32[b, 100]` to
-# `float32[b, 10]` for every `b`, the parameters inside. `unpack(blob)` makes a function of it. The Python of `head` must
-# not run any more: whoever has `jax.export` can use the bytes, without this notebook.
+# `float32[b, 10]` for every `b`, the parameters inside. `unpack(blob)` makes a function of it. The Python of `head`
+# must not run any more: whoever has `jax.export` can use the bytes, without this notebook.
 #
 # **Promise it.** Four functions, which do not work for every shape. For each, find the **most general** promise under
 # which it can be exported: a shape with symbols (two dimensions), and a tuple of constraints, perhaps an empty one.
@@ -921,13 +939,15 @@ assert_equal(kept_all, {"written in two processes": written[0]}, name="make_scor
 # shape), the same as something else (a matter of the names), or larger or smaller than something (a constraint)?
 # </details>
 # <details><summary>Hint 2</summary>
-# <code>promise_kept(function, shape, constraints)</code> shows what happens for a number of sizes: compare it with <code>native(function)</code>. A
-# <code>jax.ShapeDtypeStruct(export.symbolic_shape("b, 100"), jnp.float32)</code> is also what <code>pack</code> needs.
+# <code>promise_kept(function, shape, constraints)</code> shows what happens for a number of sizes: compare it with
+# <code>native(function)</code>. A <code>jax.ShapeDtypeStruct(export.symbolic_shape("b, 100"), jnp.float32)</code> is
+# also what <code>pack</code> needs.
 # </details>
 # <details><summary>Hint 3</summary>
-# Blocks of 4 by 4: both dimensions are multiples, <code>4*h</code> and <code>4*w</code>. A square has two equal names. The other two
-# need a constraint such as <code>"n >= 5"</code>. For <code>pack</code>: <code>export.export(jax.jit(lambda x: head(params, x)))(...)</code>, then
-# <code>serialize()</code>; for <code>unpack</code>: <code>export.deserialize(bytearray(blob)).call</code>.
+# Blocks of 4 by 4: both dimensions are multiples, <code>4*h</code> and <code>4*w</code>. A square has two equal names.
+# The other two need a constraint such as <code>"n >= 5"</code>. For <code>pack</code>:
+# <code>export.export(jax.jit(lambda x: head(params, x)))(...)</code>, then <code>serialize()</code>; for
+# <code>unpack</code>: <code>export.deserialize(bytearray(blob)).call</code>.
 # </details>
 
 

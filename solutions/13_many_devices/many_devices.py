@@ -1,11 +1,22 @@
 # %% [markdown]
 # # Exercise 13 · Many devices
 #
-# Six tasks, 20 points. The lesson is [13 · Many devices: from pmap to shardings](../../lessons/13_many_devices.ipynb).
+# Six tasks, 20 points, about {duration}. The lesson is
+# [13 · Many devices: from pmap to shardings](../../lessons/13_many_devices.ipynb).
 #
 # Fill in each function whose body raises `NotImplementedError`, then run the check below it. Everything runs on eight
 # virtual devices of your CPU, whatever else the machine has: layouts, values and collectives are the same there.
-# Nothing is timed. If the first cell complains that JAX has started already, restart the kernel.
+# Nothing is timed. If the first cell complains that JAX has started already, restart the kernel. Where a check is
+# folded, its code holds hints about wrong predictions: run it as it is.
+#
+# | task | you will | points |
+# |---|---|---|
+# | 1 | say which device holds which piece, and find the specs of six maps | 4 |
+# | 2 | let heat flow round a ring of devices, in two ways | 3 |
+# | 3 | compute mean and variance with few collectives and good digits | 4 |
+# | 4 | compute a true gradient of a padded batch on any number of devices | 3 |
+# | 5 | say what types results have on an explicit mesh | 2 |
+# | 6 | choose layouts with which devices communicate as little as possible | 4 |
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
 import functools
@@ -89,12 +100,13 @@ def place(array, mesh, spec):
 # </details>
 # <details><summary>Hint 2</summary>
 # In a tuple, the first name moves slowest: <code>P(("x", "y"))</code> goes through the devices as one counts,
-# <code>(0,0), (0,1), (1,0), ...</code>. For a map, write each device number as three bits <code>a b c</code>, and see which bits
-# change from row to row.
+# <code>(0,0), (0,1), (1,0), ...</code>. For a map, write each device number as three bits <code>a b c</code>, and see
+# which bits change from row to row.
 # </details>
 # <details><summary>Hint 3</summary>
 # <code>place(np.zeros((16, 24)), GRID, spec).addressable_shards</code> lists the pieces: each has <code>.device</code>,
-# <code>.index</code> and <code>.data</code>. <code>drawn(spec)</code>, below, draws the map of any spec on <code>CUBE</code>.
+# <code>.index</code> and <code>.data</code>. <code>drawn(spec)</code>, below, draws the map of any spec on
+# <code>CUBE</code>.
 # </details>
 
 # %% nbgrader={"grade": false, "grade_id": "maps-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -184,7 +196,7 @@ def specs_of_maps():
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "maps-pieces", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+# %% jupyter={"source_hidden": true} nbgrader={"grade": true, "grade_id": "maps-pieces", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 """1 point. The shapes of the pieces are predicted right."""
 
 
@@ -205,7 +217,7 @@ assert_prediction(
     },
 )
 
-# %% nbgrader={"grade": true, "grade_id": "maps-holders", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+# %% jupyter={"source_hidden": true} nbgrader={"grade": true, "grade_id": "maps-holders", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 """1 point. The devices that hold the element [5, 13] are predicted right."""
 
 
@@ -259,17 +271,19 @@ assert_equal(
 # number**: no more has to cross a border. The result must be cut like `u`.
 #
 # <details><summary>Hint 1</summary>
-# Which numbers does a device miss to compute all of its points? Who has them? For the second function: which NumPy
+# Which numbers does a device lack to compute all of its points? Who has them? For the second function: which NumPy
 # function moves a vector round by one?
 # </details>
 # <details><summary>Hint 2</summary>
-# <code>lax.ppermute(v, "i", pairs)</code> sends <code>v</code> from the first to the second of each pair. Send slices of length 1, so that you
-# can concatenate. If a collective is too many, <code>show_hlo(diffuse, u).collectives</code> (from <code>autograder</code>) counts them.
+# <code>lax.ppermute(v, "i", pairs)</code> sends <code>v</code> from the first to the second of each pair. Send slices
+# of length 1, so that you can concatenate. If a collective is too many, <code>show_hlo(diffuse, u).collectives</code>
+# (from <code>autograder</code>) counts them.
 # </details>
 # <details><summary>Hint 3</summary>
 # In the body: <code>onwards = [(d, (d + 1) % 8) for d in range(8)]</code>, the left neighbour's last point is
 # <code>lax.ppermute(part[-1:], "i", onwards)</code>, and the pairs for the other direction are these turned round. Then
-# <code>around = jnp.concatenate([left, part, right])</code>. Alone: <code>jnp.roll(u, 1)</code> is every point's left neighbour.
+# <code>around = jnp.concatenate([left, part, right])</code>. Without <code>shard_map</code>:
+# <code>jnp.roll(u, 1)</code> is every point's left neighbour.
 # </details>
 
 
@@ -386,24 +400,25 @@ assert_allclose(stepped, diffuse_slow(np.asarray(u)), rtol=1e-5, name="diffuse")
 # %% [markdown]
 # ## Task 3 · One phone call (4 points)
 #
-# Mean and variance of each column of a table whose rows are cut over `RING`. Whoever writes `x.mean(0), x.var(0)`
-# makes two calls: everybody needs the mean before the deviations can be added up. Whoever adds up `x` and `x * x`
-# makes one, and loses all digits when the mean is large (unit 09).
+# Mean and variance of each column of a table whose rows are cut over `RING`. `x.mean(0), x.var(0)` needs two
+# collectives (two calls): every device needs the mean before the deviations can be added up. Adding up `x` and `x * x`
+# needs one collective, and loses all digits when the mean is large (unit 09).
 #
 # Write `moments` with `jax.shard_map`, such that its digits are good, in **at most two collectives (2 points)**; and in
-# **one (2 more)**. Nobody may read the whole table to the others: no intermediate may be larger than half of the table.
+# **one (2 more)**. The whole table must not be sent round: no intermediate may be larger than half of the table.
 #
 # <details><summary>Hint 1</summary>
 # Every device knows the mean and the variance of its own rows, and these have all their digits. They are few numbers.
 # </details>
 # <details><summary>Hint 2</summary>
-# What is the variance of eight equally large groups, if you know each group's mean and variance? It has two parts: within
-# the groups and between them. Try it in NumPy on <code>x.reshape(8, -1, columns)</code>.
+# What is the variance of eight equally large groups, if you know each group's mean and variance? It has two parts:
+# within the groups and between them. Try it in NumPy on <code>x.reshape(8, -1, columns)</code>.
 # </details>
 # <details><summary>Hint 3</summary>
-# <code>mine = jnp.stack([x.mean(0), x.var(0)])</code>; then <code>all_of_us = lax.all_gather(mine, "i", to="invarying")</code> has the shape
-# <code>(8, 2, columns)</code>. (<code>to="invarying"</code> says that the result is one thing that all hold, as <code>out_specs=P()</code> wants.) The
-# variance is the mean of the variances plus the variance of the means.
+# <code>mine = jnp.stack([x.mean(0), x.var(0)])</code>; then
+# <code>all_of_us = lax.all_gather(mine, "i", to="invarying")</code> has the shape <code>(8, 2, columns)</code>.
+# (<code>to="invarying"</code> says that the result is one thing that all hold, as <code>out_specs=P()</code> wants.)
+# The variance is the mean of the variances plus the variance of the means.
 # </details>
 
 
@@ -488,21 +503,22 @@ assert_hlo(moments, x, collectives=1)
 # ones only. An older post has `gradient_post` for `pmap`. It was written when every batch was full.
 #
 # Write `gradient(params, x, y, real, devices)` with `jax.shard_map` on `ring_of(devices)`: the true gradient, a dict
-# like `params`, whatever the number of devices, wherever the padding is, and even if some devices have nothing else. Of
-# the 3 points, **1 is for a single `all-reduce`**.
+# like `params`, whatever the number of devices, wherever the padding is, and even if some devices hold nothing but
+# padding. Of the 3 points, **1 is for a single `all-reduce`**.
 #
 # <details><summary>Hint 1</summary>
-# Two traps of the lesson at once. Under <code>shard_map</code>, what has happened to a gradient with respect to shared weights when
-# <code>jax.grad</code> hands it to you? And when is the mean of the devices' means the mean?
+# Two traps of the lesson at once. Under <code>shard_map</code>, what has happened to a gradient with respect to shared
+# weights when <code>jax.grad</code> hands it to you? And when is the mean of the devices' means the mean of all?
 # </details>
 # <details><summary>Hint 2</summary>
-# Print <code>jax.typeof</code> of the values in the body while you trace it: what has a <code>{V:i}</code> differs from device to device. Sum up
-# errors and counts separately, over all devices, and divide sums.
+# Print <code>jax.typeof</code> of the values in the body while you trace it: what has a <code>{V:i}</code> differs from
+# device to device. Sum up errors and counts separately, over all devices, and divide sums.
 # </details>
 # <details><summary>Hint 3</summary>
-# Right: differentiate <code>lax.psum(sum_of_errors, "i") / lax.psum(count, "i")</code>. That is two calls: the count has to be there first.
-# With one: differentiate the local <em>sum</em> (what you get is the sum over all), and divide every leaf by
-# <code>lax.psum(real.sum(), "i")</code> afterwards. Neither sum needs the other, and XLA puts them into one call.
+# Right: differentiate <code>lax.psum(sum_of_errors, "i") / lax.psum(count, "i")</code>. That is two collectives: the
+# count has to be there first. With one: differentiate the local <em>sum</em> (what you get is the sum over all), and
+# divide every leaf by <code>lax.psum(real.sum(), "i")</code> afterwards. Neither sum needs the other, and XLA puts them
+# into one collective.
 # </details>
 
 
@@ -620,12 +636,12 @@ assert_hlo(functools.partial(gradient, devices=8), *spread(8, *batch), collectiv
 # Follow the axis that is cut. Does it survive, does it move, is it summed over, is it walked along?
 # </details>
 # <details><summary>Hint 2</summary>
-# A sum over the cut axis is done in silence. A result cut twice along the same <code>i</code> is impossible. And what
+# JAX sums over the cut axis without complaint. A result cut twice along the same <code>i</code> is impossible. And what
 # needs the rows of others, one after the other, would have to be moved: JAX does not move anything unasked.
 # </details>
 # <details><summary>Hint 3</summary>
-# <code>with jax.set_mesh(EXPLICIT): print(jax.typeof(jax.device_put(np.ones((64, 16), np.float32), P("i")).T))</code>. One at a
-# time, after you have written your answer down.
+# <code>with jax.set_mesh(EXPLICIT): print(jax.typeof(jax.device_put(np.ones((64, 16), np.float32), P("i")).T))</code>.
+# One at a time, after you have written your answer down.
 # </details>
 
 # %% nbgrader={"grade": false, "grade_id": "types-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -675,7 +691,7 @@ def result_types():
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "types-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% jupyter={"source_hidden": true} nbgrader={"grade": true, "grade_id": "types-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. All ten types are predicted right."""
 assert_prediction(
     result_types,
@@ -708,16 +724,17 @@ assert_prediction(
 # | `both` | the same | `GRID` | 1/4, 1/2, 1/2; 1/4 | 1 |
 #
 # <details><summary>Hint 1</summary>
-# Cut axes that survive into the result: that is free. If you must cut one that is summed over, cut it on both sides in the
-# same way.
+# Cut axes that survive into the result: that is free. If you must cut one that is summed over, cut it on both sides in
+# the same way.
 # </details>
 # <details><summary>Hint 2</summary>
-# In <code>layers</code>, look at the axis between the two products. It survives the first, and is summed over in the second.
-# And relu works on each number alone. In <code>heads</code>, do the heads ever talk?
+# In <code>layers</code>, look at the axis between the two products. It survives the first, and is summed over in the
+# second. And relu works on each number alone. In <code>heads</code>, do the heads ever have to communicate?
 # </details>
 # <details><summary>Hint 3</summary>
-# <code>product</code>: rows of A along <code>"x"</code>, columns of B along <code>"y"</code>. <code>layers</code>: columns of <code>w1</code> and rows of
-# <code>w2</code>. <code>both</code>: as <code>layers</code> along <code>"y"</code>, and the examples along <code>"x"</code>.
+# <code>product</code>: rows of A along <code>"x"</code>, columns of B along <code>"y"</code>. <code>layers</code>:
+# columns of <code>w1</code> and rows of <code>w2</code>. <code>both</code>: as <code>layers</code> along
+# <code>"y"</code>, and the examples along <code>"x"</code>.
 # </details>
 
 

@@ -1,11 +1,21 @@
 # %% [markdown]
 # # Exercise 14 · Train
 #
-# Six tasks, 20 points. The lesson is [14 · Train](../../lessons/14_train.ipynb).
+# Six tasks, 20 points, about {duration}. The lesson is [14 · Train](../../lessons/14_train.ipynb).
 #
 # Fill in each function whose body raises `NotImplementedError`, then run the check below it. Everything runs on eight
 # virtual devices of your CPU, whatever else the machine has, because the last task is about eight and few have them. No
-# check asks the clock: it counts traces, reads, copies and collectives, and compares numbers.
+# check asks the clock: it counts traces, reads, copies and collectives, and compares numbers. Where a check is folded,
+# its code holds hints about wrong predictions: run it as it is.
+#
+# | task | you will | points |
+# |---|---|---|
+# | 1 | say how often the step of eight training loops is traced | 3 |
+# | 2 | port a model from Linen to NNX, with its weights | 3 |
+# | 3 | pad the last batch without changing the loss or its gradients | 3 |
+# | 4 | turn a loop over batches into one call | 4 |
+# | 5 | read losses late, so that no step has to wait | 3 |
+# | 6 | place a step on eight devices, and judge the steps of others | 4 |
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
 import jax
@@ -54,8 +64,9 @@ from autograder import (
 # call to call?
 # </details>
 # <details><summary>Hint 2</summary>
-# An Optax optimiser is a pair of functions, which are no arrays. A schedule is called inside the step. <code>train()</code> and
-# <code>eval()</code> set a Python bool. <code>trace_log(train_step)</code> says why it traced, after you have guessed.
+# An Optax optimiser is a pair of functions, which are no arrays. A schedule is called inside the step.
+# <code>train()</code> and <code>eval()</code> set a Python bool. <code>trace_log(train_step)</code> says why it traced,
+# after you have guessed.
 # </details>
 # <details><summary>Hint 3</summary>
 # Shapes: as many traces as there are different ones. Seeds change numbers only. A cache belongs to the Python function,
@@ -184,7 +195,7 @@ def predicted_traces():
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "traces-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+# %% jupyter={"source_hidden": true} nbgrader={"grade": true, "grade_id": "traces-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 """3 points. The traces of all eight loops are predicted right."""
 assert_prediction(
     predicted_traces,
@@ -211,17 +222,18 @@ assert_prediction(
 # picture, and so that an `nnx.Optimizer(..., wrt=nnx.Param)` trains the layers and nothing else.
 #
 # <details><summary>Hint 1</summary>
-# Each <code>nnx.Linear(inputs, outputs, rngs=...)</code> makes random numbers, which you overwrite. The sizes stand in the shapes of
-# the kernels. Which type of variable is trained, and which other types are there?
+# Each <code>nnx.Linear(inputs, outputs, rngs=...)</code> makes random numbers, which you overwrite. The sizes stand in
+# the shapes of the kernels. Which type of variable is trained, and which other types are there?
 # </details>
 # <details><summary>Hint 2</summary>
-# Print <code>jax.tree.map(jnp.shape, variables)</code> for two widths, and for eleven: in which order do the names come?
-# <code>nnx.state(model, nnx.Param)</code> shows what would be trained.
+# Print <code>jax.tree.map(jnp.shape, variables)</code> for two widths, and for eleven: in which order do the names
+# come? <code>nnx.state(model, nnx.Param)</code> shows what would be trained.
 # </details>
 # <details><summary>Hint 3</summary>
-# <code>self.frequencies = nnx.Variable(...)</code>; <code>self.layers = nnx.List([])</code>; for <code>i in range(len(params))</code> take
-# <code>params[f"Dense_{i}"]</code>, append an <code>nnx.Linear(*kernel.shape, rngs=nnx.Rngs(0))</code>, and assign to <code>layer.kernel[...]</code>
-# and <code>layer.bias[...]</code>.
+# <code>self.frequencies = nnx.Variable(...)</code>; <code>self.layers = nnx.List([])</code>; for
+# <code>i in range(len(params))</code> take <code>params[f"Dense_{i}"]</code>, append an
+# <code>nnx.Linear(*kernel.shape, rngs=nnx.Rngs(0))</code>, and assign to <code>layer.kernel[...]</code> and
+# <code>layer.bias[...]</code>.
 # </details>
 
 
@@ -341,8 +353,8 @@ for widths, painter in painters.items():
 # %% [markdown]
 # ## Task 3 · The last batch (3 points)
 #
-# 100 pixels in batches of 64: the second has 36. It is another shape and costs a trace, and 36 rows cannot be split over
-# eight devices. So the batch is **padded**, and each row gets a weight.
+# 100 pixels in batches of 64: the second has 36. It is another shape and costs a trace, and 36 rows cannot be split
+# over eight devices. So the batch is **padded**, and each row gets a weight.
 #
 # Write `padded`, which makes a batch of `size` rows out of up to `size`, and `weighted_loss`, so that the loss and its
 # gradients are those of `mean_loss` on the true rows alone, whatever you pad with. One trace serves every batch.
@@ -354,8 +366,9 @@ for widths, painter in painters.items():
 # Take a batch of 1 row, padded to 64. Print your loss and <code>mean_loss</code>: is their ratio familiar?
 # </details>
 # <details><summary>Hint 3</summary>
-# Weights of 1 for true rows, 0 for the others. <code>errors = jnp.mean((model(xy) - colours) ** 2, axis=1)</code> has one number a
-# row; return <code>jnp.sum(weights * errors) / jnp.sum(weights)</code>. In <code>padded</code>, <code>np.pad(array, ((0, missing), (0, 0)))</code>.
+# Weights of 1 for true rows, 0 for the others. <code>errors = jnp.mean((model(xy) - colours) ** 2, axis=1)</code> has
+# one number a row; return <code>jnp.sum(weights * errors) / jnp.sum(weights)</code>. In <code>padded</code>,
+# <code>np.pad(array, ((0, missing), (0, 0)))</code>.
 # </details>
 
 
@@ -461,23 +474,25 @@ for number, size in ((few, 40), (1, 64), (72, 72)):
 # %% [markdown]
 # ## Task 4 · An epoch is one call (4 points)
 #
-# `epoch_slow` calls a step for each batch and asks for each loss at once. Write `epoch`: the same as **one** function, in
-# which the step is traced once, however many batches there are. What changes is returned.
+# `epoch_slow` calls a step for each batch and asks for each loss at once. Write `epoch`: the same as **one** function,
+# in which the step is traced once, however many batches there are. What changes is returned.
 #
-# Then `compiled_epoch()` returns it jitted (by `jax.jit`). Mind the memory: the state that goes in is not needed again, so
-# what comes out must lie where it was. (The batches are needed again, and nothing that comes out would fit there.)
+# Then `compiled_epoch()` returns it jitted (by `jax.jit`). Mind the memory: the state that goes in is not needed again,
+# so what comes out must lie in its memory. (The batches are needed again, and nothing that comes out would fit there.)
 #
 # <details><summary>Hint 1</summary>
-# A loop in Python, inside <code>jit</code>, is unrolled: as many copies of the step as there are batches. Which loop is not?
+# A loop in Python, inside <code>jit</code>, is unrolled: as many copies of the step as there are batches. Which loop is
+# not?
 # </details>
 # <details><summary>Hint 2</summary>
-# Modules are pytrees, so they can be the carry of a <code>scan</code>. The batches are what is scanned over: their leading axis goes
-# away. <code>leaf.is_deleted()</code> tells whether an array has been given away.
+# Modules are pytrees, so they can be the carry of a <code>scan</code>. The batches are what is scanned over: their
+# leading axis goes away. <code>leaf.is_deleted()</code> tells whether an array has been given away.
 # </details>
 # <details><summary>Hint 3</summary>
-# In <code>epoch</code>, a <code>body(carry, batch)</code> that unpacks <code>model, optimizer = carry</code>, takes the loss and gradients at
-# <code>*batch</code>, updates, and returns <code>(model, optimizer), loss</code>; then
-# <code>lax.scan(body, (model, optimizer), (xy, colours))</code>. And <code>jax.jit(epoch, donate_argnums=(0, 1))</code>.
+# In <code>epoch</code>, a <code>body(carry, batch)</code> that unpacks <code>model, optimizer = carry</code>, takes the
+# loss and gradients at <code>*batch</code>, updates, and returns <code>(model, optimizer), loss</code>; then
+# <code>lax.scan(body, (model, optimizer), (xy, colours))</code>. And
+# <code>jax.jit(epoch, donate_argnums=(0, 1))</code>.
 # </details>
 
 
@@ -590,13 +605,13 @@ assert_equal(kept, {"batches given away": 0}, name="compiled_epoch()")
 # %% [markdown]
 # ## Task 5 · The log that does not wait (3 points)
 #
-# Not every loop fits into a `scan`: data come from somewhere, and one wants to see the loss while it runs and stop when
-# it is no longer a number. `train_slow` asks for each loss at once, and so it stands still in every step.
+# Not every loop fits into a `scan`: data may come from outside, and one wants to see the loss while the loop runs, and
+# to stop when it is no longer a number. `train_slow` asks for each loss at once, so it stands still in every step.
 #
 # Write `train`, which stays `lag` steps ahead: it reads the loss of step `k` **as soon as step `k + lag` has been
-# started**, not before, and not later. What is left is read at the end. When a loss that it reads is not finite, it stops
-# at once: no further step, no further read. It returns the state and the list of the losses read, as Python floats.
-# The batches may be any iterable, and a batch that no step needs is not taken from it.
+# started**, not before, and not later. What is left is read at the end. When a loss that it reads is not finite, it
+# stops at once: no further step, no further read. It returns the state and the list of the losses read, as Python
+# floats. The batches may be any iterable, and a batch that no step needs is not taken from it.
 #
 # The check gives it a step whose losses keep a diary of who asked for them. (On eight virtual devices this is also the
 # cure for the loop that nobody waits for: never more than `lag + 1` steps are under way.)
@@ -609,8 +624,9 @@ assert_equal(kept, {"batches given away": 0}, name="compiled_epoch()")
 # <code>step, diary = a_step_with_a_diary([3.0, 2.0, 1.0])</code>.
 # </details>
 # <details><summary>Hint 3</summary>
-# Append each loss to a list <code>waiting</code>. If it is longer than <code>lag</code>, <code>float(waiting.pop(0))</code> goes to the log, and
-# <code>math.isfinite</code> decides. After the loop do the same for the rest.
+# Append each loss to a list <code>waiting</code>. If it is longer than <code>lag</code>,
+# <code>float(waiting.pop(0))</code> goes to the log, and <code>math.isfinite</code> decides. After the loop do the same
+# for the rest.
 # </details>
 
 
@@ -750,20 +766,22 @@ assert_equal({"batches left": list(stream)}, {"batches left": [7.0]}, name="trai
 # Then, be the judge. A colleague has written parallel steps by hand, with `shard_map`. Each trains, each looks fine
 # under Adam, and some are wrong. `faithful(step)` returns whether a parallel step does **what `wash_step` does on one
 # device**, up to rounding. You choose the optimiser (`PLAIN` or `ADAPTIVE`), the batch and what to compare:
-# `wash(optimiser)` makes a model and its optimizer, `rows_of(64)` a batch. In the hidden tests are gradients that are too
-# large (all of them, or those of one array) or of the wrong sign, gradients of one device only, and rows that nobody
-# looks at.
+# `wash(optimiser)` makes a model and its optimizer, `rows_of(64)` a batch. In the hidden tests are gradients that are
+# too large (all of them, or those of one array) or of the wrong sign, gradients of one device only, and rows that
+# nobody looks at.
 #
 # <details><summary>Hint 1</summary>
-# <code>jax.device_put</code> takes pytrees, and one sharding for all of their leaves. For the judge: which optimiser forgives
-# everything, and which nothing? A loss alone tells you about the forward pass.
+# <code>jax.device_put</code> takes pytrees, and one sharding for all of their leaves. For the judge: which optimiser
+# forgives everything, and which nothing? A loss alone tells you about the forward pass.
 # </details>
 # <details><summary>Hint 2</summary>
 # A batch whose rows are all alike cannot show that a device's rows are missing. And is a sum in another order a bug?
-# Print the largest difference of a weight for <code>by_the_recipe</code> and for <code>in_the_loss</code>, with both optimisers.
+# Print the largest difference of a weight for <code>by_the_recipe</code> and for <code>in_the_loss</code>, with both
+# optimisers.
 # </details>
 # <details><summary>Hint 3</summary>
-# One step of <code>wash_step</code> and one of <code>step</code>, each from a new <code>wash(PLAIN)</code>; then <code>np.allclose</code> over the leaves of the two models, with an absolute tolerance of some 1e-5.
+# One step of <code>wash_step</code> and one of <code>step</code>, each from a new <code>wash(PLAIN)</code>; then
+# <code>np.allclose</code> over the leaves of the two models, with an absolute tolerance of some 1e-5.
 # </details>
 
 

@@ -1,12 +1,22 @@
 # %% [markdown]
 # # Exercise 15 · Profile and roofline
 #
-# Six tasks, 20 points. The lesson is [15 · Profile and roofline](../../lessons/15_profile_and_roofline.ipynb).
+# Six tasks, 20 points, about {duration}. The lesson is
+# [15 · Profile and roofline](../../lessons/15_profile_and_roofline.ipynb).
 #
 # Fill in each function whose body raises `NotImplementedError`, then run the check below it. No check asks how fast
 # your machine is. Points are given for what you can say before you measure, for what you read out of a profile, and
-# for the bytes of your program. Everything runs on your CPU, whatever else the machine has: another device's profile has
-# events of another form.
+# for the bytes of your program. Everything runs on your CPU, whatever else the machine has: another device's profile
+# has events of another form. Where a check is folded, its code holds hints about wrong predictions: run it as it is.
+#
+# | task | you will | points |
+# |---|---|---|
+# | 1 | say what each of eight programs waits for, on paper | 3 |
+# | 2 | compute what a program must do and move, and its shortest time | 3 |
+# | 3 | find out from a profile where the time goes | 4 |
+# | 4 | keep a device busy, and still report every loss in time | 3 |
+# | 5 | serve sixteen users for little more than the bytes of one | 3 |
+# | 6 | measure the limits of a machine that you cannot see | 4 |
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
 import re
@@ -167,7 +177,7 @@ def walls_disguised():
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "walls-plain", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+# %% jupyter={"source_hidden": true} nbgrader={"grade": true, "grade_id": "walls-plain", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 """1 point. The four that look like what they are."""
 assert_prediction(
     walls_plain,
@@ -180,7 +190,7 @@ assert_prediction(
     },
 )
 
-# %% nbgrader={"grade": true, "grade_id": "walls-disguised", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% jupyter={"source_hidden": true} nbgrader={"grade": true, "grade_id": "walls-disguised", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. The four that look like something else."""
 assert_prediction(
     walls_disguised,
@@ -339,8 +349,8 @@ assert_equal(found, right, name="shortest")
 #   spent. `record` is given. An operation belongs to the **innermost** scope that stands in its `op_name`.
 #
 # <details><summary>Hint 1</summary>
-# Draw one thread on paper, as boxes that stand in boxes. Sort the events so that a box comes before those in it: by
-# start, and of two that start together, which one first?
+# Draw one thread on paper, each event as a box that may stand in another box. Sort the events so that a box comes
+# before those in it: by start, and of two that start together, which one comes first?
 # </details>
 # <details><summary>Hint 2</summary>
 # Walk through them and keep a stack of the boxes you are in. When the next event starts at or after the end of the top
@@ -709,10 +719,10 @@ assert_equal(watch_training(train, [3], [5]), one, name="train, a single step")
 # ## Task 5 · Sixteen for the price of one (3 points)
 #
 # A service answers each user with a small network. `serve_slow` takes one user after the other, and for each it reads
-# **all the weights**. On the roofline it stands far to the left: each weight is used once when it has been read.
+# **all the weights**. On the roofline it stands far to the left: each weight that is read is used only once.
 #
 # Write `serve`, for any number of users. For sixteen it may move at most **1.5 times the bytes of a single one**. No
-# loop: whoever reads the weights again in each round has won nothing. And no callback: the bytes of NumPy are not counted.
+# loop: it would read the weights again in each round. And no callback: the bytes of NumPy are not counted.
 #
 # <details><summary>Hint 1</summary>
 # What is sixteen times a matrix times a vector?
