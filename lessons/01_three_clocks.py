@@ -10,8 +10,8 @@
 # - take a first call apart into waiting, trace, lower, compile and run;
 # - decide by arithmetic, before you measure, whether `jit` will pay.
 #
-# 20 minutes. Wherever a cell says `guess = None`, type your number before you run the next one. A wrong guess is
-# worth more than no guess.
+# About {duration}, in three stages (about {stage} for the first). Where a cell says `guess = None`, type your number before
+# you run on. Is a word new? [00 · Before you start](00_before_you_start.ipynb#The-words).
 
 # %%
 import time
@@ -31,25 +31,30 @@ print(f"JAX {jax.__version__} on {jax.devices()[0].device_kind}")
 # ## The case
 #
 # *Just in time* means: the first time a jitted function is called, JAX runs its Python once to record the array
-# operations (**trace**), translates the record (**lower**) and lets the compiler XLA make a program of it
-# (**compile**). Every later call with the same shapes and dtypes only **runs** that program.
+# operations (**trace**), translates the record for the compiler (**lower**) and lets the compiler, XLA, make a program
+# of it (**compile**). Every later call with the same shapes and dtypes only **runs** that program.
 #
 # So when the post's first call is slow, it knows why: "the first call is the warm-up, and the warm-up is the time JAX
-# takes to trace". You may have read the same elsewhere. Below is the post's program; its matrices are four times
-# shorter on every side, so that you need not wait.
+# takes to trace". Below is the post's program; its matrices are four times shorter on every side, so that you need not
+# wait. First the inputs, random numbers. (A *key* is JAX's seed for them.)
 
 
 # %%
 def make_inputs(shrink=4):
-    """The post's W and X, `shrink` times shorter on every side. (It draws W with the key that it splits: unit 03.)"""
+    """The post's W and X, `shrink` times shorter on every side."""
     key, subkey = jax.random.split(jax.random.key(1234))
     W = jax.random.normal(key, (1_000 // shrink, 10_000 // shrink))
     X = jax.random.normal(subkey, (10_000 // shrink, 20_000 // shrink))
     return W, X
 
 
+# %% [markdown]
+# Then the post's loop. `trace_log` notes what JAX builds meanwhile, and how long that takes.
+
+
+# %%
 def three_calls(W, X):
-    """The post's loop: the seconds of three calls, and a log of what JAX built meanwhile."""
+    """The seconds of three calls, and a log of what JAX built meanwhile."""
     dot_product = jax.jit(lambda W, X: jnp.dot(W, X))
     seconds = []
     with trace_log() as log:
@@ -60,35 +65,41 @@ def three_calls(W, X):
     return seconds, log
 
 
+# %% [markdown]
+# The first call takes longer than the later ones. Of this extra time, how many percent are trace, lower and compile
+# together?
+
 # %%
-guess = None  # your number: of the first call's extra time, how many percent are trace + lower + compile?
+guess = None  # your number, in percent
 
 # %%
 as_posted, log = three_calls(*make_inputs())
 extra = as_posted[0] - min(as_posted[1:])
 build = sum(log.seconds.values())
 print("three calls:", ", ".join(f"{1e3 * s:.0f} ms" for s in as_posted))
-print(f"the first took {1e3 * extra:.0f} ms more; trace + lower + compile took {1e3 * build:.0f} ms in all")
+print(f"the first took {1e3 * extra:.0f} ms more; trace + lower + compile: {1e3 * build:.0f} ms")
 show_guess(guess, 100 * build / extra, "%")
 
 # %% [markdown]
 # The same picture as in the post: one slow call, then two fast ones. But JAX reports when it traces, lowers and
-# compiles, and it did so for a small part of that time. The compiler has an alibi. Somebody else kept us waiting.
+# compiles, and it did so for a small part of that time. The compiler has an alibi. Something else kept us waiting.
 
 # %% [markdown]
 # ## Clock one: waiting
 #
-# JAX is asynchronous. A call hands work to the device and returns at once, with an array whose numbers are still being
-# computed. Python runs ahead and hands over the next piece. Here it hands over four products of 1500 x 1500, each of
-# the one before, and we note two moments for each: when Python got the array, and when its numbers were there.
+# JAX is **asynchronous**. A call hands work to the device (CPU or GPU) and returns at once, with an array whose numbers
+# are still being computed. Meanwhile Python goes on to the next line.
+#
+# Below, Python hands over four products of 1500 x 1500, each of the one before, and we note two moments for each: when
+# Python got the array, and when its numbers were there. After how many percent of the whole time is Python done?
 
 # %%
-guess = None  # your number: four products take some time. After how many percent of it is Python done?
+guess = None  # your number, in percent
 
 # %%
 product = jax.jit(lambda x: x @ x)
 matrix = jnp.full((1500, 1500), 1 / 1500)  # multiplied by itself it stays the same
-product(product(matrix)).block_until_ready()  # trace, lower and compile now: they are not today's suspects any more
+product(product(matrix)).block_until_ready()  # build now, so that only running is timed
 
 results, handed_over, ready = [matrix], [], []
 start = time.perf_counter()
@@ -101,7 +112,8 @@ for result in results[1:]:
 
 show_guess(guess, 100 * handed_over[-1] / ready[-1], "%")
 
-# %%
+# %% jupyter={"source_hidden": true}
+# Picture: Python and the device, side by side
 fig, ax = plt.subplots(figsize=(7.5, 2.6))
 end = 1e3 * ready[-1]
 for i, (begin, finish) in enumerate(zip([handed_over[0], *ready], ready, strict=False)):
@@ -131,7 +143,11 @@ Markdown(f"A clock that does not wait calls these four products **{times:,.0f} t
 late = product(matrix)
 at_return = late.is_ready()
 value = np.asarray(late)[0, 0]  # print and float wait just as well
-print(f"ready when the call returned: {at_return}; ready once we had asked for a value: {late.is_ready()}")
+print("ready when the call returned:        ", at_return)
+print("ready once we had asked for a value: ", late.is_ready())
+
+# %% jupyter={"source_hidden": true}
+# Proof: whoever has asked for a value has waited for it
 assert late.is_ready()
 
 # %% [markdown]
@@ -144,7 +160,7 @@ assert late.is_ready()
 #
 # `W` and `X` come from `jax.random.normal`, and that is a call like any other: it returns at once. When the post
 # started its clock, two hundred million random numbers had been ordered, not delivered. The product had to wait for
-# them, and the clock with it. One line makes it honest.
+# them, and the clock with it. One more line, and the clock times the product alone.
 
 # %%
 W, X = make_inputs()
@@ -152,7 +168,8 @@ jax.block_until_ready((W, X))  # the line that the post left out
 awaited, awaited_log = three_calls(W, X)
 print("three calls:", ", ".join(f"{1e3 * s:.0f} ms" for s in awaited))
 
-# %%
+# %% jupyter={"source_hidden": true}
+# Picture: what the first call was made of, as posted and with the inputs awaited
 run = min(awaited[1:])
 parts = ["waiting", "trace", "lower", "compile", "run"]
 calls = {"a later call": [0, 0, 0, 0, run]}
@@ -186,10 +203,14 @@ random numbers. (What may be grey in the bar below it is noise.)""")
 # reason, which is how such sentences survive.
 
 # %% [markdown]
+# ---
+# *A good place to stop. Stage 2 of 3, about {stage}: what building costs, what it saves, and when that pays.*
+
+# %% [markdown]
 # ## Clock two: building
 #
-# The three stages are objects that you can hold, one made from the other. Take `selu`, an activation from another of
-# the posts, on a million numbers.
+# Each step of building gives an object that you can hold, and the next step starts from it. Take `selu`, an *activation*
+# (what a neural network does to each number) from another of the posts, on a million numbers.
 
 
 # %%
@@ -208,10 +229,12 @@ compiled = lowered.compile()
 moments.append(time.perf_counter())
 compiled(million).block_until_ready()
 moments.append(time.perf_counter())
-trace, lower, compile_, run_once = 1e3 * np.diff(moments)
 
+# %% jupyter={"source_hidden": true}
+# Table: the four steps, what each gives and how long it took
+trace, lower, compile_, run_once = 1e3 * np.diff(moments)
 Markdown(f"""
-| stage | from | to | what you hold | milliseconds |
+| step | from | to | what you hold | milliseconds |
 |---|---|---|---|---|
 | trace | Python | jaxpr, a list of operations | `{type(traced).__name__}` | {trace:.1f} |
 | lower | jaxpr | StableHLO, what XLA reads | `{type(lowered).__name__}` | {lower:.1f} |
@@ -225,14 +248,12 @@ Markdown(f"""
 #
 # ## Clock three: running
 #
-# What do we get for it? Without `jit`, JAX compiles too: each operation is a program of its own, with its own trip from
-# memory to memory. With `jit`, they become one. An older post timed two functions with `%timeit`, a matrix
-# normalisation (`norm`: 585 µs, then 216 µs jitted) and `selu` (1.06 ms, then 187 µs). Its comment on the first was
-# "the gain does not look very striking", and on the second "oh, not bad". The relu and the matrix product of our post
-# are in the table as well.
-
-# %%
-guess = None  # your number: how many times faster is jit(selu) than selu, here and now?
+# What do we get for it? Without `jit` (*eagerly*), JAX compiles too: each operation is a program of its own (a
+# **module**), which reads its arrays from memory and writes its result back. With `jit`, the whole function is one module.
+#
+# An older post timed two functions with `%timeit`: a normalisation of a matrix (`norm`: 585 µs, then 216 µs jitted) and
+# `selu` (1.06 ms, then 187 µs). Its comment on the first was "the gain does not look very striking", and on the second
+# "oh, not bad". We time them again, with the product and the *relu* (negative numbers become 0) of our first post.
 
 
 # %%
@@ -250,51 +271,71 @@ def norm(X):
 
 
 def fastest(timing):
-    """The best round: other programs run on this machine too, and they only ever make a round longer."""
+    """The best round: other programs on this machine can only make a round longer."""
     return min(timing.rounds)
 
 
+# %% jupyter={"source_hidden": true}
+# Helper: the bytes that a jitted program moves, over the least that it must move
 def traffic(fn, *args):
     """Bytes that the compiled program moves, by XLA's estimate, over those of its arguments and its result."""
     needed = sum(array.nbytes for array in (*args, fn(*args)))
     return show_hlo(jax.jit(fn), *args).bytes / needed
 
 
+# %%
+guess = None  # your number: how many times faster is jit(selu) than selu, here and now?
+
+# %%
 table = jnp.asarray(np.random.default_rng(0).random((10_000, 100)), jnp.float32)
-cases = {  # name: (function, arguments, the post's ratio)
-    "dot product": (get_dot_product, (W, X), "–"),
-    "relu": (apply_activation, (million,), "–"),
-    "norm": (norm, (table,), f"{585 / 216:.1f}x"),
-    "selu": (selu, (million,), f"{1060 / 187:.1f}x"),
+cases = {
+    "dot product": (get_dot_product, (W, X)),
+    "relu": (apply_activation, (million,)),
+    "norm": (norm, (table,)),
+    "selu": (selu, (million,)),
 }
-lines = ["| | modules | bytes moved, jitted | milliseconds | today | in the post |", "|-|-|-|-|-|-|"]
-ratios = {}
-for name, (fn, args, posted) in cases.items():
-    jax.clear_caches()
+timings, ratios = {}, {}
+for name, (fn, args) in cases.items():
+    jax.clear_caches()  # as in a fresh process, where nothing has been compiled
     eager, jitted = benchmark(fn, *args, rounds=5), benchmark(jax.jit(fn), *args, rounds=5)
+    timings[name] = eager, jitted
     ratios[name] = fastest(eager) / fastest(jitted)
-    lines.append(
-        f"| {name} | {eager.compiles} → {jitted.compiles} | {traffic(fn, *args):.1f} of the least "
-        f"| {1e3 * fastest(eager):.2f} → {1e3 * fastest(jitted):.2f} | **{ratios[name]:.1f}x** | {posted} |"
-    )
-display(Markdown("\n".join(lines)))
 show_guess(guess, ratios["selu"], "x")
 
+# %% jupyter={"source_hidden": true}
+# Table: modules, bytes and times, without jit → with jit
+in_the_post = {"norm": f"{585 / 216:.1f}x", "selu": f"{1060 / 187:.1f}x"}
+lines = ["| | modules | bytes moved, jitted | milliseconds | today | in the post |", "|-|-|-|-|-|-|"]
+for name, (eager, jitted) in timings.items():
+    fn, args = cases[name]
+    lines.append(
+        f"| {name} | {eager.compiles} → {jitted.compiles} | {traffic(fn, *args):.1f} of the least "
+        f"| {1e3 * fastest(eager):.2f} → {1e3 * fastest(jitted):.2f} | **{ratios[name]:.1f}x** "
+        f"| {in_the_post.get(name, '–')} |"
+    )
+display(Markdown("\n".join(lines)))
+
 # %% [markdown]
-# Read it from the left. The dot product and the relu are single operations: one module becomes one module and moves
-# what it must. There is nothing to win, so how far their ratios are from 1 is the noise of this machine, right now;
-# keep it in mind for the other two. `selu` is half a dozen operations. Jitted, they are **fused**: one loop reads each
-# number once, does everything with it, and writes it once, which is the least possible. `norm` walks through its table
-# several times, because it needs a mean before it can subtract it, whoever compiles it; and JAX's own `mean` and `std`
-# are jitted already. So its ratio is modest, then as now. No posted ratio is a law: run this cell again and the times
-# move. The columns on the left do not.
+# Each arrow goes from "without `jit`" to "with `jit`". The *least* that a program can move: read each argument once and
+# write the result once.
+#
+# - **The dot product and the relu** are single operations. One module becomes one module, and there is nothing to win:
+#   how far their ratios are from 1 is the noise of this machine, right now.
+# - **`selu`** is half a dozen operations. Jitted, they are **fused**: one loop reads each number once, does everything
+#   with it, and writes it once.
+# - **`norm`** needs a mean before it can subtract it, so it walks through its table several times, whoever compiles it;
+#   and JAX's own `mean` and `std` are jitted already. Its ratio is modest, then as now.
+#
+# No posted ratio is a law: run the cells again and the times move. The columns on the left do not.
 #
 # ## One jit or two?
 #
-# Our post asks: jit the product and the relu one by one, or once around both? It measured 6.12 s + 0.06 s against 6.17
-# s and could not say. (Its clock for the whole pass also was not restarted after the relu, so even that number is not
-# clean.) You need no clock for this one. A product of this size is bound by arithmetic: merged or not, it takes as
-# long. So merging can at best make the relu free.
+# Our first post asks: jit the product and the relu one by one, or once around both? It measured 6.12 s + 0.06 s against
+# 6.17 s and could not say. (Its clock for the whole pass was not restarted after the relu, so even that number is not
+# clean.)
+#
+# You need no clock for this one. A product of this size is **bound by arithmetic**: its time goes into multiplications,
+# not into memory. Merged or not, it does the same ones and takes as long. So merging can at best make the relu free.
 
 
 # %%
@@ -305,11 +346,13 @@ def forward_pass(W, X):
 
 dot_jit, relu_jit = jax.jit(get_dot_product), jax.jit(apply_activation)
 Z = dot_jit(W, X)
-dot_time, relu_time, both_time = (
-    fastest(benchmark(fn, *args, rounds=5)) for fn, *args in ((dot_jit, W, X), (relu_jit, Z), (forward_pass, W, X))
-)
-dot_ms, relu_ms, both_ms = 1e3 * dot_time, 1e3 * relu_time, 1e3 * both_time
-ceiling = (dot_ms + relu_ms) / dot_ms
+dot_ms = 1e3 * fastest(benchmark(dot_jit, W, X, rounds=5))
+relu_ms = 1e3 * fastest(benchmark(relu_jit, Z, rounds=5))
+both_ms = 1e3 * fastest(benchmark(forward_pass, W, X, rounds=5))
+ceiling = (dot_ms + relu_ms) / dot_ms  # if the product takes as long as before
+
+# %% jupyter={"source_hidden": true}
+# Table: one by one, merged, and the most that merging can win
 Markdown(f"""
 | | product | relu | one by one | merged | most that merging can win |
 |---|---|---|---|---|---|
@@ -318,14 +361,11 @@ Markdown(f"""
 """)
 
 # %% [markdown]
-# The last column is an upper bound, **as long as the kept part takes as long as before**. If the times beside it show
-# more, or less than 1, they show noise; in the post they had the same chance to.
+# The last column is a ceiling, **as long as the kept part takes as long as before**. If the times beside it show more,
+# or less than 1, they show noise; in the post they had the same chance to.
 #
 # What if the large part is no arithmetic at all? An outer product fills a matrix of 4096 x 4096, one multiplication a
-# number; then we add up its rows.
-
-# %%
-guess = None  # your number: how many times faster is the outer product with its row sums, when the two are merged?
+# number. Then we add up its rows. How many times faster is it when the two are merged?
 
 
 # %%
@@ -336,37 +376,47 @@ def row_sums_of_outer(u, v):
 
 outer_jit, row_sums_jit = jax.jit(jnp.outer), jax.jit(lambda M: M.sum(1))
 
+# %%
+guess = None  # your number: time one by one, over time merged
+
+# %%
 u, v = jnp.linspace(0, 1, 4096), jnp.ones(4096)
 M = outer_jit(u, v)
-three = ((outer_jit, u, v), (row_sums_jit, M), (row_sums_of_outer, u, v))
-outer_time, sum_time, merged_time = (fastest(benchmark(fn, *args, rounds=5)) for fn, *args in three)
-outer_bytes, sum_bytes, merged_bytes = (show_hlo(fn, *args).bytes for fn, *args in three)
-assert merged_bytes < M.nbytes / 100 < min(outer_bytes, sum_bytes)
-bound = (outer_time + sum_time) / max(outer_time, sum_time)
+outer_time = fastest(benchmark(outer_jit, u, v, rounds=5))
+sum_time = fastest(benchmark(row_sums_jit, M, rounds=5))
+merged_time = fastest(benchmark(row_sums_of_outer, u, v, rounds=5))
 show_guess(guess, (outer_time + sum_time) / merged_time, "x")
+
+# %% jupyter={"source_hidden": true}
+# Table: times and bytes of the outer product, the row sums, and the two merged
+three = ((outer_jit, u, v), (row_sums_jit, M), (row_sums_of_outer, u, v))
+outer_bytes, sum_bytes, merged_bytes = (show_hlo(fn, *args).bytes for fn, *args in three)
+bound = (outer_time + sum_time) / max(outer_time, sum_time)
 Markdown(f"""
-| | outer product | row sums | merged | the "most" if the larger part stays as it is |
+| | outer product | row sums | merged | the ceiling, if the larger part stays as it is |
 |---|---|---|---|---|
 | time | {1e3 * outer_time:.1f} ms | {1e3 * sum_time:.1f} ms | {1e3 * merged_time:.1f} ms | {bound:.2f}x |
 | bytes moved | {outer_bytes:,} | {sum_bytes:,} | {merged_bytes:,} | |
 """)
 
+# %% jupyter={"source_hidden": true}
+# Proof: the merged program moves far less than the matrix
+assert merged_bytes < M.nbytes / 100 < min(outer_bytes, sum_bytes)
+
 # %% [markdown]
-# The larger part did not take as long as before. Nearly all its time went into *writing* the matrix, and into getting new
-# memory for it. Merged, **the matrix is never written**: each row is added up while it is made. So ask what the kept part
-# is bound by. Arithmetic stays; an array between two programs goes.
+# The larger part did not take as long as before. Nearly all its time went into *writing* the matrix, and into getting
+# new memory for it. Merged, **the matrix is never written**: each row is added up while it is made. So ask what the kept
+# part is bound by. Arithmetic stays; an array between two programs goes.
 #
 # That is the answer to "one or two": one jit around the whole is one program to hand over, and lets XLA see everything,
-# so put it there; but where the arithmetic of one operation eats the time, do not expect to see it.
-#
+# so put it there. But where the arithmetic of one operation takes the time, do not expect to see it.
+
+# %% [markdown]
 # ## When does it pay?
 #
 # Compiling is an investment. Whether it comes back depends on what a call saves, and that on the size of the arrays.
 # Three functions, from one number to a million: `polynomial` does some forty small operations (Horner's rule), `relu`
 # one, `matrix_product` one large one.
-
-# %%
-guess = None  # your number: how many times faster does jit make `polynomial` for an array of one number?
 
 
 # %%
@@ -385,6 +435,10 @@ def matrix_product(x):
     return x @ x
 
 
+# %%
+guess = None  # your number: how many times faster does jit make `polynomial` for one number?
+
+# %%
 sides = [1, 10, 100, 1000]
 sizes = [side * side for side in sides]
 speedups, break_evens = {}, {}
@@ -393,12 +447,13 @@ for fn in (polynomial, relu, matrix_product):
     for side in sides:
         x = jnp.full((side, side), 1 / side)
         eager, jitted = benchmark(fn, x, rounds=11), benchmark(jax.jit(fn), x, rounds=11)
-        saved = fastest(eager) - fastest(jitted)  # by each call: it has to earn what the first one costs
+        saved = fastest(eager) - fastest(jitted)  # by each later call
         speedups[fn].append(fastest(eager) / fastest(jitted))
         break_evens[fn].append(jitted.first / saved if saved > 0 else np.nan)
 show_guess(guess, speedups[polynomial][0], "x")
 
-# %%
+# %% jupyter={"source_hidden": true}
+# Picture: speedup, and calls until the first one has paid, by size
 fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8))
 for fn, values in speedups.items():
     left.plot(sizes, values, "o-", label=fn.__name__)
@@ -422,28 +477,29 @@ plt.show()
 # %% [markdown]
 # Two things are worth a second look.
 #
-# - **The ratio is high where there is nothing to compute.** Forty operations on one number are forty dispatches and
-#   nothing else, and `jit` replaces them by one: a win over *Python's* work. With a million numbers it is a win over
-#   *memory*. The matrix product has neither to give, once it is large: its line comes down to 1x. Where it lies below,
-#   you see noise.
+# - **The ratio is high where there is nothing to compute.** Forty operations on one number are forty *dispatches* (work
+#   is handed over) and nothing else, and `jit` replaces them by one: a win over *Python's* work. With a million numbers
+#   it is a win over *memory*. A large matrix product has neither to give: its line comes down to 1x. Where it lies
+#   below, you see noise.
 # - **The best ratio can be the worst deal.** Where its ratio is best, `polynomial` needs far more calls to pay for
-#   itself than on a million numbers, because each call is so short that it saves next to nothing. A missing point never
-#   pays. A ratio tells you about one call, break-even about your program:
+#   itself than on a million numbers, because each call is so short that it saves next to nothing. Where a point is
+#   missing on the right, jitted calls saved no time, so no number of them pays for the compiling.
+#
+# A ratio tells you about one call, break-even about your program. The right-hand picture takes the first call without
+# `jit` as free. It is not, and only the difference has to come back:
 #
 # $$\text{calls} = 1 + \frac{\text{first call with jit} - \text{first call without}}
 # {\text{later call without} - \text{later call with}}$$
-#
-# The right-hand picture was kind to going without `jit`: it took its first call for free. That is where an old piece of
-# advice comes from.
+
+# %% [markdown]
+# ---
+# *A good place to stop. Stage 3 of 3, about {stage}: three claims about speed, on trial.*
 
 # %% [markdown]
 # ## "More than 150 times faster than NumPy"
 #
 # That is how the post with `norm` and `selu` introduces JAX, without a program. Here is one for it: `gelu`, another
 # activation, on a million numbers. NumPy on one side, `jit` on the other, the same formula and the same machine.
-
-# %%
-guess = None  # your number: how many times faster than NumPy is the jitted gelu?
 
 
 # %%
@@ -454,12 +510,15 @@ def gelu(xp, x):
 
 def against_numpy(fn, x):
     """NumPy's best time over that of the jitted function. fn takes the module, then an array."""
-    jitted = jax.jit(lambda x: fn(jnp, x))
-    np.testing.assert_allclose(fn(np, x), jitted(x), rtol=1e-3, atol=1e-5)
     in_numpy = benchmark(lambda x: fn(np, x), x, rounds=7)
-    return fastest(in_numpy) / fastest(benchmark(jitted, jnp.asarray(x), rounds=7))
+    in_jax = benchmark(jax.jit(lambda x: fn(jnp, x)), jnp.asarray(x), rounds=7)
+    return fastest(in_numpy) / fastest(in_jax)
 
 
+# %%
+guess = None  # your number: how many times faster than NumPy is the jitted gelu?
+
+# %%
 numbers = np.asarray(million)
 claimed = against_numpy(gelu, numbers)
 show_guess(guess, claimed, "x")
@@ -472,32 +531,32 @@ show_guess(guess, claimed, "x")
 
 
 # %%
-cube = jax.jit(lambda x: x**3).lower(million).as_text()  # what XLA is asked for
-assert cube.count("stablehlo.multiply") == 2 and "stablehlo.power" not in cube
-
-
 def gelu_by_hand(xp, x):
     return 0.5 * x * (1 + xp.tanh(0.7978846 * (x + 0.044715 * x * x * x)))
 
 
 def life(xp, cells):
     """One step of Conway's Game of Life. cells: int8[n, n], ones are alive."""
-    alive = sum(xp.roll(cells, (i, j), (0, 1)) for i in (-1, 0, 1) for j in (-1, 0, 1) if i or j)
+    around = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if i or j]
+    alive = sum(xp.roll(cells, shift, (0, 1)) for shift in around)
     return ((alive == 3) | ((alive == 2) & (cells == 1))).astype(cells.dtype)
 
 
-alive = (numbers[: 512 * 512] > 0.5).astype(np.int8).reshape(512, 512)
-programs = {
-    "gelu, with x**3": claimed,
-    "gelu, with x * x * x": against_numpy(gelu_by_hand, numbers),
-    "Game of Life, 512 x 512": against_numpy(life, alive),
-    "sort a million numbers": against_numpy(lambda xp, x: xp.sort(x), numbers),
-}
-with jax.default_matmul_precision("highest"):  # as NumPy does it; an accelerator drops digits
-    by_product = against_numpy(lambda xp, x: x @ x / 1000, numbers.reshape(1000, 1000))
-programs["product of 1000 x 1000"] = by_product
-
 # %%
+grid = (numbers[: 512 * 512] > 0.5).astype(np.int8).reshape(512, 512)
+more = {
+    "gelu, with x * x * x": (gelu_by_hand, numbers),
+    "Game of Life, 512 x 512": (life, grid),
+    "sort a million numbers": (lambda xp, x: xp.sort(x), numbers),
+    "product of 1000 x 1000": (lambda xp, x: x @ x / 1000, numbers.reshape(1000, 1000)),
+}
+programs = {"gelu, with x**3": claimed}
+with jax.default_matmul_precision("highest"):  # as NumPy does it; an accelerator drops digits
+    for name, (fn, x) in more.items():
+        programs[name] = against_numpy(fn, x)
+
+# %% jupyter={"source_hidden": true}
+# Picture: jitted JAX against NumPy, five programs
 fig, ax = plt.subplots(figsize=(7.5, 2.8))
 values = np.array(list(programs.values()))
 ax.barh(list(programs), values - 1, left=1, color=["C0" if value > 1 else "C1" for value in values], height=0.6)
@@ -516,6 +575,14 @@ plt.show()
 by_pow = programs["gelu, with x**3"] / programs["gelu, with x * x * x"]
 Markdown(f"Of the first bar, a factor of **{by_pow:.0f}** is one way to write a cube. It has nothing to do with JAX.")
 
+# %% jupyter={"source_hidden": true}
+# Proof: JAX asks for two multiplications, and in each program NumPy and JAX compute the same
+cube = jax.jit(lambda x: x**3).lower(million).as_text()  # what XLA is asked for
+assert cube.count("stablehlo.multiply") == 2 and "stablehlo.power" not in cube
+with jax.default_matmul_precision("highest"):
+    for fn, x in [(gelu, numbers), *more.values()]:
+        np.testing.assert_allclose(fn(np, x), jax.jit(lambda x, fn=fn: fn(jnp, x))(x), rtol=1e-3, atol=1e-5)
+
 # %% [markdown]
 # So "how much faster than NumPy?" has no answer without a program. NumPy is compiled as well, in advance and by hand,
 # and some of its loops (`sort` above all) are better than what XLA makes for a CPU. What `jit` has over it is the
@@ -526,10 +593,7 @@ Markdown(f"Of the first bar, a factor of **{by_pow:.0f}** is one way to write a 
 # ## "Do not jit what you call only once"
 #
 # Another post ends with this advice: a small function that runs once gets slower if you jit it. Start from a JAX that
-# has compiled nothing yet, as in a fresh process.
-
-# %%
-guess = None  # your number: first call without jit, divided by first call with jit (above 1: jit is quicker)
+# has compiled nothing yet, as in a fresh process. Which first call is quicker, and by how much?
 
 
 # %%
@@ -538,14 +602,22 @@ def once(x):
 
 
 ten = jnp.arange(10.0)
+
+# %%
+guess = None  # your number: first call without jit, over first call with it (> 1: jit is quicker)
+
+# %%
 jax.clear_caches()
 cold_eager = benchmark(once, ten, rounds=3)
 jax.clear_caches()
 cold_jit = benchmark(jax.jit(once), ten, rounds=3)
 print(f"without jit: builds {cold_eager.compiles} modules,", cold_eager)
 print(f"with jit:    builds {cold_jit.compiles} module, ", cold_jit)
-assert cold_eager.compiles > cold_jit.compiles == 1
 show_guess(guess, cold_eager.first / cold_jit.first, "x")
+
+# %% jupyter={"source_hidden": true}
+# Proof: without jit more modules are built than with it
+assert cold_eager.compiles > cold_jit.compiles == 1
 
 # %% [markdown]
 # Without `jit` there is compiling too, once for each operation that JAX has not met yet. In a cold process one program
@@ -557,8 +629,7 @@ show_guess(guess, cold_eager.first / cold_jit.first, "x")
 #
 # A question on Stack Overflow: "I want to speed up nested loops with jit. But compiling takes very long, and the
 # compiled version is slower than the one without." Here is its program, with a smaller grid (the original has 64 x 32).
-# Before you run it: tracing unrolls the loops into one long list of operations. How many of them does the finished
-# program perform?
+# (`a.at[i, j].set(z)`: an array like `a` with `z` in one place.)
 
 # %%
 height, width = 10, 5
@@ -575,31 +646,40 @@ def forward():
             a = a.at[i, j + 1].set(z)
 
 
+# %% [markdown]
+# And its two readings of the clock. Tracing **unrolls** the loops into one long list of operations.
+
+# %%
 t0 = time.perf_counter()
 forward()
 t1 = time.perf_counter()
-with trace_log() as log:
-    forward_jit = jax.jit(forward)
-    forward_jit()
+forward_jit = jax.jit(forward)
+forward_jit()
 t2 = time.perf_counter()
 recorded = len(jax.jit(forward).trace().jaxpr.eqns)
 print(f"without jit {t1 - t0:.2f} s, with jit {t2 - t1:.2f} s: the question's two numbers")
 print(f"operations recorded by the trace: {recorded}")
 
+# %% [markdown]
+# How many of these operations does the compiled program perform? Read `forward` again, from the first line to the last.
+
 # %%
-guess = None  # your number: how many of these operations does the compiled program perform?
+guess = None  # your number of operations
 
 # %%
 left_over = sum(show_hlo(forward_jit).ops.values())
-assert left_over == 0
 print(forward_jit.lower().as_text())
 show_guess(guess, left_over, "operations")
+
+# %% jupyter={"source_hidden": true}
+# Proof: the number of operations that are left
+assert left_over == 0
 
 # %% [markdown]
 # The function returns nothing, so nothing it computes is needed, and XLA removes it all. What was timed is the trace:
 # Python, walking through loops once more. Count the flaws:
 #
-# 1. **no output**: all the work is dead code;
+# 1. **no output**: all the work is dead code, needed by nobody;
 # 2. **no input**: `w` is baked into the program as a constant, so what is left could be computed while compiling;
 # 3. **no waiting**: without `jit` the clock stops when the last operation has been handed over;
 # 4. **no warm-up**: one call each, so both readings are mostly compiling.
@@ -608,7 +688,7 @@ show_guess(guess, left_over, "operations")
 
 
 # %%
-def forward(w):
+def forward_mended(w):
     height, width = w.shape
     a = jnp.zeros((height, width + 1)).at[:, 0].set(1.0)
     for j in range(width):
@@ -618,15 +698,15 @@ def forward(w):
     return a
 
 
+# %%
 small_w = w[:6, :3]
-eager, jitted = benchmark(forward, small_w, rounds=5), benchmark(jax.jit(forward), small_w, rounds=5)
+eager = benchmark(forward_mended, small_w, rounds=5)
+jitted = benchmark(jax.jit(forward_mended), small_w, rounds=5)
 print("without jit:", eager)
 print("with jit:   ", jitted)
-calls_needed = max(1, 1 + (jitted.first - eager.first) / (eager.median - jitted.median))
-Markdown(
-    f"Once built, the jitted loop is **{eager.median / jitted.median:,.0f} times** faster, "
-    f"and it has paid for itself by call number {np.ceil(calls_needed):.0f}."
-)
+pays = max(1, 1 + (jitted.first - eager.first) / (eager.median - jitted.median))
+print(f"Once built, the jitted loop is {eager.median / jitted.median:,.0f} times faster.")
+print(f"It has paid for itself by call number {np.ceil(pays):.0f}.")
 
 # %% [markdown]
 # "Slower with jit" was a statement about building, made with a clock for running. That the building takes so long for a
@@ -639,8 +719,9 @@ Markdown(
 # - A first call is waiting + trace + lower + compile + run. Ask each for its share before you blame one.
 # - Without `jit`, every operation is a program of its own, compiled and dispatched by itself. With `jit`, they are one.
 # - `jit` saves dispatches on small arrays and trips to memory on large ones. Where one matrix product takes all the
-#   time, it saves next to nothing: a part that takes as long as before is a ceiling, (kept + removed) / kept. Where the
-#   kept part was writing an array that only the other one reads, there is no such ceiling: the array is never written.
+#   time, it saves next to nothing.
+# - Merging two programs wins (kept + removed) / kept at most, if the kept part takes as long as before. If it wrote an
+#   array that only the other one reads, there is no such ceiling: the array is never written.
 # - Break-even is a number of calls, and you can compute it.
 # - A benchmark needs inputs, outputs, a warm-up and a wait. Without them you time something, but not what you think.
 #
@@ -648,3 +729,5 @@ Markdown(
 #
 # [The exercise](../exercises/01_three_clocks/three_clocks.ipynb): write a stopwatch that nobody can fool, catch eight
 # lying benchmarks, make a polynomial many times faster, and read four sealed dials with nothing but a clock. 20 points.
+#
+# Next: [02 · Reading the tape](02_jaxprs.ipynb). Back to [all units](../README.md#the-units).

@@ -9,39 +9,69 @@
 # - plan a model with billions of parameters without computing a single number;
 # - make the *second start* of a program cheap, past the trap of one second, and ship a program without its Python.
 #
-# About 20 minutes. Unit 05 explained when one process compiles twice; here we cross the border of the process.
+# About {duration}, in three stages (about {stage} for the first). Unit 05 explained when one process compiles twice; here
+# we cross the border of the process.
 
 # %%
+import tempfile
+import time
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import export
+
+from autograder import show_guess, trace_log
+
+print(f"JAX {jax.__version__} on {jax.devices()[0].device_kind}")
+
+# %% jupyter={"source_hidden": true}
+# Helper: modules for pictures, tables and other processes
 import contextlib
 import json
 import os
 import subprocess
 import sys
-import tempfile
-import time
 from collections import Counter
-from pathlib import Path
 
-import jax
-import jax.numpy as jnp
 import matplotlib.pyplot as plt
-import numpy as np
 from IPython.display import Markdown, display
-from jax import export
 from jax.experimental.compilation_cache import compilation_cache
-
-from autograder import show_guess, trace_log
 
 plt.style.use("autograder.course")
 
 # %% [markdown]
 # ## 1. A thousand requests
 #
-# A service answers texts. A text is a row of at most 256 tokens, padded to 16, 64 or 256 of them (the buckets of unit
-# 05), and the model is a small transformer.
+# A service answers texts. A text is a row of at most 256 tokens (numbers that stand for words), padded to 16, 64 or 256
+# of them (the buckets of unit 05). The model is a small transformer, a neural network for texts; its mathematics does not
+# matter here.
+
 
 # %%
-WIDTH, BUCKETS = 64, (16, 64, 256)
+def model(params, tokens, length):
+    """A vector for a text. tokens: int32[bucket]; length: int32[], how many of them are real."""
+    x = params["embed"][tokens]
+    real = jnp.arange(tokens.size) < length
+    for layer in params["layers"]:
+        scores = (x @ layer["q"]) @ (x @ layer["k"]).T / 8
+        x = x + jax.nn.softmax(jnp.where(real, scores, -1e9)) @ (x @ layer["v"])
+        x = x + jax.nn.relu(x @ layer["up"]) @ layer["down"]
+    return jnp.where(real[:, None], x, 0).sum(0) / length
+
+
+BUCKETS = (16, 64, 256)
+
+
+def padded(tokens):
+    bucket = next(size for size in BUCKETS if size >= len(tokens))
+    return np.pad(tokens, (0, bucket - len(tokens)))
+
+
+# %% jupyter={"source_hidden": true}
+# Helper: parameters, a thousand texts, the time of each request, and first over usual
+WIDTH = 64
 rng = np.random.default_rng(0)
 
 
@@ -54,33 +84,8 @@ shapes = {"q": square, "k": square, "v": square, "up": wide, "down": tall}
 layer = {name: weights(*shape) for name, shape in shapes.items()}
 params = {"embed": weights(1000, WIDTH), "layers": [layer]}
 
-
-def model(params, tokens, length):
-    """A vector for a text. tokens: int32[bucket]; length: int32[], how many of them are real."""
-    x = params["embed"][tokens]
-    real = jnp.arange(tokens.size) < length
-    for layer in params["layers"]:
-        scores = (x @ layer["q"]) @ (x @ layer["k"]).T / 8
-        x = x + jax.nn.softmax(jnp.where(real, scores, -1e9)) @ (x @ layer["v"])
-        x = x + jax.nn.relu(x @ layer["up"]) @ layer["down"]
-    return jnp.where(real[:, None], x, 0).sum(0) / length
-
-
-def padded(tokens):
-    bucket = next(size for size in BUCKETS if size >= len(tokens))
-    return np.pad(tokens, (0, bucket - len(tokens)))
-
-
 lengths = np.minimum(np.exp(rng.normal(2.6, 0.8, size=1000)), 256).astype(np.int32).clip(2)
 requests = [rng.integers(0, 1000, size=n, dtype=np.int32) for n in lengths]
-
-# %% [markdown]
-# Everybody's first version has `@jax.jit` on the model, and opens the doors.
-
-# %%
-guess = None  # your number: how many times longer than usual does the first text of a size take?
-
-# %%
 sizes = np.array([padded(tokens).size for tokens in requests])
 firsts = [int(np.argmax(sizes == size)) for size in BUCKETS]
 
@@ -100,15 +105,28 @@ def penalty(times):
     return max(times[first] / np.median(times[sizes == sizes[first]]) for first in firsts)
 
 
+# %% [markdown]
+# Everybody's first version has `@jax.jit` on the model, and opens the doors. `latencies` sends it a thousand texts, and
+# `penalty` compares the first text of each size with the median of its size.
+
+# %%
+guess = None  # your number: how many times longer does the first of a size take? 10, 100 or 3,000?
+
+# %%
 answer = jax.jit(model)
 with trace_log(model) as log:
     lazy = latencies(answer)
-assert log.traces == log.compiles == 3
+print(f"{log.traces} traces, {log.compiles} compiles")
 show_guess(guess, penalty(lazy), "x")
 
+# %% jupyter={"source_hidden": true}
+# Proof: one trace and one compile for each size
+assert log.traces == log.compiles == 3
+
 # %% [markdown]
-# Three visitors were served by a compiler. The cure: **say what will come, and compile that before you open.** It takes
-# no data, only shapes and dtypes.
+# Three texts had to wait for the compiler. The cure: **say what will come, and compile that before you open.** It takes
+# no data, only shapes and dtypes. A `jax.ShapeDtypeStruct` stands for an array, and `lower` and `compile` (unit 01) do
+# the rest.
 
 # %%
 text = {size: jax.ShapeDtypeStruct((size,), jnp.int32) for size in BUCKETS}
@@ -127,8 +145,12 @@ def answer_ahead(params, tokens, length):
 programs = compile_all()
 with trace_log(model) as log, jax.no_tracing(True):
     ahead = latencies(answer_ahead)
-assert log.traces == log.compiles == 0
+print(f"{log.traces} traces, {log.compiles} compiles")
 print(f"the first text of a size takes {penalty(ahead):,.0f}x as long as usual")
+
+# %% jupyter={"source_hidden": true}
+# Proof: nothing is traced or compiled any more
+assert log.traces == log.compiles == 0
 
 # %% [markdown]
 # No trace, no compile (`jax.no_tracing`, the seat belt of unit 05, was on). Far better, and *still* not the same? The
@@ -140,8 +162,12 @@ programs = compile_all()
 for size in BUCKETS * 3:
     answer_ahead(params, np.zeros(size, np.int32), np.int32(1)).block_until_ready()
 rehearsed = latencies(answer_ahead)
-
 panels = {"jit, when needed": lazy, "compiled before": ahead, "compiled and rehearsed": rehearsed}
+for title, times in panels.items():
+    print(f"{title:24} first over usual, at worst: {penalty(times):8,.1f}x")
+
+# %% jupyter={"source_hidden": true}
+# Picture: milliseconds of each request
 fig, axes = plt.subplots(1, 3, figsize=(9, 3.3), sharey=True)
 for ax, (title, times) in zip(axes, panels.items(), strict=True):
     ax.plot(np.arange(1, 1001), times, ".", color="C0", markersize=2.5)
@@ -150,28 +176,34 @@ for ax, (title, times) in zip(axes, panels.items(), strict=True):
 axes[0].text(1, lazy[firsts].min() / 5, "first text of each size", color="C1")
 axes[0].set_ylabel("milliseconds (log scale)")
 plt.show()
-for title, times in panels.items():
-    print(f"{title:24} first over usual, at worst: {penalty(times):8,.1f}x")
 
 # %% [markdown]
 # That is the answer to our question: it can, if compiling and rehearsing both happen before the doors open. The work
 # has not become less. It has moved to a time that you chose. (What scatter is left belongs to the three sizes and to
 # whatever else this machine does.)
 #
-# An object of class `Compiled` is one program. It has no Python to fall back on, and that is a virtue: where `jit`
-# silently compiles, `Compiled` refuses. Here are the same calls to both.
+# What `compile()` returns is an object of class `Compiled`: one program, compiled *ahead of time*. It has no Python to
+# fall back on, and that is a virtue: where `jit` silently compiles, `Compiled` refuses. Here are the same calls to both.
+
 
 # %%
-ahead_of_time, sixteen = programs[16], np.zeros(16, np.int32)
-as_list = {"embed": params["embed"], "layers": tuple(params["layers"])}
+def over_lengths(f):
+    return jax.vmap(f, (None, None, 0))(params, sixteen, np.int32([1, 2, 3]))
+
+
+as_tuple = {"embed": params["embed"], "layers": tuple(params["layers"])}
+sixteen = np.zeros(16, np.int32)
 CALLS = {
     "the text is of type `int64`": lambda f: f(params, sixteen.astype(np.int64), np.int32(3)),
     "the length is a Python int": lambda f: f(params, sixteen, 3),
     "17 tokens": lambda f: f(params, np.zeros(17, np.int32), np.int32(3)),
     "the text is of type `uint8`": lambda f: f(params, sixteen.astype(np.uint8), np.int32(3)),
-    "a tuple of layers, not a list": lambda f: f(as_list, sixteen, np.int32(3)),
-    "`vmap` over the lengths": lambda f: jax.vmap(f, (None, None, 0))(params, sixteen, np.int32([1, 2, 3])),
+    "a tuple of layers, not a list": lambda f: f(as_tuple, sixteen, np.int32(3)),
+    "`vmap` over the lengths": over_lengths,
 }
+
+# %% jupyter={"source_hidden": true}
+# Table: what `jit(model)`, already warm, and a `Compiled` make of these calls
 warm = jax.jit(model)
 warm(params, sixteen, np.int32(3))
 
@@ -186,25 +218,31 @@ def outcome(call, fn):
     return "answered" + (", after " + " and ".join(built) if built else "")
 
 
-verdicts = {what: (outcome(call, warm), outcome(call, ahead_of_time)) for what, call in CALLS.items()}
+verdicts = {what: (outcome(call, warm), outcome(call, programs[16])) for what, call in CALLS.items()}
 rows = "\n".join(f"| {what} | {lazily} | {early} |" for what, (lazily, early) in verdicts.items())
 display(Markdown(f"| call | `jit(model)` | `Compiled` |\n|---|---|---|\n{rows}"))
+
+# %% jupyter={"source_hidden": true}
+# Proof: a `Compiled` answers the first two and refuses the others; `jit` answers all
 assert [early.split("`")[0] == "answered" for _, early in verdicts.values()] == [True, True] + 4 * [False]
 assert not any("TypeError" in lazily for lazily, _ in verdicts.values())
 
 # %% [markdown]
 # The first two differ from the plan in name only: JAX reads `int64` as `int32` (unless 64 bits are switched on), and a
-# weak scalar fits a strong one. The others are other programs. The last row is worth a note: a compiled program cannot
-# be differentiated, batched or jitted. Transform first, compile last.
+# Python number gives way to the type that was planned. The others are other programs. The last row is worth a note: a
+# compiled program cannot be differentiated, batched or jitted. Transform first, compile last.
 #
 # ## 2. Three objects on the way
 #
-# `jit(f).lower(...).compile()` passes three stations, and you can get off at each. What does each of them know?
+# Between your function and a `Compiled` there are two more objects. You can stop at each. What does each of them know?
 
 # %%
 traced = jax.jit(model).trace(params, text[64], number)
 lowered = traced.lower()
 compiled = lowered.compile()
+
+# %% jupyter={"source_hidden": true}
+# Table: what each of the three objects knows
 dots = lowered.as_text().count("stablehlo.dot_general")
 temporary = compiled.memory_analysis().temp_size_in_bytes
 result = f"{traced.out_info.dtype}[{traced.out_info.shape[0]}]"
@@ -217,12 +255,14 @@ Markdown(f"""
 """)
 
 # %% [markdown]
-# The first station alone answers a surprising number of questions, at the price of running your Python once. That is
+# The first one alone answers a surprising number of questions, at the price of running your Python once. That is
 # `jax.eval_shape`: it traces, and gives you the result's shapes and dtypes. Nothing is compiled, nothing is computed,
-# **no array is made**. So the sizes do not matter. Here is a language model of the largest kind:
+# **no array is made**. So the sizes do not matter. Here is a language model of the largest kind: 85 layers, 8,192 numbers
+# for each token. `init` makes its parameters, `loss` says how badly it foretells a text.
 
 
-# %%
+# %% jupyter={"source_hidden": true}
+# Helper: the language model
 def init(key, layers, width, vocabulary):
     def normal(i, *shape):
         return jax.random.normal(jax.random.fold_in(key, i), shape, jnp.bfloat16)
@@ -251,7 +291,8 @@ def nbytes(tree):
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
 
 
-guess = None  # your number: milliseconds to learn how large 70 billion parameters and their gradient are
+# %%
+guess = None  # your number: ms for the sizes of 70 billion parameters? 100, 5,000, 60,000?
 
 # %%
 key = jax.eval_shape(lambda: jax.random.key(0))
@@ -262,15 +303,20 @@ with trace_log() as log:
     gradient = jax.eval_shape(jax.grad(loss), large, tokens)
 planned = 1e3 * (time.perf_counter() - start)
 count = sum(leaf.size for leaf in jax.tree.leaves(large))
-assert log.compiles == 0 and jax.tree.map(jnp.shape, large) == jax.tree.map(jnp.shape, gradient)
-print(f"{count / 1e9:.1f} billion parameters, {nbytes(large) / 1e9:.0f} GB, {log.compiles} programs compiled")
+print(f"{count / 1e9:.1f} billion parameters, {nbytes(large) / 1e9:.0f} GB")
+print(f"{log.compiles} programs compiled")
 show_guess(guess, planned, "ms")
+
+# %% jupyter={"source_hidden": true}
+# Proof: nothing was compiled, and the gradient has the shapes of the parameters
+assert log.compiles == 0 and jax.tree.map(jnp.shape, large) == jax.tree.map(jnp.shape, gradient)
 
 # %% [markdown]
 # So you can plan. Will a training step fit on an accelerator with 80 GB? It holds the parameters, the gradient, two
-# moments of Adam in `float32`, and whatever the forward pass keeps for the backward pass. The last part is the one that
-# nobody can guess, and `eval_shape` tells it as well: the function that `jax.vjp` returns is a pytree, of exactly the
-# arrays that it keeps. A smaller model now, of 24 layers:
+# arrays as large as the parameters for the optimiser Adam (in `float32`), and whatever the forward pass keeps for the
+# backward pass. The last part is the one that nobody can guess, and `eval_shape` tells it as well: the function that
+# `jax.vjp` returns is a [pytree](00_before_you_start.ipynb#The-words), and its leaves are exactly the arrays that it
+# keeps. A smaller model now, of 24 layers. How many rows of 1,024 tokens fit?
 
 # %%
 small = jax.eval_shape(lambda key: init(key, layers=24, width=2048, vocabulary=50_000), key)
@@ -279,16 +325,22 @@ small = jax.eval_shape(lambda key: init(key, layers=24, width=2048, vocabulary=5
 def kept(rows, block):
     """Bytes that the forward pass keeps for the backward pass, for a batch of so many rows."""
     batch = jax.ShapeDtypeStruct((rows, 1024), jnp.int32)
-    return nbytes(jax.eval_shape(lambda p, t: jax.vjp(lambda p: loss(p, t, block), p)[1], small, batch))
+
+    def backward(params, tokens):
+        return jax.vjp(lambda params: loss(params, tokens, block), params)[1]
+
+    return nbytes(jax.eval_shape(backward, small, batch))
 
 
+layers = {"all kept": block, "with jax.checkpoint": jax.checkpoint(block)}
 with trace_log() as log:
-    fixed = {"parameters and gradient": 2 * nbytes(small), "Adam": 4 * nbytes(small)}
-    layers = {"all kept": block, "with jax.checkpoint": jax.checkpoint(block)}
     a_row = {name: kept(2, layer) - kept(1, layer) for name, layer in layers.items()}
-    fits = {name: int((80e9 - sum(fixed.values())) // size) for name, size in a_row.items()}
-assert log.compiles == 0 and 0 < fits["all kept"] < fits["with jax.checkpoint"]
+fixed = {"parameters and gradient": 2 * nbytes(small), "Adam": 4 * nbytes(small)}
+fits = {name: int((80e9 - sum(fixed.values())) // size) for name, size in a_row.items()}
+print("rows that fit:", fits)
 
+# %% jupyter={"source_hidden": true}
+# Picture: bytes of a training step, by rows in a batch
 rows, floor = np.arange(0, 33), 0.0
 fig, ax = plt.subplots(figsize=(7.5, 3.6))
 for (name, size), colour in zip(fixed.items(), ("C0", "#bbbbbb"), strict=True):
@@ -305,18 +357,27 @@ ax.text(17, 55, "kept for the\nbackward pass", color="white", weight="bold", ha=
 ax.set(xlim=(0, 32), ylim=(0, 110), xlabel="rows of 1,024 tokens in a batch", ylabel="GB")
 ax.set_title("A training step, as planned")
 plt.show()
-print("rows that fit:", fits)
+
+# %% jupyter={"source_hidden": true}
+# Proof: nothing was compiled, and with jax.checkpoint more rows fit
+assert log.compiles == 0 and 0 < fits["all kept"] < fits["with jax.checkpoint"]
 
 # %% [markdown]
 # Not one array was made for this picture. (`jax.checkpoint`, unit 11, keeps only the inputs of each layer.) It is the
 # plan as JAX sees it. XLA then adds temporaries of its own, and drops others: for the last word, `compile()` for your
 # device and ask `memory_analysis()`.
-#
+
+# %% [markdown]
+# ---
+# *A good place to stop. Stage 2 of 3, about {stage}: compiled programs that outlive the process, and when they are found again.*
+
+# %% [markdown]
 # ## 3. The second start
 #
-# Everything so far dies with the process. JAX can keep compiled programs on disk: the **persistent compilation
-# cache**. In June 2024 somebody read the documentation, wrote this (JAX issue 21908), looked into the folder, and asked
-# "Is there something I am missing?"
+# Everything so far dies with the process. JAX can keep compiled programs on disk: the
+# **[persistent compilation cache](https://docs.jax.dev/en/latest/persistent_compilation_cache.html)**. In June 2024
+# somebody read the documentation, wrote this (JAX issue 21908), looked into the folder, and asked "Is there something I
+# am missing?"
 #
 # ```python
 # cache_dir = "/tmp/jax_cache/"
@@ -333,7 +394,8 @@ print("rows that fit:", fits)
 guess = None  # your number: files in the folder afterwards
 
 
-# %%
+# %% jupyter={"source_hidden": true}
+# Helper: a cache in a folder, for a while; what JAX reports about it; a start of the posted program
 @contextlib.contextmanager
 def cache_in(folder, **settings):
     """Let JAX keep compiled programs in `folder`. Afterwards the configuration is what it was."""
@@ -366,6 +428,18 @@ def cache_events():
         jax.monitoring.unregister_event_listener(heard)
 
 
+EVENTS = ("compile_requests_use_cache", "cache_hits", "cache_misses")
+
+
+def replayed(folder, **settings):
+    """(compilations asked of the cache, hits, misses, files afterwards) of the posted program, in a fresh start."""
+    jax.clear_caches()  # all that this process remembers, as if it were new
+    with cache_in(folder, **settings), cache_events() as counts:
+        posted()
+    return *(counts[event] for event in EVENTS), len(list(Path(folder).glob("*-cache")))
+
+
+# %%
 def posted():
     def f(x, y):
         return jax.numpy.matmul(x, y)
@@ -374,26 +448,30 @@ def posted():
     jax.jit(f)(x, x.T)
 
 
-EVENTS = ("compile_requests_use_cache", "cache_hits", "cache_misses")
+with tempfile.TemporaryDirectory() as folder:
+    replay = {"as posted": replayed(folder)}
+show_guess(guess, replay["as posted"][3], "files")
+
+# %% [markdown]
+# The same with one option set, in another folder, and then a second start:
+
+# %%
 AT_ONCE = {"jax_persistent_cache_min_compile_time_secs": 0.0}
-replay = {}
-with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
-    for name, folder, settings in (
-        ("as posted", one, {}),
-        ("with the threshold 0", other, AT_ONCE),
-        ("the same, started again", other, AT_ONCE),
-    ):
-        jax.clear_caches()  # all that this process remembers, as if it were new
-        with cache_in(folder, **settings), cache_events() as counts:
-            posted()
-        replay[name] = (*(counts[event] for event in EVENTS), len(list(Path(folder).glob("*-cache"))))
+with tempfile.TemporaryDirectory() as folder:
+    replay["with the threshold 0"] = replayed(folder, **AT_ONCE)
+    replay["the same, started again"] = replayed(folder, **AT_ONCE)
+
+# %% jupyter={"source_hidden": true}
+# Table: what JAX reports of the three starts, and the files
 rows = "\n".join(f"| {name} | {' | '.join(map(str, row))} |" for name, row in replay.items())
 names = " | ".join(f"`{event}`" for event in EVENTS)
 display(Markdown(f"| | {names} | files |\n|---|---|---|---|---|\n{rows}"))
+
+# %% jupyter={"source_hidden": true}
+# Proof: fewer files as posted; with the threshold 0 all are written, and all are found by the next start
 asked, _, written, files = replay["with the threshold 0"]
 assert replay["as posted"][3] < files and asked == written == files
 assert replay["the same, started again"] == (asked, asked, 0, files)
-show_guess(guess, replay["as posted"][3], "files")
 
 # %% [markdown]
 # Nothing was missing but patience: **by default JAX writes down only what took at least one second to compile**
@@ -407,19 +485,17 @@ show_guess(guess, replay["as posted"][3], "files")
 
 # %%
 for option in ("min_compile_time_secs", "min_entry_size_bytes"):
-    print(f"jax_persistent_cache_{option}: {jax.config.values[f'jax_persistent_cache_{option}']} by default")
+    name = f"jax_persistent_cache_{option}"
+    print(f"{name}: {jax.config.values[name]} by default")
 
 # %% [markdown]
 # The thresholds are about writing. Whoever only reads needs the folder alone.
 #
 # ## 4. What is in the folder, and when is it found?
 #
-# For each program a file: its machine code, serialised and compressed, and how long the compiler took. The name of the
-# file is the key. What is in the key? Start a first program with an empty folder, forget everything, and start a second
-# one with a small change. Does it find the file of the first?
-
-# %%
-guess = None  # your number: how many of the eleven second programs below are found?
+# For each program a file: its machine code, compressed, and how long the compiler took. The name of the file is the key.
+# What is in the key? Start a first program with an empty folder, forget everything, and start a second one with a small
+# change. Does it find the file of the first?
 
 # %%
 FIRST = """
@@ -442,28 +518,39 @@ CHANGES = [  # a piece of the text, and what stands there in the second program
     ("jit(score)", 'jit(score, compiler_options={"xla_cpu_enable_fast_math": True})'),
 ]
 
+# %%
+guess = None  # your number: how many of the eleven second programs are found?
 
+
+# %% jupyter={"source_hidden": true}
+# Helper: a program, run as by a new process
 def start(program):
-    """Runs a text as a new process would; whether its program was found, and whether it was traced."""
+    """Whether its program was found, whether it was traced, and how many programs it asked the cache for."""
     jax.clear_caches()
     with cache_events() as counts, trace_log() as log:
         exec(program, {"jnp": jnp, "np": np, "jit": jax.jit})
-    assert counts["compile_requests_use_cache"] == 1
-    return counts["cache_hits"] == 1, log.seconds["trace"] > 0
+    return counts["cache_hits"] == 1, log.seconds["trace"] > 0, counts["compile_requests_use_cache"]
 
 
+# %%
 with tempfile.TemporaryDirectory() as folder, cache_in(folder, **AT_ONCE):
-    assert start(FIRST) == (False, True)
-    restarts = {(old, new): start(FIRST.replace(old, new)) for old, new in CHANGES}
+    first = start(FIRST)
+    restarts = [start(FIRST.replace(old, new)) for old, new in CHANGES]
+hits = [hit for hit, _, _ in restarts]
+show_guess(guess, sum(hits), "programs")
+
+# %% jupyter={"source_hidden": true}
+# Table: which of them are found
 lines = ["| changed | into | found |", "|---|---|:-:|"]
-for (old, new), (hit, _) in restarts.items():
+for (old, new), hit in zip(CHANGES, hits, strict=True):
     old, new = (f"`{part}`".replace("\n", "`<br>`") if part else "" for part in (old, new))
     lines.append(f"| {old or 'nothing'} | {new} | {'✓' if hit else '✗'} |")
-print(FIRST)
 display(Markdown("\n".join(lines)))
-hits = [hit for hit, _ in restarts.values()]
-assert hits == 4 * [True] + 7 * [False] and all(traced for _, traced in restarts.values())
-show_guess(guess, sum(hits), "programs")
+
+# %% jupyter={"source_hidden": true}
+# Proof: the first four are found and no other; every one of them is traced
+assert first == (False, True, 1) and all(requests == 1 for *_, requests in restarts)
+assert hits == 4 * [True] + 7 * [False] and all(traced for _, traced, _ in restarts)
 
 # %% [markdown]
 # The key is a hash of **the StableHLO**, its name included, and of all that decides what XLA makes of it: compiler
@@ -476,12 +563,18 @@ show_guess(guess, sum(hits), "programs")
 # exercise you will repair such a program.
 #
 # And the other half: all eleven second programs **were traced**. The key is made from the StableHLO, so JAX must have
-# it before it can look. The cache skips XLA. It cannot skip you.
-#
+# it before it can look. The cache skips XLA. It cannot skip your Python.
+
+# %% [markdown]
+# ---
+# *A good place to stop. Stage 3 of 3, about {stage}: a program in a file, for every batch size, and what each way to start skips.*
+
+# %% [markdown]
 # ## 5. A program without its Python
 #
-# What would skip you is a file that contains the StableHLO itself. `jax.export` makes one. Let it have a hole in its
-# shape, so that one file will do for every batch size:
+# What would skip your Python is a file that contains the StableHLO itself.
+# [`jax.export`](https://docs.jax.dev/en/latest/501/export.html) makes one. Let one dimension of its input be a name,
+# `b`, instead of a number, so that one file will do for every batch size:
 
 
 # %%
@@ -492,33 +585,41 @@ def classifier(weights, images):
 
 trained = {"in": weights(100, 32), "out": weights(32, 10)}
 shape = export.symbolic_shape("b, 100")
-with jax.default_matmul_precision("highest"):  # goes into the file; without it an accelerator drops digits of products
-    exported = export.export(jax.jit(classifier))(trained, jax.ShapeDtypeStruct(shape, jnp.float32))
+images = jax.ShapeDtypeStruct(shape, jnp.float32)
+with jax.default_matmul_precision("highest"):  # unit 10; it goes into the file
+    exported = export.export(jax.jit(classifier))(trained, images)
 artifact = exported.serialize()
 
-batches = [rng.normal(size=(b, 100)).astype(np.float32) for b in (1, 2, 7, 64)]
+print(f"{len(artifact):,} bytes, for {exported.platforms}")
+print(f"{exported.in_avals[-1]} -> {exported.out_avals[0]}")
 line = next(line for line in exported.mlir_module().splitlines() if "dot_general" in line)
-print(f"{len(artifact):,} bytes: {exported.in_avals[-1]} -> {exported.out_avals[0]}, {exported.platforms}")
 print(line.split(" loc(")[0].strip())
 
+# %% [markdown]
+# (`?` in the StableHLO stands for `b`.) Now the file is read again, and called with batches of four sizes, twice each.
+
 # %%
-guess = None  # your number: the file is called with the four batches, twice each. How often does XLA compile?
+guess = None  # your number: how often does XLA compile?
 
 # %%
 loaded = export.deserialize(artifact)
+batches = [rng.normal(size=(b, 100)).astype(np.float32) for b in (1, 2, 7, 64)]
 with trace_log(classifier) as log:
     results = [loaded.call(trained, batch) for batch in batches * 2]
+print("traces of classifier:", log.traces)
+show_guess(guess, log.compiles, "times")
+
+# %% jupyter={"source_hidden": true}
+# Proof: the results are the classifier's; no trace, and one compile for each size
 for result, batch in zip(results, batches * 2, strict=True):
     hidden = np.tanh(batch @ np.asarray(trained["in"]))
     np.testing.assert_allclose(result, hidden @ np.asarray(trained["out"]), rtol=1e-3, atol=1e-4)
 assert (log.traces, log.compiles) == (0, 4)
-print("traces of classifier:", log.traces)
-show_guess(guess, log.compiles, "times")
 
 # %% [markdown]
 # "If your batch size changes, it compiles again", says one of the old posts on `jit`. True, then and now: machine code
 # has a shape. But it need not be *traced* again, and the Python need not be there: delete `classifier`, and the file
-# still works, in any process with JAX. `?` in the StableHLO stands for `b`.
+# still works, in any process with JAX.
 #
 # What else will it do, and what not?
 
@@ -533,18 +634,21 @@ def ask(images, program=loaded):
     return program.call(trained, images)
 
 
+slopes = jax.grad(lambda x: ask(x, differentiable).sum())
 five = np.ones((5, 100), np.float32)
 TRIALS = {
     "inside another `jit`": (lambda x: ask(x) + 1, five),
     "images of 99 numbers": (ask, five[:, 1:]),
     "`int32` images": (ask, five.astype(np.int32)),
     "`grad`": (jax.grad(lambda x: ask(x).sum()), five),
-    "`grad`, after `serialize(vjp_order=1)`": (jax.grad(lambda x: ask(x, differentiable).sum()), five),
+    "`grad`, after `serialize(vjp_order=1)`": (slopes, five),
     "`vmap`": (jax.vmap(ask), five[None]),
     f"exported for `platforms={elsewhere}`": (lambda x: ask(x, abroad), five),
 }
 
 
+# %% jupyter={"source_hidden": true}
+# Table: what became of each
 def trial(fn, images):
     try:
         result = jax.jit(fn).lower(images).out_info  # as far as the lowering: no answer below comes from XLA
@@ -556,6 +660,9 @@ def trial(fn, images):
 told = {what: trial(*case) for what, case in TRIALS.items()}
 rows = "\n".join(f"| {what} | {outcome} |" for what, outcome in told.items())
 display(Markdown(f"| asked of the file, on `{here}` | outcome |\n|---|---|\n{rows}"))
+
+# %% jupyter={"source_hidden": true}
+# Proof: which of the seven are refused
 assert ["Error" in outcome for outcome in told.values()] == [False, True, True, True, False, True, True]
 
 # %% [markdown]
@@ -565,10 +672,15 @@ assert ["Error" in outcome for outcome in told.values()] == [False, True, True, 
 # ### A dimension with a name
 #
 # `b` is neither a number nor a tracer. It is a symbol that stands for every whole number from 1 up, and JAX calculates
-# with it. Now your Python must be right **for all `b` at once**:
+# with it. Now your Python must be right **for all `b` at once**. Which of these nine can be exported?
+
 
 # %%
-DIMENSIONS = {  # what: (function, shape, constraints)
+def by_scan(x):
+    return jax.lax.scan(lambda c, r: (c + r, 0), x[0], x)[0]
+
+
+DIMENSIONS = {  # what: (function, shape, and what is promised of b besides)
     "`x[1:] - x[:-1]`": (lambda x: x[1:] - x[:-1], "b, 100", ()),
     "`x.sum(0) / x.shape[0]`": (lambda x: x.sum(0) / x.shape[0], "b, 100", ()),
     "`x @ x.T`": (lambda x: x @ x.T, "b, 100", ()),
@@ -577,10 +689,12 @@ DIMENSIONS = {  # what: (function, shape, constraints)
     "`x if len(x) > 10 else -x`": (lambda x: x if x.shape[0] > 10 else -x, "b, 100", ()),
     "the same ": (lambda x: x if x.shape[0] > 10 else -x, "b, 100", ("b >= 11",)),
     "`for i in range(len(x))`": (lambda x: sum(x[i] for i in range(x.shape[0])), "b, 100", ()),
-    "`lax.scan` over the rows": (lambda x: jax.lax.scan(lambda c, r: (c + r, 0), x[0], x)[0], "b, 100", ()),
+    "`lax.scan` over the rows": (by_scan, "b, 100", ()),
 }
 
 
+# %% jupyter={"source_hidden": true}
+# Table: the type of the result, or the error
 def export_outcome(fn, shape, constraints):
     spec = jax.ShapeDtypeStruct(export.symbolic_shape(shape, constraints=constraints), jnp.float32)
     try:
@@ -594,13 +708,16 @@ rows = ["| function | shape | result |", "|---|---|---|"]
 for what, (_, shape, constraints) in DIMENSIONS.items():
     rows.append(f"| {what} | {', '.join(f'`{part}`' for part in (shape, *constraints))} | {results[what]} |")
 display(Markdown("\n".join(rows)))
+
+# %% jupyter={"source_hidden": true}
+# Proof: three of the nine fail
 failed = [what for what, result in results.items() if result.endswith(("Operation`", "Error`"))]
 assert failed == ["`x.reshape(-1, 2, 100)`", "`x if len(x) > 10 else -x`", "`for i in range(len(x))`"]
 
 # %% [markdown]
 # `InconclusiveDimensionOperation` means: true for some `b`, false for others. You decide which you want to promise, by
-# the shape (`2*b` is even) or by a constraint. The promise is checked when the file is called. A Python loop over the
-# rows has no length to run to; a `lax.scan` has, and is lowered once for all.
+# the shape (`2*b` is even) or by a constraint (`b >= 11`). The promise is checked when the file is called. A Python loop
+# over the rows has no length to run to; a `lax.scan` has, and is lowered once for all.
 #
 # ## 6. Who skips what?
 #
@@ -608,7 +725,8 @@ assert failed == ["`x.reshape(-1, 2, 100)`", "`x if len(x) > 10 else -x`", "`for
 # (`jax.experimental.serialize_executable`). A second process starts in each of these ways, five times each, and reports
 # JAX's own events of the middle one, in milliseconds.
 
-# %%
+# %% jupyter={"source_hidden": true}
+# Helper: the script of both processes
 START = r"""
 import json, pickle, sys, time
 from collections import Counter
@@ -677,16 +795,26 @@ else:
     five = {way: sorted((start(*how) for _ in range(5)), key=lambda times: times[-1]) for way, how in ways.items()}
     print(json.dumps([once, {way: times[2] for way, times in five.items()}]))
 """
-with tempfile.TemporaryDirectory() as folder:
+
+
+def process(folder, role):
     # A GPU's memory belongs to this process already: the others must not ask for most of it.
     modest = os.environ | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-    for role in ("prepare", "start"):
-        command = [sys.executable, "-c", START, folder, role]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, env=modest)
-    once, ways = json.loads(done.stdout)
-    kilobytes = {path.name: path.stat().st_size / 1e3 for path in Path(folder).rglob("*") if path.is_file()}
+    command = [sys.executable, "-c", START, folder, role]
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=modest).stdout
+
 
 # %%
+with tempfile.TemporaryDirectory() as folder:
+    process(folder, "prepare")
+    once, ways = json.loads(process(folder, "start"))  # trace, lower, compile, read, total
+    files = sorted(path for path in Path(folder).rglob("*") if path.is_file())
+    kilobytes = {path.name.split("-")[0]: round(path.stat().st_size / 1e3) for path in files}
+print(f"In every process the first exported program pays for imports as well: {once:.0f} ms.")
+print("That is left out below. KB of each file:", kilobytes)
+
+# %% jupyter={"source_hidden": true}
+# Picture: what each way skips, and the time until the first result
 stages = ["your Python\n(trace)", "lower", "XLA\n(compile)", "read the\ncache"]
 table = np.array([values[:4] for values in ways.values()])
 total = np.array([values[4] for values in ways.values()])
@@ -710,6 +838,9 @@ bars.tick_params(axis="y", length=0)
 bars.grid(False)
 bars.spines[:].set_visible(False)
 plt.show()
+
+# %% jupyter={"source_hidden": true}
+# Proof: which stages each way skips
 skipped = {way: tuple(value == 0 for value in values[:4]) for way, values in ways.items()}
 assert list(skipped.values()) == [
     (False, False, False, True),
@@ -718,8 +849,6 @@ assert list(skipped.values()) == [
     (True, False, True, False),
     (True, True, True, True),
 ]
-print(f"In every process the first exported program pays for imports as well: {once:.0f} ms, left out above.")
-print({name.split("-")[0]: f"{size:.0f} KB" for name, size in sorted(kilobytes.items())})
 
 # %% [markdown]
 # - **`jit`** pays for everything, at the moment when it hurts.
@@ -738,7 +867,8 @@ print({name.split("-")[0]: f"{size:.0f} KB" for name, size in sorted(kilobytes.i
 # The first two are from the posts on `jit` that this course answers. The others are from JAX's documentation of 2023 and
 # 2024 and from the thread above.
 
-# %%
+# %% jupyter={"source_hidden": true}
+# Table: claims, and what was measured above and here
 with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other, cache_in(one, **AT_ONCE):
     jax.jit(lambda x: x - 1)(1.0)
     jax.config.update("jax_compilation_cache_dir", other)
@@ -753,36 +883,23 @@ def with_callback(x):
 with tempfile.TemporaryDirectory() as folder, cache_in(folder, **AT_ONCE):
     jax.jit(with_callback)(np.float32(1))
     kept_callback = len(list(Path(folder).iterdir()))
-assert moved == [2, 0]
 
 compiled_ahead = f"{penalty(lazy):,.0f}x; compiled and rehearsed {penalty(rehearsed):.1f}x"
 claims = [
-    (
-        "“if your batch size changes, it compiles again”",
-        "✓",
-        "4 sizes, 4 compiles; from a file without a trace",
-    ),
+    ("“if your batch size changes, it compiles again”", "✓", "4 sizes, 4 compiles; from a file without a trace"),
     ("the first call is slow: warm up", "✓", compiled_ahead),
     ("the cache needs its folder, and no more", "✗", f"{replay['as posted'][3]} files: one second"),
     ("the least entry size must be set too", "✗", f"{written} of {asked} are written without"),
-    (
-        "set the folder before the first compilation",
-        "half",
-        f"later works; *changing* it does not: {moved} files",
-    ),
-    (
-        "functions with callbacks are not cached",
-        "see right",
-        f"{kept_callback} files in JAX {jax.__version__}",
-    ),
-    (
-        "AOT controls lowering and compiling, not tracing",
-        "✗",
-        f"`.trace()` gives a `{type(traced).__name__}`",
-    ),
+    ("set the folder before the first compilation", "half", f"later works; *changing* it does not: {moved} files"),
+    ("functions with callbacks are not cached", "see right", f"{kept_callback} files in JAX {jax.__version__}"),
+    ("AOT controls lowering and compiling, not tracing", "✗", f"`.trace()` gives a `{type(traced).__name__}`"),
 ]
 rows = "\n".join(f"| {claim} | {mark} | {today} |" for claim, mark, today in claims)
 display(Markdown(f"| claim | today | measured above |\n|---|:-:|---|\n{rows}"))
+
+# %% jupyter={"source_hidden": true}
+# Proof: a folder that is changed later stays empty
+assert moved == [2, 0]
 
 # %% [markdown]
 # ## Keypoints
@@ -800,3 +917,5 @@ display(Markdown(f"| claim | today | measured above |\n|---|:-:|---|\n{rows}"))
 #
 # [Exercise 12](../exercises/12_ahead_of_time/ahead_of_time.ipynb): predict the stages, plan a model that does not fit,
 # open a server that never compiles, find the second, hold a key still, and write shapes that keep a promise. 20 points.
+#
+# Next: [13 · Many devices](13_many_devices.ipynb). Back to [all units](../README.md#the-units).

@@ -19,6 +19,7 @@ MINUTES_AN_OUTPUT = 15 / 60
 MINUTES_A_GUESS = 45 / 60
 MINUTES_AN_ANSWER_LINE = 1.25
 
+_GUESS = re.compile(r"^guess\w* = None", re.MULTILINE)
 _ANSWER = re.compile(r"### BEGIN SOLUTION\n(.*?)### END SOLUTION", re.DOTALL)
 _HIDDEN = re.compile(r"### BEGIN HIDDEN TESTS\n.*?### END HIDDEN TESTS", re.DOTALL)
 
@@ -37,9 +38,8 @@ def minutes(cells: Sequence[NotebookNode]) -> float:
             continue
         answers = [line for answer in _ANSWER.findall(cell.source) for line in answer.splitlines() if line.strip()]
         total += len(answers) * MINUTES_AN_ANSWER_LINE + MINUTES_AN_OUTPUT
-        if re.match(r"guess\w* = None", cell.source):
-            total += MINUTES_A_GUESS
-        elif not is_folded(cell):
+        total += len(_GUESS.findall(cell.source)) * MINUTES_A_GUESS
+        if not is_folded(cell):
             read = _HIDDEN.sub("", _ANSWER.sub("", cell.source)).splitlines()
             total += sum(bool(line.strip()) for line in read) * MINUTES_A_LINE
     return total

@@ -70,7 +70,7 @@ def readme_commands(course):
 def test_the_readme_has_two_commands_of_one_line_each(course):
     opens, tests = readme_commands(course)
     assert "\n" not in opens + tests
-    assert opens.endswith("jupyter lab --ServerApp.root_dir=. lessons/01_three_clocks.ipynb")
+    assert opens.endswith("jupyter lab --ServerApp.root_dir=. lessons/00_before_you_start.ipynb")
     assert tests.endswith("pytest -n auto --dist loadgroup")
     assert all("-c requirements.lock" in line for line in (opens, tests))
 

@@ -31,8 +31,10 @@ def write(pytester, make_notebook):
     return write
 
 
-def run(pytester, *args):
-    result = pytester.runpytest_subprocess("--continue-on-collection-errors", *args)
+def run(pytester, *args, how="inprocess"):
+    """pytest in this process, where kernels are warm; with how="subprocess" in one that has imported nothing yet."""
+    start = {"inprocess": pytester.runpytest_inprocess, "subprocess": pytester.runpytest_subprocess}[how]
+    result = start("--continue-on-collection-errors", *args)
     return result, result.stdout.str()
 
 
@@ -124,8 +126,8 @@ def test_an_unsupported_jax_stops_those_alone_who_ask_for_notebooks(pytester, ne
     (old / "jax-0.9.1.dist-info").mkdir()
     (old / "jax-0.9.1.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: jax\nVersion: 0.9.1\n")
     monkeypatch.setenv("PYTHONPATH", str(old))
-    run(pytester)[0].assert_outcomes(passed=1)
-    result, out = run(pytester, "docs/graded.ipynb")
+    run(pytester, how="subprocess")[0].assert_outcomes(passed=1)
+    result, out = run(pytester, "docs/graded.ipynb", how="subprocess")
     result.assert_outcomes(errors=1)
     assert unsupported(jax="0.9.1") in out
 

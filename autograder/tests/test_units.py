@@ -32,10 +32,9 @@ def is_solution(cell):
 
 
 def test_the_folders_mirror_each_other():
-    lessons = {path.stem for path in (COURSE / "lessons").glob("*.py")}
     exercises = {path.name for path in (COURSE / "exercises").iterdir() if path.is_dir()}
     wrong = {path.stem for path in (COURSE / "autograder/tests/wrong_answers").glob("*.py")}
-    assert lessons == exercises == wrong == set(UNITS)
+    assert exercises == wrong == set(UNITS)
     assert all(NUMBERED.fullmatch(name) for name in UNITS)
 
 
@@ -169,12 +168,3 @@ def test_a_graded_cell_could_run_in_another_process(solution):
         used = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
         foreign = used - given - asked - bound_names(tree)
         assert not foreign, (cell.metadata.nbgrader["grade_id"], foreign)
-
-
-def test_the_lesson_opens_with_its_question_and_ends_with_its_exercise(unit):
-    cells = jupytext.read(COURSE / "lessons" / f"{unit}.py").cells
-    assert cells[0].source.startswith(f"# {unit[:2]} · ")
-    assert re.search(r"\*\*.+\?\*\*", cells[0].source, re.DOTALL), "the question in bold"
-    assert any("guess = None" in cell.source for cell in cells), "a prediction that the learner types"
-    assert any("Keypoints" in cell.source for cell in cells)
-    assert f"../exercises/{unit}/{unit[3:]}.ipynb" in cells[-1].source
