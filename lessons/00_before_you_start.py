@@ -53,7 +53,8 @@ y = x.at[0].set(9.0)
 print("x:", x, "  y:", y)
 
 # %% jupyter={"source_hidden": true}
-# Proof: x is as it was, y is another array
+# Proof
+# X is as it was, y is another array.
 assert x.tolist() == [1, 2, 3] and y.tolist() == [9, 2, 3] and x.at[0].add(9.0).tolist() == [10, 2, 3]
 
 # %% [markdown]
@@ -114,7 +115,8 @@ jitted = jax.jit(curve)
 print("curve(2) is", curve(2.0), "and jitted", jitted(2.0))
 
 # %% jupyter={"source_hidden": true}
-# Proof: what the five functions returned
+# Proof
+# What the five functions returned.
 assert jax.grad(curve)(2.0) == 12 and jitted(2.0) == curve(2.0) == 9
 assert products.tolist() == [3, 7, 11]
 assert last_carry == 6 and outputs.tolist() == [1, 3, 6]
@@ -150,7 +152,8 @@ print("times 2.0:       ", jax.typeof(half * 2.0))
 print("times a float32[]:", jax.typeof(half * ones[0]))
 
 # %% jupyter={"source_hidden": true}
-# Proof: dtypes, weak types and what they become
+# Proof
+# Dtypes, weak types and what they become.
 assert np.ones(4).dtype == np.float64 and ones.dtype == np.float32
 assert [str(jax.typeof(v)) for v in (ones, ones[0], 2.0, 2)] == ["float32[4]", "float32[]", "~float32[]", "~int32[]"]
 assert str(jax.typeof(half * 2.0)) == "bfloat16[4]" and str(jax.typeof(half * ones[0])) == "float32[4]"
@@ -185,7 +188,8 @@ with trace_log() as log:
 log
 
 # %% jupyter={"source_hidden": true}
-# Proof: each type is traced and compiled once
+# Proof
+# Each type is traced and compiled once.
 assert timing.compiles == 1 and log.traces == log.compiles == 1
 
 # %% [markdown]

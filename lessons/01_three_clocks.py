@@ -147,7 +147,8 @@ print("ready when the call returned:        ", at_return)
 print("ready once we had asked for a value: ", late.is_ready())
 
 # %% jupyter={"source_hidden": true}
-# Proof: whoever has asked for a value has waited for it
+# Proof
+# Whoever has asked for a value has waited for it.
 assert late.is_ready()
 
 # %% [markdown]
@@ -400,7 +401,8 @@ Markdown(f"""
 """)
 
 # %% jupyter={"source_hidden": true}
-# Proof: the merged program moves far less than the matrix
+# Proof
+# The merged program moves far less than the matrix.
 assert merged_bytes < M.nbytes / 100 < min(outer_bytes, sum_bytes)
 
 # %% [markdown]
@@ -576,7 +578,8 @@ by_pow = programs["gelu, with x**3"] / programs["gelu, with x * x * x"]
 Markdown(f"Of the first bar, a factor of **{by_pow:.0f}** is one way to write a cube. It has nothing to do with JAX.")
 
 # %% jupyter={"source_hidden": true}
-# Proof: JAX asks for two multiplications, and in each program NumPy and JAX compute the same
+# Proof
+# JAX asks for two multiplications, and in each program NumPy and JAX compute the same.
 cube = jax.jit(lambda x: x**3).lower(million).as_text()  # what XLA is asked for
 assert cube.count("stablehlo.multiply") == 2 and "stablehlo.power" not in cube
 with jax.default_matmul_precision("highest"):
@@ -616,7 +619,8 @@ print(f"with jit:    builds {cold_jit.compiles} module, ", cold_jit)
 show_guess(guess, cold_eager.first / cold_jit.first, "x")
 
 # %% jupyter={"source_hidden": true}
-# Proof: without jit more modules are built than with it
+# Proof
+# Without jit more modules are built than with it.
 assert cold_eager.compiles > cold_jit.compiles == 1
 
 # %% [markdown]
@@ -672,7 +676,8 @@ print(forward_jit.lower().as_text())
 show_guess(guess, left_over, "operations")
 
 # %% jupyter={"source_hidden": true}
-# Proof: the number of operations that are left
+# Proof
+# The number of operations that are left.
 assert left_over == 0
 
 # %% [markdown]

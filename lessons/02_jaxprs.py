@@ -89,7 +89,8 @@ rows = "\n".join(f"| {line} | {'✓' if found else '✗'} |" for line, found in 
 display(Markdown(f"| line of Python | in the jaxpr |\n|---|:-:|\n{rows}"))
 
 # %% jupyter={"source_hidden": true}
-# Proof: the operations that were recorded, in order
+# Proof
+# The operations that were recorded, in order.
 assert primitives == ["sin", "mul", "mul", "mul", "add"]
 
 # %% [markdown]
@@ -135,7 +136,8 @@ def poly_read_back(a):
 result = poly_read_back(3)
 
 # %% jupyter={"source_hidden": true}
-# Proof: read back, it computes the same
+# Proof
+# Read back, it computes the same.
 assert result == poly(3) == 30
 
 # %% [markdown]
@@ -146,7 +148,8 @@ assert result == poly(3) == 30
 show_jaxpr(poly, 3)
 
 # %% jupyter={"source_hidden": true}
-# Proof: the graph has the five equations of the text
+# Proof
+# The graph has the five equations of the text.
 assert show_jaxpr(poly, 3).equations == len(jaxpr.eqns) == 5
 
 # %% [markdown]
@@ -169,7 +172,8 @@ for x in (3, 3.0, jnp.float32(3), np.ones((2, 5), np.float32)):
     print("   ", jax.make_jaxpr(square)(x))
 
 # %% jupyter={"source_hidden": true}
-# Proof: what the stand-ins know, shape and dtype
+# Proof
+# What the stand-ins know, shape and dtype.
 assert stand_ins == [((), "int32"), ((), "float32"), ((), "float32"), ((2, 5), "float32")]
 
 # %% [markdown]
@@ -187,7 +191,8 @@ for x in (3, 3.0):
     print(f"poly({x!r}):  {first_equation}")
 
 # %% jupyter={"source_hidden": true}
-# Proof: the literal 2 takes the type of x
+# Proof
+# The literal 2 takes the type of x.
 assert "2:i32[]" in text_of(jax.make_jaxpr(poly)(3))
 assert "2.0:f32[]" in text_of(jax.make_jaxpr(poly)(3.0))
 
@@ -208,7 +213,8 @@ for source, fn in squares.items():
     print(f"{source:14} {jaxpr}")
 
 # %% jupyter={"source_hidden": true}
-# Proof: four squares, four primitives
+# Proof
+# Four squares, four primitives.
 assert len(set(found.values())) == 4 and found["x ** 2"] == "integer_pow"
 
 # %% [markdown]
@@ -275,7 +281,8 @@ table = [
 display(Markdown("\n".join(table)))
 
 # %% jupyter={"source_hidden": true}
-# Proof: today's print
+# Proof
+# Today's print.
 assert " jit[" in relu_today and "0.0:f32[]" in relu_today and "device=" not in relu_today
 
 # %% [markdown]
@@ -311,7 +318,8 @@ print(text_device)
 print("where the result lives:", jax.jit(apply_activation)(on_device).devices())
 
 # %% jupyter={"source_hidden": true}
-# Proof: the same text, no device in it, and a parameter that is there but not printed
+# Proof
+# The same text, no device in it, and a parameter that is there but not printed.
 assert text_numpy == text_device and device.platform not in text_device
 (eqn,) = dot_today.eqns
 (inner,) = eqn.params["jaxpr"].eqns
@@ -327,7 +335,8 @@ with warnings.catch_warnings(record=True) as caught:
 print(caught[0].message)
 
 # %% jupyter={"source_hidden": true}
-# Proof: it is one warning, that this way is deprecated
+# Proof
+# It is one warning, that this way is deprecated.
 assert [warning.category for warning in caught] == [DeprecationWarning]
 
 # %% [markdown]
@@ -368,7 +377,8 @@ tracers = len(squared_numbers)
 show_guess(guess, tracers, "on the list")
 
 # %% jupyter={"source_hidden": true}
-# Proof: the results of the calls, and the length of the list
+# Proof
+# The results of the calls, and the length of the list.
 assert results == [16, 64, 256] and tracers == 1
 
 # %% [markdown]
@@ -382,7 +392,8 @@ print("result:", number_squared_jit(2.5))  # float32: there is no jaxpr for it y
 print("result:", number_squared_jit(3.5))  # the same type again
 
 # %% jupyter={"source_hidden": true}
-# Proof: two calls with a new type, one more tracer
+# Proof
+# Two calls with a new type, one more tracer.
 assert len(squared_numbers) == tracers + 1
 
 # %% [markdown]
@@ -420,7 +431,8 @@ for name, fate in fates.items():
 display(Markdown(f"| sine in | jaxpr | StableHLO | optimised HLO |\n|---|:-:|:-:|:-:|\n{rows}"))
 
 # %% jupyter={"source_hidden": true}
-# Proof: how far the sine gets
+# Proof
+# How far the sine gets.
 assert fates == {"wasteful": [True, False, False], "useful": [True, True, True]}
 
 # %% [markdown]
@@ -459,7 +471,8 @@ x = jnp.ones(1000)
 print(jax.make_jaxpr(scan_loop, static_argnums=1)(x, 10))
 
 # %% jupyter={"source_hidden": true}
-# Proof: both loops compute the same
+# Proof
+# Both loops compute the same.
 assert np.array_equal(python_loop(x, 10), scan_loop(x, 10))
 
 # %% [markdown]
@@ -489,7 +502,8 @@ factor = readings["python_loop"][0] / readings["scan_loop"][0]
 show_guess(guess, factor, "x")
 
 # %% jupyter={"source_hidden": true}
-# Proof: which of the four readings are right
+# Proof
+# Which of the four readings are right.
 assert readings["python_loop"] == (20_000, 20_000) and readings["scan_loop"][1] == 20_000
 assert factor > 9
 
@@ -553,7 +567,8 @@ print(formula(poly, 3))
 print(formula(lambda x, y: (x - y) * (x + y), 1.0, 2.0))
 
 # %% jupyter={"source_hidden": true}
-# Proof: the formula of poly
+# Proof
+# The formula of poly.
 assert formula(poly, 3) == "((2·x·x + 3·x) + 3)"
 
 # %% [markdown]
@@ -616,7 +631,8 @@ names = {key: [eqn.primitive.name for eqn in jaxpr.eqns] for key, jaxpr in jaxpr
 print({key: len(value) for key, value in names.items()})
 
 # %% jupyter={"source_hidden": true}
-# Proof: what each transformation did to the primitives
+# Proof
+# What each transformation did to the primitives.
 assert names["vmap(poly)"] == names["poly"]  # same primitives, larger types
 assert names["jit(poly)"] == ["jit"]  # one equation that holds a jaxpr
 assert names["grad(poly)"][:5] == names["poly"]  # forward first, then backward
@@ -652,7 +668,8 @@ for label, seen in zip(labels, eager + compiled, strict=True):
     print(f"{label:16} the body ran {len(seen)} times", *seen)
 
 # %% jupyter={"source_hidden": true}
-# Proof: how often the body ran, and that it always got a tracer
+# Proof
+# How often the body ran, and that it always got a tracer.
 assert [len(seen) for seen in eager] == [1, 1] and [len(seen) for seen in compiled] == [1, 0]
 assert all("Tracer" in text for text in runs)
 

@@ -76,7 +76,8 @@ ax.legend(loc="upper left")
 plt.show()
 
 # %% jupyter={"source_hidden": true}
-# Proof: the number of runs
+# Proof
+# The number of runs.
 assert len(runs) == 4
 
 # %% [markdown]
@@ -133,7 +134,8 @@ rows = "\n".join(f"| {way} | {'**1**' if n else 0} |" for way, n in appended.ite
 display(Markdown(f"| in this order | entries added to the list |\n|---|:-:|\n{rows}"))
 
 # %% jupyter={"source_hidden": true}
-# Proof: what each way added to the list
+# Proof
+# What each way added to the list.
 assert list(appended.values()) == [1, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1]
 
 # %% [markdown]
@@ -151,7 +153,8 @@ jaxpr = jax.make_jaxpr(jitted)(x)
 print(jaxpr)
 
 # %% jupyter={"source_hidden": true}
-# Proof: one equation, and no trace of the list
+# Proof
+# One equation, and no trace of the list.
 assert "append" not in str(jaxpr) and show_jaxpr(jitted, x).equations == 1
 
 # %% [markdown]
@@ -193,7 +196,8 @@ for call, answer in answers.items():
 show_guess(guess, sum(float(np.ravel(answer)[0]) == 14 for answer in answers.values()))
 
 # %% jupyter={"source_hidden": true}
-# Proof: the four answers
+# Proof
+# The four answers.
 assert [float(np.ravel(answer)[0]) for answer in answers.values()] == [4, 14, 14, 4]
 
 # %% [markdown]
@@ -256,7 +260,8 @@ stale = [step for step, _, true, used, _ in history if true != used]
 print(f"{len(history)} calls, {body_runs} of them read g, {len(stale)} answered with an old one")
 
 # %% jupyter={"source_hidden": true}
-# Proof: which calls were stale, and that none of them traced
+# Proof
+# Which calls were stale, and that none of them traced.
 for kind, x in inputs.items():
     assert str(jax.typeof(x)) == kind.replace("f32", "float32").replace("i32", "int32")
 assert stale == [2, 4, 5, 6, 8, 9, 10, 15]
@@ -327,7 +332,8 @@ rows = "\n".join(f"| {cure} | {'✓' if right else '✗ stale'} | {n} |" for cur
 display(Markdown(f"| cure | right | traces for five changes, three values |\n|---|:-:|:-:|\n{rows}"))
 
 # %% jupyter={"source_hidden": true}
-# Proof: which cures are right, and how many traces they cost
+# Proof
+# Which cures are right, and how many traces they cost.
 assert [right for right, _ in outcome.values()] == [False, False, True, True, True, True, True]
 assert [n for _, n in outcome.values()] == [1, 1, 5, 5, 3, 3, 1]
 
@@ -371,7 +377,8 @@ rows = "\n".join(f"| {name} | {plain[name]} | {frozen[name]} |" for name in plai
 display(Markdown(f"| different values in three calls | plain | jitted |\n|---|:-:|:-:|\n{rows}"))
 
 # %% jupyter={"source_hidden": true}
-# Proof: what moves, plain and jitted
+# Proof
+# What moves, plain and jitted.
 assert set(plain.values()) == {3} and set(frozen.values()) == {1}
 
 # %% [markdown]
@@ -424,7 +431,8 @@ both[0].set_ylabel("normal")
 plt.show()
 
 # %% jupyter={"source_hidden": true}
-# Proof: every noise that was kept is negative
+# Proof
+# Every noise that was kept is negative.
 assert mean < -0.7 and bool((kept < 0).all())
 
 # %% [markdown]
@@ -481,7 +489,8 @@ for layer in (noisy_dropout, as_posted, careful):
     print(f"{layer.__name__}: {verdicts[layer]}")
 
 # %% jupyter={"source_hidden": true}
-# Proof: the bits are the same, and only the careful version uses each key once
+# Proof
+# The bits are the same, and only the careful version uses each key once.
 assert (bits == pairs_of_words[:, 0] ^ pairs_of_words[:, 1]).all()
 assert [verdict == "no key used twice" for verdict in verdicts.values()] == [False, False, True]
 
@@ -515,7 +524,8 @@ rows = "\n".join(f"| {name} | `{what}` |" for name, what in errors.items())
 display(Markdown(f"| attempt | today |\n|---|---|\n{rows}"))
 
 # %% jupyter={"source_hidden": true}
-# Proof: what works, and which errors come
+# Proof
+# What works, and which errors come.
 assert list(errors.values())[:3] == ["works", "works", "UnexpectedTracerError"]
 assert errors["`float(leaked)`"] == "ConcretizationTypeError"
 
@@ -552,7 +562,8 @@ print("first call: ", found)
 print("later call: ", repr(found_later))
 
 # %% jupyter={"source_hidden": true}
-# Proof: the first call names the list, the later one nothing
+# Proof
+# The first call names the list, the later one nothing.
 assert "squared_numbers" in found and found_later == ""
 
 # %% [markdown]
@@ -582,7 +593,8 @@ except Exception as error:
     print("afterwards, in the open: ", caught.__name__)
 
 # %% jupyter={"source_hidden": true}
-# Proof: the error of a leaked tracer
+# Proof
+# The error of a leaked tracer.
 assert caught is jax.errors.UnexpectedTracerError
 
 # %% [markdown]
@@ -605,7 +617,8 @@ print("what leaks:", repr(leak))
 print(window_now(4) * 2)
 
 # %% jupyter={"source_hidden": true}
-# Proof: what is computed at once does not leak
+# Proof
+# What is computed at once does not leak.
 assert leak == ""
 
 # %% [markdown]
@@ -633,7 +646,8 @@ jax.effects_barrier()  # wait for the printing, too
 show_jaxpr(watched, 1.0)
 
 # %% jupyter={"source_hidden": true}
-# Proof: the print is an equation
+# Proof
+# The print is an equation.
 assert "debug_print" in show_jaxpr(watched, 1.0).primitives
 
 # %% [markdown]
@@ -743,7 +757,8 @@ ax.spines[:].set_visible(False)
 plt.show()
 
 # %% jupyter={"source_hidden": true}
-# Proof: four of the counts
+# Proof
+# Four of the counts.
 assert [counts["print", s] == expected[s] for s in expected].count(True) <= 1
 assert counts["jax.pure_callback", "3 calls,\nresult unused"] == 0
 assert counts["io_callback", "3 calls,\nresult unused"] == 3
@@ -791,7 +806,8 @@ head = "| 1000 floats | calls to Python in the program | fusions | one call |\n|
 display(Markdown(f"{head}\n{rows}"))
 
 # %% jupyter={"source_hidden": true}
-# Proof: one call to Python, and more fusions than without it
+# Proof
+# One call to Python, and more fusions than without it.
 assert hlo["straight"].ops["custom-call"] == 0 and hlo["with_stop"].ops["custom-call"] == 1
 assert hlo["with_stop"].fusions > hlo["straight"].fusions
 
@@ -820,7 +836,8 @@ rows = "\n".join(f"| {claim} | {mark} | {today} |" for claim, mark, today in cla
 display(Markdown(f"| claim | today | measured above |\n|---|:-:|---|\n{rows}"))
 
 # %% jupyter={"source_hidden": true}
-# Proof: what the old post prints below g = 0 is the jaxpr of g = 0.0
+# Proof
+# What the old post prints below g = 0 is the jaxpr of g = 0.0.
 then_jaxpr = str(jax.make_jaxpr(lambda x: x + 0.0)(3))
 assert "convert_element_type" in then_jaxpr and "0.0:f32[]" in then_jaxpr
 

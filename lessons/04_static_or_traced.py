@@ -77,7 +77,8 @@ print("\n".join(f"{call:28}{result}" for call, result in callers.items()))
 show_guess(guess, failures, "failures")
 
 # %% jupyter={"source_hidden": true}
-# Proof: who has a number to look at
+# Proof
+# Who has a number to look at.
 assert callers["grad(f)(2.0)"] == "runs" and failures == 4
 assert jax.jvp(f, (2.0,), (1.0,))[0] == jax.linearize(f, 2.0)[0] == 12
 
@@ -151,7 +152,8 @@ for scale in (2.0, jnp.array(2.0), jnp.float32(2.0), np.float32(2.0)):
     print(f"bfloat16[3] * {jax.typeof(scale)!s:11} -> {multiply(half, scale).dtype}")
 
 # %% jupyter={"source_hidden": true}
-# Proof: a weak factor leaves the dtype, a float32 changes it
+# Proof
+# A weak factor leaves the dtype, a float32 changes it.
 assert multiply(half, 2.0).dtype == jnp.bfloat16
 assert multiply(half, jnp.float32(2)).dtype == jnp.float32
 
@@ -195,7 +197,8 @@ rows = "\n".join(f"| {a} | {b} |" for a, b in itertools.zip_longest(*columns, fi
 display(Markdown(f"| static | traced |\n|---|---|\n{rows}"))
 
 # %% jupyter={"source_hidden": true}
-# Proof: the product by NumPy is static, that by jnp is traced
+# Proof
+# The product by NumPy is static, that by jnp is traced.
 assert found["np.prod(x.shape)"] == "static" and found["jnp.array(x.shape).prod()"] == "traced"
 
 # %% [markdown]
@@ -232,7 +235,8 @@ jaxpr = jax.make_jaxpr(with_numpy)(x)
 print(jaxpr)
 
 # %% jupyter={"source_hidden": true}
-# Proof: the product by NumPy left no equation
+# Proof
+# The product by NumPy left no equation.
 assert [eqn.primitive.name for eqn in jaxpr.eqns] == ["reshape"]
 
 # %% [markdown]
@@ -247,7 +251,8 @@ on_a_tracer = {
 print(on_a_tracer)
 
 # %% jupyter={"source_hidden": true}
-# Proof: which of the two is an error
+# Proof
+# Which of the two is an error.
 assert list(on_a_tracer.values()) == ["TracerArrayConversionError", "runs"]
 
 # %% [markdown]
@@ -316,7 +321,8 @@ print(f"\nexcept TypeError catches {caught}")
 show_guess(guess, "a" if caught < 5 else "b" if caught <= 10 else "c")
 
 # %% jupyter={"source_hidden": true}
-# Proof: each exhibit raises
+# Proof
+# Each exhibit raises.
 assert list(museum) == list(EXHIBITS)
 
 # %% [markdown]
@@ -392,7 +398,8 @@ for key, then, old in CLAIMS:
 display(Markdown(f"| line | in the posts | today | an old `except` still catches it |\n|---|---|---|:-:|\n{table}"))
 
 # %% jupyter={"source_hidden": true}
-# Proof: which old handlers still work
+# Proof
+# Which old handlers still work.
 assert [issubclass(TODAY[key], old) for key, _, old in CLAIMS] == [True, True, True, False]
 
 # %% [markdown]
@@ -435,7 +442,8 @@ rows = "\n".join(f"| {name} | {traces} | {equations} |" for name, traces, equati
 display(Markdown(f"| | traces for 8 values | equations in a jaxpr |\n|---|--:|--:|\n{rows}"))
 
 # %% jupyter={"source_hidden": true}
-# Proof: the traces, and that all three return what f returns
+# Proof
+# The traces, and that all three return what f returns.
 assert [traces for _, traces, _ in outcomes] == [8, 1, 1]
 assert all(returned == [f(x) for x in values] for returned in results.values())
 
@@ -459,7 +467,8 @@ for name, fn in strict_ones.items():
         print(f"{name}: TypeError: {str(error).splitlines()[0].split(' (')[0]}")
 
 # %% jupyter={"source_hidden": true}
-# Proof: the dtypes of each, and two refusals
+# Proof
+# The dtypes of each, and two refusals.
 assert by_python == ["float32", "int32"] and by_where == ["float32", "float32"]
 assert [outcome(jax.jit(fn), 2) for fn in strict_ones.values()] == ["TypeError", "TypeError"]
 
@@ -478,7 +487,8 @@ for x in (2, 4):
     print(jax.make_jaxpr(static_f, static_argnums=(0,))(x))
 
 # %% jupyter={"source_hidden": true}
-# Proof: each value has its own constant
+# Proof
+# Each value has its own constant.
 for x, constant in ((2, "12.0"), (4, "-16")):
     assert constant in str(jax.make_jaxpr(static_f, static_argnums=(0,))(x))
 
@@ -533,7 +543,8 @@ left.legend()
 plt.show()
 
 # %% jupyter={"source_hidden": true}
-# Proof: a trace for each static value, one for all traced values, and each trace is compiled
+# Proof
+# A trace for each static value, one for all traced values, and each trace is compiled.
 assert [traces for traces, _, _ in bills[True]] == ks and {traces for traces, _, _ in bills[False]} == {1}
 every_run = [run for groups in runs.values() for three in groups for run in three]
 assert all(traces == compiled for traces, compiled, _ in every_run)
@@ -555,7 +566,8 @@ for name, static in (("traced", ()), ("static", 1)):
     print(f"n {name}:", [eqn.primitive.name for eqn in jaxpr.eqns], products, "multiplications")
 
 # %% jupyter={"source_hidden": true}
-# Proof: the static 3 is lowered to two multiplications
+# Proof
+# The static 3 is lowered to two multiplications.
 assert products == 2
 
 # %% [markdown]
@@ -589,7 +601,8 @@ print("multiplications left in the program:", left_over)
 show_guess(guess, answer)
 
 # %% jupyter={"source_hidden": true}
-# Proof: it fails when n is traced; what it returns when n is static
+# Proof
+# It fails when n is traced; what it returns when n is static.
 assert outcome(jax.jit(multiply_n_times), 2, 5) == "TracerBoolConversionError"
 assert answer == 2 and left_over == 0
 
@@ -619,7 +632,8 @@ for name, jitted in body.items():
 print("traces for five values of x:", spent)
 
 # %% jupyter={"source_hidden": true}
-# Proof: the traces for five values of x
+# Proof
+# The traces for five values of x.
 assert spent == {"static": 5, "traced": 1}
 
 # %% [markdown]
@@ -668,7 +682,8 @@ deep = [jitted_widen(jnp.int32(3), sizes).dtype.name for sizes in ((2, 1), (2.0,
 print(f"int32[] times 2 and times 2.0, from a static tuple: {deep}")
 
 # %% jupyter={"source_hidden": true}
-# Proof: the three edges
+# Proof
+# The three edges.
 assert log.traces == 3 and edge == [np.inf, np.inf] and deep == ["int32", "int32"]
 assert [float(reciprocal(value)) for value in (0.0, -0.0)] == [np.inf, -np.inf]
 
@@ -704,7 +719,8 @@ print(example_fun(5), " jitted:", outcome(jax.jit(example_fun), 5))
 print("length static:", jax.jit(example_fun, static_argnums=0)(5))
 
 # %% jupyter={"source_hidden": true}
-# Proof: the same answer to the same input
+# Proof
+# The same answer to the same input.
 assert np.array_equal(get_negatives(data), get_negatives(data + 0))
 assert np.array_equal(example_fun(5), np.ones(5))
 
@@ -756,7 +772,8 @@ ax.tick_params(length=0)
 plt.show()
 
 # %% jupyter={"source_hidden": true}
-# Proof: the padded answer, and what the mistake puts in the fourth place
+# Proof
+# The padded answer, and what the mistake puts in the fourth place.
 assert with_budget(data, size=4).tolist() == [-2.0, -0.5, -1.0, 0.0]
 assert without_fill_value(data, size=4)[3] == data[0]
 
@@ -854,7 +871,8 @@ rows = [[name, *(f"{result:g}" for result in results), str(traces)] for name, (r
 display(Markdown(head + "\n".join(f"| {' | '.join(row)} |" for row in rows)))
 
 # %% jupyter={"source_hidden": true}
-# Proof: the lives of three lenses
+# Proof
+# The lives of three lenses.
 assert lives["static self"] == ([6, 6, 30, 6], 3)
 assert lives["helper function"] == lives["pytree"] == ([6, 30, 30, 6], 1)
 
@@ -930,7 +948,8 @@ for x in (1.0, 2.0, 3.0):
 print("pytree:     ", totals)
 
 # %% jupyter={"source_hidden": true}
-# Proof: the totals of the pytree
+# Proof
+# The totals of the pytree.
 assert totals == [1, 3, 6]
 
 # %% [markdown]
@@ -983,7 +1002,8 @@ print("the four calls:", ", ".join(row.outcome for row in log.rows))
 print("gradient with respect to the filter:", jax.grad(lambda s: s(x).sum())(smooth))
 
 # %% jupyter={"source_hidden": true}
-# Proof: two traces, and the values of the last call
+# Proof
+# Two traces, and the values of the last call.
 assert log.traces == 2 and peaks.tolist() == [10, 15, 20, 25]
 
 # %% [markdown]

@@ -110,7 +110,8 @@ ax.invert_yaxis()
 plt.show()
 
 # %% jupyter={"source_hidden": true}
-# Proof: the three loops agree; the lambda is traced 20 times in each run, the named function once in all
+# Proof
+# The three loops agree; the lambda is traced 20 times in each run, the named function once in all.
 assert answers == [30] * 6
 assert [traces for *traces, _ in loops.values()] == [[20, 20], [1, 0], [1, 0]]
 
@@ -180,7 +181,8 @@ for name, traces in by_setting.items():
     print(f"jax.{name:26}{traces} trace{'s' * (traces > 1)}")
 
 # %% jupyter={"source_hidden": true}
-# Proof: four of the five settings are part of the key, and jax.debug_nans is not
+# Proof
+# Four of the five settings are part of the key, and jax.debug_nans is not.
 assert by_setting.pop("debug_nans") == 1 and set(by_setting.values()) == {2} and len(by_setting) == 4
 
 # %% [markdown]
@@ -245,7 +247,8 @@ ax.set_xlabel("second call: blue reuses the trace, sand traces again")
 plt.show()
 
 # %% jupyter={"source_hidden": true}
-# Proof: jnp.array(1.0) is weak; a key has no order and equals itself
+# Proof
+# jnp.array(1.0) is weak; a key has no order and equals itself.
 names = list(KINDS)
 assert partners == ["1.0"]
 assert [name for name in partners if not traced[names.index("jnp.array(1.0)"), names.index(name)]] == ["1.0"]
@@ -292,7 +295,8 @@ with trace_log(scale) as log:
 log
 
 # %% jupyter={"source_hidden": true}
-# Proof: seven of the nine calls trace, two are found
+# Proof
+# Seven of the nine calls trace, two are found.
 assert (log.traces, log.hits) == (7, 2)
 
 # %% [markdown]
@@ -303,7 +307,7 @@ assert (log.traces, log.hits) == (7, 2)
 # JAX has a log of its own, `jax.explain_cache_misses`. It writes warnings; a small helper collects them as texts.
 
 # %% jupyter={"source_hidden": true}
-# Helper: `with misses_explained() as messages:` collects what JAX says of cache misses
+# Helper: misses_explained() as messages collects what JAX says of cache misses
 import contextlib
 import logging
 
@@ -374,7 +378,8 @@ changed = [name for name in types[0] if types[0][name] != types[1][name]]
 show_guess(guess, changed[0])
 
 # %% jupyter={"source_hidden": true}
-# Proof: two traces and eight hits, and one argument alone changed its type, once
+# Proof
+# Two traces and eight hits, and one argument alone changed its type, once.
 assert log.traces == 2 and log.hits == 8
 assert changed == ["mean"] and all(later == types[1] for later in types[2:])
 
@@ -395,7 +400,8 @@ with trace_log(running_mean) as log:
 print("traces:", log.traces)
 
 # %% jupyter={"source_hidden": true}
-# Proof: a state that starts with its type is traced once
+# Proof
+# A state that starts with its type is traced once.
 assert log.traces == 1
 
 # %% [markdown]
@@ -462,7 +468,8 @@ except ValueError as error:
     print(f"an array for a static x:  {refused}")
 
 # %% jupyter={"source_hidden": true}
-# Proof: the loops multiply five times; ten static values are ten traces, ten traced ones one; an array is refused
+# Proof
+# The loops multiply five times; ten static values are ten traces, ten traced ones one; an array is refused.
 assert multiply_n_times(2, 5) == plain_multiply_n_times(2, 5) == 32
 assert static[0] == 10 and traced[0] == 1 and "static arguments are not supported" in refused
 
@@ -490,7 +497,8 @@ except ValueError as error:
 print("\na tuple:", pick(jnp.ones(9), (2, 3)))
 
 # %% jupyter={"source_hidden": true}
-# Proof: a tuple is hashable
+# Proof
+# A tuple is hashable.
 assert pick(jnp.ones(9), (2, 3)).shape == (5,)
 
 # %% [markdown]
@@ -531,7 +539,8 @@ rows = "\n".join(f"| {values} | {traces} |" for values, traces in counts.items()
 Markdown(f"| static argument | traces |\n|---|---|\n{rows}")
 
 # %% jupyter={"source_hidden": true}
-# Proof: a frozen dataclass is found again, and the type of a static value is part of the key as well
+# Proof
+# A frozen dataclass is found again, and the type of a static value is part of the key as well.
 assert list(counts.values()) == [4, 1, 3]
 
 # %% [markdown]
@@ -602,7 +611,8 @@ rows = "\n".join(f"| `{code}` | {traces} |" for code, traces in verdict.items())
 Markdown(f"| five rounds of | traces |\n|---|---|\n{rows}")
 
 # %% jupyter={"source_hidden": true}
-# Proof: a new lambda, a new partial and a new bound method are traced in every round, what is kept is traced once
+# Proof
+# A new lambda, a new partial and a new bound method are traced in every round, what is kept is traced once.
 assert list(verdict.values()) == [5, 5, 1, 1, 5, 1, 1]
 
 # %% [markdown]
@@ -646,7 +656,8 @@ rows = "\n".join(f"| `{code}` | {traces} | {compiles} |" for code, (traces, comp
 Markdown(f"| use | traces | compiles |\n|---|---|---|\n{rows}")
 
 # %% jupyter={"source_hidden": true}
-# Proof: one trace serves all uses until the cache is cleared; the compiler's options compile again
+# Proof
+# One trace serves all uses until the cache is cleared; the compiler's options compile again.
 assert done == [(1, 1), (0, 0), (0, 0), (0, 0), (0, 0), (0, 0), (0, 1), (0, 1), (1, 1)]
 
 # %% [markdown]
@@ -676,7 +687,8 @@ for call, answer in seen.items():
     print(f"{call:38}{answer}")
 
 # %% jupyter={"source_hidden": true}
-# Proof: jitting again keeps the old offset; a new shape or an empty cache reads the new one
+# Proof
+# Jitting again keeps the old offset; a new shape or an empty cache reads the new one.
 assert [float(np.ravel(answer)[0]) for answer in seen.values()] == [3, 4, 4, 14, 14]
 
 # %% [markdown]
@@ -752,7 +764,8 @@ ax.set_title("Compiles against padding (and seconds for all, compiles included)"
 plt.show()
 
 # %% jupyter={"source_hidden": true}
-# Proof: exact sizes trace once for each length, one size once in all
+# Proof
+# Exact sizes trace once for each length, one size once in all.
 assert outcome["exact"][0] == len(set(lengths.tolist())) and outcome["one size"][0] == 1
 
 # %% [markdown]
@@ -770,7 +783,8 @@ for name, (traces, _, seconds) in (("np.pad", with_np), ("jnp.pad", with_jnp)):
     print(f"padded with {name:8} {traces} traces of masked_sum, {seconds:.2f} s for all 16 calls")
 
 # %% jupyter={"source_hidden": true}
-# Proof: the traces of masked_sum do not tell the two apart
+# Proof
+# The traces of masked_sum do not tell the two apart.
 assert with_np[0] == with_jnp[0] == outcome["power of 2"][0]
 
 # %% [markdown]
@@ -801,7 +815,8 @@ except RuntimeError as error:
     print(f"rows {start} to {min(start + 32, 70)}: {str(error).split(' at ')[0]}")
 
 # %% jupyter={"source_hidden": true}
-# Proof: of 70 rows, the last batch has 6 and is refused
+# Proof
+# Of 70 rows, the last batch has 6 and is refused.
 assert start == 64
 
 # %% [markdown]
@@ -827,7 +842,8 @@ with trace_log(double) as log:
 print(f"no_tracing objected: {objected}; traces that were really needed: {log.traces}")
 
 # %% jupyter={"source_hidden": true}
-# Proof: no_tracing refuses a call whose trace is cached
+# Proof
+# no_tracing refuses a call whose trace is cached.
 assert objected and log.traces == 0
 
 # %% [markdown]

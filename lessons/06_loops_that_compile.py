@@ -104,7 +104,8 @@ print(f"{per_cell} equations for each inner cell, {per_row} for each row, and {r
 show_guess(guess, law(64, 32), "equations")
 
 # %% jupyter={"source_hidden": true}
-# Proof: the law holds for a fourth grid
+# Proof
+# The law holds for a fourth grid.
 assert law(16, 8) == equations(16, 8)
 
 # %% [markdown]
@@ -185,7 +186,8 @@ for ax, (fn, number) in zip(axes, writes.items(), strict=True):
 plt.show()
 
 # %% jupyter={"source_hidden": true}
-# Proof: the jaxprs hold as many writes as the picture shows
+# Proof
+# The jaxprs hold as many writes as the picture shows.
 assert all(scatters[fn] == number.max() for fn, number in writes.items())
 
 # %%
@@ -234,7 +236,8 @@ for fn, post in ((forward, 22_900), (forward2, 118), (forward3, 94)):
 Markdown("\n".join(lines))
 
 # %% jupyter={"source_hidden": true}
-# Proof: without jit, the scan is compiled in every call, and the convolutions are not
+# Proof
+# Without jit, the scan is compiled in every call, and the convolutions are not.
 assert built[forward2] == 0 and built[forward3] >= 1
 
 # %% [markdown]
@@ -266,7 +269,8 @@ close = {fn.__name__: np.allclose(result, exact) for fn, result in results.items
 print("allclose to double precision:", close)
 
 # %% jupyter={"source_hidden": true}
-# Proof: the three are allclose to each other, and the jitted scan is close to them
+# Proof
+# The three are allclose to each other, and the jitted scan is close to them.
 assert jnp.allclose(results[forward], results[forward2])
 assert jnp.allclose(results[forward2], results[forward3])
 assert jnp.allclose(results[forward], jax.jit(forward3)(w), rtol=1e-3)
@@ -442,7 +446,8 @@ for (fn, kind), (loops, copies, traces, gradient) in looks.items():
 Markdown("\n".join(lines))
 
 # %% jupyter={"source_hidden": true}
-# Proof: all six find the square root of 2
+# Proof
+# All six find the square root of 2.
 assert len(looks) == 6
 for fn, kind in looks:
     assert abs(jax.jit(fn, static_argnums=1 if kind == "static" else ())(2.0, 5) - 2**0.5) < 1e-6
@@ -478,7 +483,8 @@ kept = {n: show_jaxpr(jax.grad(root(n)), 2.0).largest for n in (10, 1000)}
 print("largest value in the jaxpr of the gradient of a scan:", kept)
 
 # %% jupyter={"source_hidden": true}
-# Proof: forward mode gives the derivative of the root; reverse mode keeps one number a round
+# Proof
+# Forward mode gives the derivative of the root; reverse mode keeps one number a round.
 assert abs(forward_mode - 0.5 / 2**0.5) < 1e-6 and kept == {10: "float32[10]", 1000: "float32[1000]"}
 
 # %% [markdown]
@@ -511,7 +517,8 @@ print("gcd(1071, 462) =", gcd(1071, 462))
 show_jaxpr(gcd, 48, 36)
 
 # %% jupyter={"source_hidden": true}
-# Proof: gcd is right
+# Proof
+# Gcd is right.
 assert [int(gcd(a, b)) for a, b in ((48, 36), (17, 5), (1071, 462))] == [12, 1, 21]
 
 # %% [markdown]
@@ -534,7 +541,8 @@ except TypeError as error:
     print("\n" + str(error).splitlines()[2])
 
 # %% jupyter={"source_hidden": true}
-# Proof: an int32 does not give way, a Python number does
+# Proof
+# An int32 does not give way, a Python number does.
 assert outcome(halve_three_times, jnp.int32(8)) == "TypeError" and halve_three_times(8).dtype == jnp.float32
 
 # %% [markdown]
@@ -584,7 +592,8 @@ for fn in (multiply_n_times, multiply_whole, multiply_python):
 Markdown("\n".join(lines))
 
 # %% jupyter={"source_hidden": true}
-# Proof: the three agree, and one trace of the whole serves every n
+# Proof
+# The three agree, and one trace of the whole serves every n.
 assert [fn(2, 5) for fn in (multiply_n_times, multiply_whole, multiply_python)] == [32] * 3
 with trace_log(multiply_whole) as log:
     assert [int(multiply_whole(3, n)) for n in range(9)] == [3**n for n in range(9)]
@@ -659,7 +668,8 @@ out_of_range = [float(lax.switch(i, branches)) for i in (-5, 1, 99)]
 print("an index that is out of range goes to the nearest branch:", out_of_range)
 
 # %% jupyter={"source_hidden": true}
-# Proof: the index is clamped
+# Proof
+# The index is clamped.
 assert out_of_range == [0, 1, 2]
 
 # %% [markdown]
@@ -710,7 +720,8 @@ ax.legend()
 plt.show()
 
 # %% jupyter={"source_hidden": true}
-# Proof: under vmap no conditional is left, and the jaxpr selects
+# Proof
+# Under vmap no conditional is left, and the jaxpr selects.
 assert conditionals == {"one input": 1, "vmap": 0, "lax.map": 1}
 assert show_jaxpr(batched["vmap"], needs[0]).primitives["select_n"] > 0
 
@@ -733,7 +744,8 @@ shared = show_jaxpr(jax.vmap(by_mode, in_axes=(None, 0)), 1, needs[0]).primitive
 print("cond:", shared["cond"], " select_n:", shared["select_n"])
 
 # %% jupyter={"source_hidden": true}
-# Proof: with one predicate for all, the branch stays
+# Proof
+# With one predicate for all, the branch stays.
 assert shared["cond"] == 1
 
 # %% [markdown]
@@ -812,7 +824,8 @@ ax.legend()
 plt.show()
 
 # %% jupyter={"source_hidden": true}
-# Proof: associative_scan computes what the loop computes, without a scan and without a while
+# Proof
+# associative_scan computes what the loop computes, without a scan and without a while.
 a, b = jnp.linspace(0.5, 1, 16), jnp.linspace(-1, 1, 16)
 assert jnp.allclose(jax.jit(all_values)(a, b), jax.jit(all_values_loop)(a, b), atol=1e-5)
 assert not joined.primitives["scan"] and not joined.primitives["while"]

@@ -60,7 +60,8 @@ print(f"of 512 results, {last_digits} differ in the last digits: other code adds
 show_guess(guess, loop.median / batched.median, "x")
 
 # %% jupyter={"source_hidden": true}
-# Proof: the results agree but for the last digits
+# Proof
+# The results agree but for the last digits.
 assert np.allclose(one_by_one, at_once, rtol=1e-4, atol=1e-4)
 
 # %% [markdown]
@@ -88,7 +89,8 @@ print(repr(both))
 print("calls of the body:", len(calls))
 
 # %% jupyter={"source_hidden": true}
-# Proof: the body ran once without vmap and once under it, with the shapes of one example
+# Proof
+# The body ran once without vmap and once under it, with the shapes of one example.
 assert calls == [((3,), (3,)), ((3,), (3,))] and both.tolist() == [5, 5]
 
 # %% [markdown]
@@ -174,7 +176,8 @@ for axis, ax in enumerate(table):
 plt.show()
 
 # %% jupyter={"source_hidden": true}
-# Proof: there are as many calls as the axis is long
+# Proof
+# There are as many calls as the axis is long.
 assert results == [(2,), (3,), (4,)]
 
 # %% [markdown]
@@ -200,7 +203,8 @@ except ValueError as error:
 print("by position:", jax.vmap(scaled, in_axes=(0, None))(four, 2.0))
 
 # %% jupyter={"source_hidden": true}
-# Proof: by position, with None, the scale goes to every call
+# Proof
+# By position, with None, the scale goes to every call.
 assert jax.vmap(scaled, in_axes=(0, None))(four, 2.0).tolist() == [2, 0, 0, 4]
 
 # %% [markdown]
@@ -229,7 +233,8 @@ alike = {"w": models["w"], "b": models["b"], "scale": np.full(3, 2.0)}
 print("three models, one point:", jax.vmap(predict, in_axes=(0, None))(alike, point))
 
 # %% jupyter={"source_hidden": true}
-# Proof: the two agree
+# Proof
+# The two agree.
 assert np.allclose(jax.vmap(predict, in_axes=(0, None))(alike, point), each_model(models, point))
 
 # %% [markdown]
@@ -275,7 +280,8 @@ for ax in (left, right):
 plt.show()
 
 # %% jupyter={"source_hidden": true}
-# Proof: the shape, read from the outside in
+# Proof
+# The shape, read from the outside in.
 assert far.shape == (160, 240, 12)
 
 # %% [markdown]
@@ -321,7 +327,8 @@ lines = "\n".join(f"| {name} | {text} |" for name, text in found.items())
 Markdown(f"| program | contracts axis | batch axis | besides |\n|---|---|---|---|\n{lines}")
 
 # %% jupyter={"source_hidden": true}
-# Proof: one dot_general in each, with these axes
+# Proof
+# One dot_general in each, with these axes.
 assert list(found.values()) == [
     "0 with 0 | none | nothing",
     "1 with 0 | none | nothing",
@@ -379,7 +386,8 @@ print(jax.make_jaxpr(score)(v, v))
 print(jax.make_jaxpr(my_vmap(score))(A, A))
 
 # %% jupyter={"source_hidden": true}
-# Proof: it agrees with vmap
+# Proof
+# It agrees with vmap.
 assert np.allclose(my_vmap(score)(A, A), jax.vmap(score)(A, A))
 
 # %% [markdown]
@@ -430,7 +438,8 @@ lines = [f"| `{name}` | {bodies} | {built} | {1e6 * t:,.0f} µs |" for name, (bo
 Markdown("| | body runs in calls 1, 2, 3 | programs built | a warm call |\n|---|---|---|---|\n" + "\n".join(lines))
 
 # %% jupyter={"source_hidden": true}
-# Proof: vmap alone runs the body in every call, with a jit anywhere it runs once; the four agree
+# Proof
+# vmap alone runs the body in every call, with a jit anywhere it runs once; the four agree.
 assert [bodies for bodies, _, _ in seen.values()] == [[1, 1, 1]] + 3 * [[1, 0, 0]]
 assert all(np.allclose(fn(numbers), orders["vmap(f)"](numbers), atol=1e-5) for fn in orders.values())
 
@@ -490,7 +499,8 @@ print("lax.map:", with_map)
 show_guess(guess, sum(with_vmap.values()), "notes")
 
 # %% jupyter={"source_hidden": true}
-# Proof: under vmap both branches run for every example
+# Proof
+# Under vmap both branches run for every example.
 assert with_vmap == {"expensive": 64, "cheap": 64} and with_map == {"expensive": 1, "cheap": 63}
 
 # %% [markdown]
@@ -518,7 +528,8 @@ print("conditionals in the compiled programs of the first two:", branches)
 many
 
 # %% jupyter={"source_hidden": true}
-# Proof: under vmap no cond is left, unless all examples share the predicate
+# Proof
+# Under vmap no cond is left, unless all examples share the predicate.
 assert branches == [1, 0] and "cond" in one.primitives and "cond" not in many.primitives
 assert "cond" in shared.primitives
 
@@ -545,7 +556,8 @@ slopes = {fn.__name__: vmap(jax.grad(fn))(x).tolist() for fn in (where_root, saf
 print(slopes)
 
 # %% jupyter={"source_hidden": true}
-# Proof: where gives NaN, a vmapped cond does not
+# Proof
+# Where gives NaN, a vmapped cond does not.
 assert slopes["safe_root"] == [0.0, 0.5, 0.0] and np.isnan(slopes["where_root"]).tolist() == [True, False, True]
 
 # %% [markdown]
@@ -629,7 +641,8 @@ print(f"3 rounds: {quick:.0f} µs")
 print(f"with one number that needs 350: {slow:.0f} µs, {slow / quick:.0f} times as long")
 
 # %% jupyter={"source_hidden": true}
-# Proof: 3 rounds for all, and 350 for one
+# Proof
+# 3 rounds for all, and 350 for one.
 assert steps(all_quick).max() == 3 and steps(one_slow).max() == 350 and jnp.median(steps(one_slow)) == 3
 
 # %% [markdown]
@@ -649,7 +662,8 @@ print(f"row by row     {by_row:.0f} %")
 print(f"sorted by cost {by_cost:.0f} %")
 
 # %% jupyter={"source_hidden": true}
-# Proof: smaller batches waste less, sorted ones least
+# Proof
+# Smaller batches waste less, sorted ones least.
 assert 100 * needed / computed < by_row < by_cost
 
 # %% [markdown]
@@ -679,7 +693,8 @@ for name, size in scratch.items():
     print(f"{name:24}{size / 1e6:7.2f} MB of scratch space")
 
 # %% jupyter={"source_hidden": true}
-# Proof: the loop needs least, vmap most, and a batch size lies between
+# Proof
+# The loop needs least, vmap most, and a batch size lies between.
 assert scratch["lax.map"] < scratch["lax.map, batch_size=20"] < scratch["vmap"]
 
 # %% [markdown]
@@ -724,7 +739,8 @@ gradients = per_example(params, points, labels)
 print({name: leaf.shape for name, leaf in gradients.items()})
 
 # %% jupyter={"source_hidden": true}
-# Proof: the mean of the gradients is the gradient of the mean
+# Proof
+# The mean of the gradients is the gradient of the mean.
 with jax.default_matmul_precision("highest"):  # two ways to the same sum; an accelerator drops digits of products
     each, mean = per_example(params, points, labels), gradient_of_mean(params)
 assert all(np.allclose(each[k].mean(axis=0), mean[k], atol=1e-5) for k in params)
@@ -747,7 +763,8 @@ caught = np.isin(order[:8], wrong).sum()
 print(f"of the 8 largest gradients, {caught} belong to the 4 wrong labels")
 
 # %% jupyter={"source_hidden": true}
-# Proof: most wrong labels are among the largest gradients
+# Proof
+# Most wrong labels are among the largest gradients.
 assert caught >= 3
 
 # %% [markdown]
@@ -799,7 +816,8 @@ for ax, noise, title in zip(axes, (shared, own), ("one key for all", "a key for 
 plt.show()
 
 # %% jupyter={"source_hidden": true}
-# Proof: one key, the same noise; twelve keys, other noise; a loop over the same keys makes the same noise
+# Proof
+# One key, the same noise; twelve keys, other noise; a loop over the same keys makes the same noise.
 shared, own = np.asarray(shared), np.asarray(own)
 assert (shared == shared[0]).all() and not (own[1:] == own[0]).any()
 sixth = jax.jit(lambda keys, signal: jitter(keys[5], signal[5]))(keys, signal)
@@ -833,7 +851,8 @@ lines = "\n".join(f"| {claim} | {mark} | {today} |" for claim, mark, today in cl
 Markdown(f"| claim | today | measured above |\n|---|:-:|---|\n{lines}")
 
 # %% jupyter={"source_hidden": true}
-# Proof: vmap returns an Array, and the sums of the introduction
+# Proof
+# vmap returns an Array, and the sums of the introduction.
 assert isinstance(eight, jax.Array) and repr(eight).startswith("Array")
 assert eight.tolist() == [0, 2, 4, 6, 8, 10, 12, 14]
 

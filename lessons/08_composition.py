@@ -51,7 +51,8 @@ except TypeError as error:
 show_guess(guess, outcome)
 
 # %% jupyter={"source_hidden": true}
-# Proof: the composition of the post is an error
+# Proof
+# The composition of the post is an error.
 assert outcome == "error"
 
 # %% [markdown]
@@ -79,7 +80,8 @@ print("jacrev(vmap(cubic))(xs), the nine numbers:")
 print(jacrev(vmap(cubic))(xs))
 
 # %% jupyter={"source_hidden": true}
-# Proof: the second derivative; the gradient of the sum holds the three slopes, as the examples do not meet
+# Proof
+# The second derivative; the gradient of the sum holds the three slopes, as the examples do not meet.
 assert second(xs).tolist() == [0.0, 6.0, 12.0]
 assert summed(xs).tolist() == vmap(grad(cubic))(xs).tolist()
 assert np.array_equal(jacrev(vmap(cubic))(xs), np.diag(summed(xs)))  # the nine numbers: six are 0
@@ -110,7 +112,8 @@ ax.legend(loc="lower right")
 plt.show()
 
 # %% jupyter={"source_hidden": true}
-# Proof: the numbers of the posts
+# Proof
+# The numbers of the posts.
 assert [float(d(2.0)) for d in (first, grad(first), third)] == [14.0, 12.0, 6.0]
 assert grad(lambda x: jnp.sum(x * x))(jnp.array([1.0, 2.0, 3.0])).tolist() == [2.0, 4.0, 6.0]
 
@@ -187,7 +190,8 @@ Markdown(f"""| `grad`s around `wave` | 0 | 1 | 2 | 3 | 4 | 5 | 6 |
 `grad` does. From the second one on, each about doubles the number.""")
 
 # %% jupyter={"source_hidden": true}
-# Proof: vmap and jit add no equation here, six grads add many
+# Proof
+# vmap and jit add no equation here, six grads add many.
 assert batched == heights[1] and heights[6] > 50 * heights[1]
 
 # %% [markdown]
@@ -246,7 +250,8 @@ rows = [f"| {name} | {n} | {modules} | {'✓' if ok else '✗'} |" for name, (n,
 Markdown("| | body runs in 5 calls | XLA modules | Python `if` |\n|---|---|---|---|\n" + "\n".join(rows))
 
 # %% jupyter={"source_hidden": true}
-# Proof: how often the body runs, where an if is allowed, and that jit outside makes one module
+# Proof
+# How often the body runs, where an if is allowed, and that jit outside makes one module.
 assert [runs for runs, *_ in looks.values()] == [5, 1, 1, 5, 5, 1]
 assert [ok for *_, ok in looks.values()] == [True, False, False, True, False, False]
 assert looks["`jit(grad(f))`"][1] == 1 < looks["`grad(jit(f))`"][1] < looks["`grad(f)`"][1]
@@ -299,7 +304,8 @@ rows = "\n".join(f"| {n} | {reverse[n]:.1f} | {forward[n]:.0f} |" for n in sizes
 Markdown(f"| inputs | `grad`, reverse mode | `jacfwd`, forward mode |\n|---|---|---|\n{rows}")
 
 # %% jupyter={"source_hidden": true}
-# Proof: in reverse mode a small constant, in forward mode as many as there are inputs
+# Proof
+# In reverse mode a small constant, in forward mode as many as there are inputs.
 assert all(times < 4 for times in reverse.values()) and forward[1000] > 1000
 
 # %% [markdown]
@@ -346,7 +352,8 @@ ax.set(xlabel="inputs → outputs", ylabel="FLOPs", title="A whole Jacobian of t
 plt.show()
 
 # %% jupyter={"source_hidden": true}
-# Proof: few inputs, forward mode; few outputs, reverse mode
+# Proof
+# Few inputs, forward mode; few outputs, reverse mode.
 assert flops["jacfwd"][0] < flops["jacrev"][0] and flops["jacfwd"][-1] > flops["jacrev"][-1]
 
 # %% [markdown]
@@ -386,7 +393,8 @@ print(f"the likeliest label is the true one for {float((likeliest == y).mean()):
 print("typical p(y|x) after 0, 10, 199 steps:", *(f"{history[i]:.3f}" for i in (0, 10, 199)))
 
 # %% jupyter={"source_hidden": true}
-# Proof: one trace; p(y|x) starts at one half and grows; the likeliest labels are the maximum over y
+# Proof
+# One trace; p(y|x) starts at one half and grows; the likeliest labels are the maximum over y.
 assert log.traces == 1 and abs(history[0] - 0.5) < 1e-6 and history[-1] > 0.8
 for label in (likeliest, ~likeliest):
     assert float(log_p(params, x, label)) <= float(log_p(params, x, likeliest))
@@ -418,7 +426,8 @@ for name, product in products.items():
 Markdown("\n".join(lines))
 
 # %% jupyter={"source_hidden": true}
-# Proof: the four agree, and three of them hold no more than n numbers in a value
+# Proof
+# The four agree, and three of them hold no more than n numbers in a value.
 with jax.default_matmul_precision("highest"):  # the values shall agree; an accelerator drops digits of products
     results = [jit(product)(x, v) for product in products.values()]
 for name, result in zip(products, results, strict=True):
@@ -463,7 +472,8 @@ print("slopes at -1, 0, 4:", *slopes)
 show_guess(guess, sum(bool(jnp.isnan(slope)) for slope in slopes))
 
 # %% jupyter={"source_hidden": true}
-# Proof: at -1 and at 0 the slope is nan
+# Proof
+# At -1 and at 0 the slope is nan.
 assert np.isnan(grad(root)(-1.0)) and np.isnan(grad(root)(0.0)) and grad(root)(4.0) == 0.25
 
 # %%
@@ -497,7 +507,8 @@ for x in places:
 Markdown("\n".join(table))
 
 # %% jupyter={"source_hidden": true}
-# Proof: with two wheres the slopes are right, under vmap too
+# Proof
+# With two wheres the slopes are right, under vmap too.
 assert vmap(grad(safe_root))(jnp.array([-1.0, 0.0, 4.0])).tolist() == [0.0, 0.0, 0.25]
 
 # %% [markdown]
@@ -563,7 +574,8 @@ print("slopes of the two terms:", at_corner[0], second_term)
 print("with the rule, slope and second derivative:", grad(log1pexp)(0.0), grad(grad(log1pexp))(0.0))
 
 # %% jupyter={"source_hidden": true}
-# Proof: the slopes at 0, and log1pexp against double precision, in both modes, under jit and vmap
+# Proof
+# The slopes at 0, and log1pexp against double precision, in both modes, under jit and vmap.
 assert grad(without_rule)(0.0) == 0.0 and grad(log1pexp)(0.0) == 0.5 and grad(grad(log1pexp))(0.0) == 0.25
 assert at_corner == (0.5, 1.0) and second_term == -0.5
 
@@ -588,7 +600,8 @@ for fn, truth in ((log1pexp, np.logaddexp(points, 0)), (grad(log1pexp), slope), 
 # cell is `log1pexp` in this form. (For `vmap` it would need one more rule.)
 
 # %% jupyter={"source_hidden": true}
-# Proof: log1pexp as a hijax primitive has both modes and is one equation; a custom_vjp has no forward mode
+# Proof
+# Log1pexp as a hijax primitive has both modes and is one equation; a custom_vjp has no forward mode.
 from jax.experimental import hijax
 
 Base = hijax.HiPrim if hasattr(hijax, "HiPrim") else hijax.VJPHiPrimitive
@@ -645,7 +658,8 @@ frozen = grad(lambda x: x * jax.lax.stop_gradient(x))(3.0)
 print("grad of x * x:", grad(lambda x: x * x)(3.0), "   of x * stop_gradient(x):", frozen)
 
 # %% jupyter={"source_hidden": true}
-# Proof: only one of the two factors counts
+# Proof
+# Only one of the two factors counts.
 assert frozen == 3.0
 
 # %% [markdown]
@@ -680,7 +694,8 @@ print("thrice:", *residuals(thrice, 1.0), sep="\n  ")
 print("jax.checkpoint(thrice):", *residuals(jax.checkpoint(thrice), 1.0), sep="\n  ")
 
 # %% jupyter={"source_hidden": true}
-# Proof: three residuals, and with checkpoint one
+# Proof
+# Three residuals, and with checkpoint one.
 assert len(residuals(thrice, 1.0)) == 3 and len(residuals(jax.checkpoint(thrice), 1.0)) == 1
 
 # %% [markdown]
@@ -753,7 +768,8 @@ axes[0].invert_yaxis()
 plt.show()
 
 # %% jupyter={"source_hidden": true}
-# Proof: the four gradients agree; what is kept, and what it costs
+# Proof
+# The four gradients agree; what is kept, and what it costs.
 gradients = [jit(gradient(fn))(x) for fn in ways.values()]
 assert all(np.allclose(g, gradients[0], rtol=1e-4, atol=1e-5) for g in gradients)
 assert list(keeps.values())[0] > 2 * list(keeps.values())[1] and list(keeps.values())[3] == 1

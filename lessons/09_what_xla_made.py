@@ -77,7 +77,8 @@ for how, texts in written.items():
 show_guess(guess, len(written["un-jitted"]), "programs")
 
 # %% jupyter={"source_hidden": true}
-# Proof: how many programs it is un-jitted, and how many jitted
+# Proof
+# How many programs it is un-jitted, and how many jitted.
 assert [len(texts) for texts in written.values()] == [2, 1]
 
 # %% [markdown]
@@ -139,7 +140,8 @@ rows = [f"| {what} | {then.replace(', ', '<br>')} | {'<br>'.join(now)} |" for wh
 display(Markdown("\n".join(["| | files in the post | files today |", "|---|---|---|", *rows])))
 
 # %% jupyter={"source_hidden": true}
-# Proof: the script ignores its own line about the folder; three programs are written when the shell has named it
+# Proof
+# The script ignores its own line about the folder; three programs are written when the shell has named it.
 assert ends == [0, 0, 0]
 assert as_posted == [] and len(exported) == 3 and {Path(name).parts[0] for name in second} == {"ir"}
 
@@ -170,7 +172,8 @@ def without_places(text):
 print(without_places(text))
 
 # %% jupyter={"source_hidden": true}
-# Proof: both operations are written in StableHLO
+# Proof
+# Both operations are written in StableHLO.
 dialects = Counter(re.findall(r"\b(mhlo|stablehlo)\.(?=\w+ %)", text))
 print("operations by prefix:", dict(dialects))
 assert dialects == {"stablehlo": 2}
@@ -197,7 +200,8 @@ print(f"{len(artifact)} bytes, which begin with {artifact[:4]} and hold {version
 print("the text has no version:", "StableHLO_v" not in text)
 
 # %% jupyter={"source_hidden": true}
-# Proof: the text has no version
+# Proof
+# The text has no version.
 assert "StableHLO_v" not in text
 
 # %% [markdown]
@@ -227,7 +231,8 @@ cells = " | ".join("<br>".join(f"`{name}`" for name in names) for names in colum
 display(Markdown(f"| in the post and today | in the post only | new |\n|---|---|---|\n| {cells} |"))
 
 # %% jupyter={"source_hidden": true}
-# Proof: the program before optimisation is still among them
+# Proof
+# The program before optimisation is still among them.
 assert "before_optimizations.txt" in both
 
 # %% [markdown]
@@ -267,7 +272,8 @@ print("two programs:", " + ".join(str(view.bytes) for view in eager), "bytes")
 print("one program: ", fused.bytes, "bytes")
 
 # %% jupyter={"source_hidden": true}
-# Proof: one program moves four arrays, fewer bytes than the two
+# Proof
+# One program moves four arrays, fewer bytes than the two.
 assert sum(view.bytes for view in eager) > fused.bytes == 4 * a.nbytes
 
 # %% [markdown]
@@ -348,7 +354,8 @@ rows = "\n".join(f"| `{kind}` | {', '.join(dict.fromkeys(names))} |" for kind, n
 display(Markdown(f"| kind | fusions |\n|---|---|\n{rows}"))
 
 # %% jupyter={"source_hidden": true}
-# Proof: some fusions are plain loops
+# Proof
+# Some fusions are plain loops.
 assert "kLoop" in kinds
 
 # %% [markdown]
@@ -385,7 +392,8 @@ fig.suptitle("Where each element lies in memory", x=0.5, y=1.1, weight="bold", s
 plt.show()
 
 # %% jupyter={"source_hidden": true}
-# Proof: the transpose exchanges the layout, and a copy follows
+# Proof
+# The transpose exchanges the layout, and a copy follows.
 assert [operation for *_, operation in steps] == ["parameter", "transpose", "copy"]
 assert {layout for *_, layout, operation in steps if operation == "transpose"} == {"0,1"}
 
@@ -399,7 +407,8 @@ product = show_hlo(lambda x: x.T @ x, x)
 print(product)
 
 # %% jupyter={"source_hidden": true}
-# Proof: no transpose is left
+# Proof
+# No transpose is left.
 assert "transpose" not in product.ops
 
 # %% [markdown]
@@ -473,7 +482,8 @@ ax.legend(handles.values(), handles, loc="lower right", bbox_to_anchor=(1, 1), n
 plt.show()
 
 # %% jupyter={"source_hidden": true}
-# Proof: our bill is XLA's estimate; which lines read the table itself, and which the subtracted one
+# Proof
+# Our bill is XLA's estimate; which lines read the table itself, and which the subtracted one.
 assert abs(total / normed.bytes - 1) < 0.01 and passes > 3
 large = [line for line in lines if line[2] > table.nbytes / 2]
 stored = [source for _, source, _, _ in large]
@@ -517,7 +527,8 @@ draw_bill(ax, cheaper, "norm_by_squares")
 plt.show()
 
 # %% jupyter={"source_hidden": true}
-# Proof: it moves less than 0.7 of the bytes
+# Proof
+# It moves less than 0.7 of the bytes.
 assert cheaper.bytes < 0.7 * normed.bytes
 
 # %% [markdown]
@@ -537,7 +548,8 @@ print(f"norm {1e3 * slow:.2f} ms, norm_by_squares {1e3 * fast:.2f} ms")
 show_guess(guess, slow / fast, "x")
 
 # %% jupyter={"source_hidden": true}
-# Proof: the forecast (the clock itself is shown, never asserted)
+# Proof
+# The forecast (the clock itself is shown, never asserted).
 assert abs(normed.bytes / cheaper.bytes - 7 / 4) < 0.01
 
 # %% [markdown]
@@ -557,7 +569,8 @@ for name, (near, far) in drift.items():
     print(f"    {name:16} {near:.0e}   {far:.0e}")
 
 # %% jupyter={"source_hidden": true}
-# Proof: with large means only one of the two is any good
+# Proof
+# With large means only one of the two is any good.
 assert drift["norm"][1] < 0.1 < drift["norm_by_squares"][1]
 
 # %% [markdown]
@@ -647,7 +660,8 @@ copied = frames[at_fusion][1] - frames[at_fusion - 1][1]
 print("the pass `fusion` added:", {name: copied[name] for name in SHOWN if copied[name]})
 
 # %% jupyter={"source_hidden": true}
-# Proof: a subtraction was copied, and the question about the rows is gone
+# Proof
+# A subtraction was copied, and the question about the rows is gone.
 assert copied["subtract"] >= 1 and frames[0][1]["select"] == 1 and frames[-1][1]["select"] == 0
 
 # %% [markdown]
@@ -695,7 +709,8 @@ rows = "\n".join(f"| {w} | `{WASTE[w][1]}` | {b} → **{a}** | {who} |" for w, (
 display(Markdown(f"| you write | watch | StableHLO → optimised | who did it |\n|---|---|:-:|---|\n{rows}"))
 
 # %% jupyter={"source_hidden": true}
-# Proof: which seven are reduced, and which three stay
+# Proof
+# Which seven are reduced, and which three stay.
 gone, kept = list(fates.values())[:7], list(fates.values())[7:]
 assert gone[0][0] == 0 and all(after < before for before, after, _ in gone[1:])
 assert all(after == before for before, after, _ in kept)
@@ -740,7 +755,8 @@ ax.legend(loc="lower right")
 plt.show()
 
 # %% jupyter={"source_hidden": true}
-# Proof: XLA changes neither, and the brackets decide
+# Proof
+# XLA changes neither, and the brackets decide.
 assert all(before == after for before, after in flops.values()) and expensive > 100 * cheap
 
 # %% [markdown]
@@ -791,7 +807,8 @@ Markdown(f"""
 """)
 
 # %% jupyter={"source_hidden": true}
-# Proof: the wall holds if and only if it stands longer than the pass `fusion`; one sine is left
+# Proof
+# The wall holds if and only if it stands longer than the pass `fusion`; one sine is left.
 assert works == (torn_down > fused_at), order
 assert sines == [5, 1]
 
@@ -823,7 +840,8 @@ looped, unrolled = show_hlo(ten_times, big), show_hlo(written_out, big)
 print(f"FLOPs of ten products:  loop {looped.flops:,},  written out {unrolled.flops:,}")
 
 # %% jupyter={"source_hidden": true}
-# Proof: the loop is counted once
+# Proof
+# The loop is counted once.
 assert looped.loops and not unrolled.loops and unrolled.flops > 9 * looped.flops
 
 # %% [markdown]

@@ -124,7 +124,8 @@ print(compiled)
 show_guess(guess, str(compiled))
 
 # %% jupyter={"source_hidden": true}
-# Proof: what both print
+# Proof
+# What both print.
 assert str(eager) == "0.0010000467"
 assert compiled == eager
 
@@ -139,7 +140,8 @@ display(show_hlo(posted, one, milli))
 display(show_hlo(cancelled, one, milli))
 
 # %% jupyter={"source_hidden": true}
-# Proof: the post's number, where there is such a switch
+# Proof
+# The post's number, where there is such a switch.
 if fast_math:
     assert str(cancelled(one, milli)) == "0.001"
 else:
@@ -172,7 +174,8 @@ for fn in (hundred_plus, hundred_copies):
     print(fn.__name__, dict(show_hlo(fn, fine).ops), f"{changed} of {fine.size} changed by jit")
 
 # %% jupyter={"source_hidden": true}
-# Proof: 99 additions are kept in their order; a sum of copies is a product
+# Proof
+# 99 additions are kept in their order; a sum of copies is a product.
 if on_cpu:
     assert show_hlo(hundred_plus, fine).ops["add"] == 99 and (jax.jit(hundred_plus)(fine) == hundred_plus(fine)).all()
     assert show_hlo(hundred_copies, fine).ops["reduce"] == 0 and (jax.jit(hundred_copies)(fine) == 100 * fine).all()
@@ -211,7 +214,8 @@ ax.spines["left"].set_visible(False)
 plt.show()
 
 # %% jupyter={"source_hidden": true}
-# Proof: half an ulp at most for the sum, some 400 for the difference
+# Proof
+# Half an ulp at most for the sum, some 400 for the difference.
 assert ulps(rounded, exact) <= 0.5 and 400 < ulps(eager, milli) < 403
 
 # %% [markdown]
@@ -285,7 +289,8 @@ rows = "\n".join(f"| {what} | {' | '.join(str(counts[name]) for name in clocks)}
 display(Markdown(f"| points of light | {' | '.join(clocks)} |\n|---|:-:|:-:|:-:|\n{rows}"))
 
 # %% jupyter={"source_hidden": true}
-# Proof: no NaN on the cone in eager, and none without fusion; everything beyond the cone is NaN
+# Proof
+# No NaN on the cone in eager, and none without fusion; everything beyond the cone is NaN.
 assert all(np.isnan(tau[(np.abs(x) > t)]).all() for tau in clocks.values())
 assert nans["eager"] == 0
 if fma:
@@ -306,7 +311,8 @@ view = show_hlo(proper_time, t, x)
 print(view)
 
 # %% jupyter={"source_hidden": true}
-# Proof: the operations are those that were written
+# Proof
+# The operations are those that were written.
 assert view.ops["multiply"] == 2 and view.ops["subtract"] == 1
 
 # %% [markdown]
@@ -346,7 +352,8 @@ head = f"| $t = x$ | {' | '.join(worked)} |\n|---|:-:|:-:|\n"
 display(Markdown(f"{head}{rows}\n| its root | {' | '.join(roots)} |"))
 
 # %% jupyter={"source_hidden": true}
-# Proof: 0 with two roundings; with one, the rounding error, of either sign
+# Proof
+# 0 with two roundings; with one, the rounding error, of either sign.
 assert [separate for *_, separate, _ in worked.values()] == [0, 0]
 assert [str(fused) for *_, fused in worked.values()] == ["0.0029", "-0.0024"]
 
@@ -363,7 +370,8 @@ truth = np.float64(tenth) * np.float64(tenth) - np.float64(product)
 print(f"a * b - round(a * b)   eager {separate:.7e}   compiled {fused:.7e}   truth {truth:.7e}")
 
 # %% jupyter={"source_hidden": true}
-# Proof: eager it is 0; compiled it is the truth, where there is an FMA
+# Proof
+# Eager it is 0; compiled it is the truth, where there is an FMA.
 assert separate == 0 and (fused == np.float32(truth)) == fma
 
 # %% [markdown]
@@ -381,7 +389,8 @@ for which, negative in foretold.items():
     print(f"{which}: foretells {negative[light].sum()} NaN, wrong for {wrong} of {negative.size}")
 
 # %% jupyter={"source_hidden": true}
-# Proof: where FMAs are used, one of the two is right about every point of the map
+# Proof
+# Where FMAs are used, one of the two is right about every point of the map.
 if fma:
     assert any((np.isnan(clocks["compiled"]) == negative).all() for negative in foretold.values())
 
@@ -406,7 +415,8 @@ rows = "\n".join(f"| {way} | {count} |" for way, count in counts.items())
 display(Markdown(f"| compiled | not 0, of 1000 |\n|---|:-:|\n{rows}"))
 
 # %% jupyter={"source_hidden": true}
-# Proof: the first goes wrong, the second and the third never do
+# Proof
+# The first goes wrong, the second and the third never do.
 assert (counts["`t*t - x*x`"] > 900) == fma
 assert counts["`t*t - t*t`"] == counts["`(t-x) * (t+x)`"] == 0
 
@@ -437,7 +447,8 @@ for name, values in crosses.items():
     print(f"{name:27}", values)
 
 # %% jupyter={"source_hidden": true}
-# Proof: 1 where products and sums are joined, 0 op by op
+# Proof
+# 1 where products and sums are joined, 0 op by op.
 if on_cpu:
     assert list(np.abs(crosses["jnp.cross"])) == [float(fma)] * 3
     assert not crosses["jnp.cross with disable_jit"].any()
@@ -467,7 +478,8 @@ for fn in (itself, ratio):
     print(f"{fn.__name__:7} eager {fn(vector)}  jit {jax.jit(fn)(vector)}  disable_jit {op_by_op}")
 
 # %% jupyter={"source_hidden": true}
-# Proof: NaN when jitted; eager a number, where there is an FMA
+# Proof
+# NaN when jitted; eager a number, where there is an FMA.
 assert np.isnan(jax.jit(ratio)(vector)).all()
 if on_cpu:
     assert np.isfinite(ratio(vector)).any() == fma
@@ -517,7 +529,8 @@ ax.legend(loc="upper right")
 plt.show()
 
 # %% jupyter={"source_hidden": true}
-# Proof: with FMAs, each compiled result is the nearest float32 there is
+# Proof
+# With FMAs, each compiled result is the nearest float32 there is.
 worst_madd = [error.max() for error in errors.values()]
 if fma:
     assert errors["compiled"].max() <= 0.5 < 1000 < errors["eager"].max() and 0.2 < differ < 0.3
@@ -569,7 +582,8 @@ head = "| | mean, eager | mean, jit | worst, eager | worst, jit | better mean |\
 display(Markdown("Errors in ulps:\n\n" + head + "\n".join(lines)))
 
 # %% jupyter={"source_hidden": true}
-# Proof: where jit has the better mean, and where eager
+# Proof
+# Where jit has the better mean, and where eager.
 if on_cpu:
     assert verdicts["log_of_root"] == "jit" and verdicts["inverse_root_of"] == ("jit" if rsqrt else "–")
 if on_cpu and fma:
@@ -652,7 +666,8 @@ head = "| you write | x | eager | compiled | apart | what is left | changed by |
 display(Markdown(head + "\n".join(lines)))
 
 # %% jupyter={"source_hidden": true}
-# Proof: the first three by algsimp, and without that pass they are as in eager; x + 0; tanh
+# Proof
+# The first three by algsimp, and without that pass they are as in eager; x + 0; tanh.
 if on_cpu:
     assert found["log(sqrt(x))"][3] == found["x / 3"][3] == 1 and found["1 / sqrt(x)"][3] <= rsqrt
     assert all("algsimp" in found[what][5] for what in ("1 / sqrt(x)", "log(sqrt(x))", "x / 3"))
@@ -696,7 +711,8 @@ Markdown(f"""
 """)
 
 # %% jupyter={"source_hidden": true}
-# Proof: each of the five is as its remaining operations say
+# Proof
+# Each of the five is as its remaining operations say.
 assert np.isinf(overflow[1]) and (overflow[2] == 100) == (not overflow[4])
 if on_cpu:
     assert found["(1 + x) - 1"][3] == (0 if found["(1 + x) - 1"][4] else 401)
@@ -720,7 +736,8 @@ print(f"x / 3 (of 4096):     eager is not NumPy in {eager_differs}, jit not eage
 print(f"x / [3, 3, 3, ...]:  eager is not NumPy in {by_array}")
 
 # %% jupyter={"source_hidden": true}
-# Proof: for a scalar, eager JAX is not NumPy, and jit changes nothing
+# Proof
+# For a scalar, eager JAX is not NumPy, and jit changes nothing.
 if on_cpu:
     assert eager_differs > 1000 and jit_differs == by_array == 0
 
@@ -778,7 +795,8 @@ sums = [float(run(same)) for run in (sum_of_squares, jax.jit(sum_of_squares))]
 print(f"sum of 256 squares of 1.0078125:  eager {sums[0]}, jit {sums[1]}, truth {256 * 1.0078125**2}")
 
 # %% jupyter={"source_hidden": true}
-# Proof: where the rounding is skipped, squares are exact; a chain changes where the processor has an FMA for its dtype
+# Proof
+# Where the rounding is skipped, squares are exact; a chain changes where the processor has an FMA for its dtype.
 exact_square = np.asarray(rough["bfloat16"], np.float64) ** 2
 assert (changed["widened", "bfloat16"][0] > 0) == excess and changed["widened", "bfloat16"][1] == 0
 if excess:
@@ -845,7 +863,8 @@ different = [len({np.float32(answers[which]) for answers in list(results.values(
 print(f"different results of the first five:  eager {different[0]}, compiled {different[1]}")
 
 # %% jupyter={"source_hidden": true}
-# Proof: one by one is the same eager and compiled, and far worse than the library's sum
+# Proof
+# One by one is the same eager and compiled, and far worse than the library's sum.
 in_line = results["one by one: `lax.scan`"]
 assert in_line[0] == in_line[1] and ulps(in_line[1], truth) > 100 * ulps(results["`v.sum()`"][1], truth)
 if on_cpu:
@@ -906,7 +925,8 @@ ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
 plt.show()
 
 # %% jupyter={"source_hidden": true}
-# Proof: where Kahan ends, where the naive loop, and what fast math makes of Kahan
+# Proof
+# Where Kahan ends, where the naive loop, and what fast math makes of Kahan.
 assert ends["Kahan"] == 10000.0 and abs(ends["naive"] - 9998.557) < 1e-3
 if fast_math:
     assert ends["Kahan, with fast math"] == ends["naive"]
@@ -955,7 +975,8 @@ with jax.default_matmul_precision("highest"):
     print("here, float32:        ", *np.asarray(ours @ ours.T))
 
 # %% jupyter={"source_hidden": true}
-# Proof: the A100's digits are those of factors with 10 digits, and not those of float32
+# Proof
+# The A100's digits are those of factors with 10 digits, and not those of float32.
 with jax.default_matmul_precision("highest"):
     assert ulps(short @ short.T, reported).max() < 2 < 1000 < ulps(ours @ ours.T, reported).max()
 
@@ -997,7 +1018,8 @@ ax.grid(axis="y", visible=False)
 plt.show()
 
 # %% jupyter={"source_hidden": true}
-# Proof: fewer digits, larger errors
+# Proof
+# Fewer digits, larger errors.
 worst = {name: error[-1] for name, error in relative.items()}
 ranked = list(worst.values())
 assert ranked == sorted(ranked, reverse=True) and 1e-4 < ranked[0] < 2e-3 and ranked[-1] < 1e-6
@@ -1009,7 +1031,8 @@ assert ranked == sorted(ranked, reverse=True) and 1e-4 < ranked[0] < 2e-3 and ra
 # on a single product, gives the digits back. It is part of the cache's key (unit 05), so it costs a trace.
 
 # %% jupyter={"source_hidden": true}
-# Proof: it costs a trace, and is written into the program
+# Proof
+# It costs a trace, and is written into the program.
 traces = 0
 
 
@@ -1114,7 +1137,8 @@ ax.grid(axis="y", visible=False)
 plt.show()
 
 # %% jupyter={"source_hidden": true}
-# Proof: what is right stays below 30 eps; at 100 eps, one bug is missed
+# Proof
+# What is right stays below 30 eps; at 100 eps, one bug is missed.
 caught = [name for name, distance in bugs.items() if distance > 100]
 assert max(correct.values()) < 30 and set(bugs) - set(caught) == {"epsilon of 1e-5"}
 assert bugs["ddof=1"] < 1e-3 * 2**23
@@ -1135,7 +1159,8 @@ hidden = bugs["epsilon of 1e-5"]
 print(f"epsilon of 1e-5: {hidden:.0f} eps in the table, {found_now:,.0f} in that column")
 
 # %% jupyter={"source_hidden": true}
-# Proof: all right versions refused, a classic bug accepted, the hidden bug found by another input
+# Proof
+# All right versions refused, a classic bug accepted, the hidden bug found by another input.
 assert not strict and "ddof=1" in loose and found_now > 1000
 
 # %% [markdown]

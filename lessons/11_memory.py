@@ -145,7 +145,8 @@ for ax, (title, names) in zip(axes, held.items(), strict=True):
 plt.show()
 
 # %% jupyter={"source_hidden": true}
-# Proof: two buffers after copying, one after the donation, two again where NumPy looks on
+# Proof
+# Two buffers after copying, one after the donation, two again where NumPy looks on.
 assert len(set(held["y = copying(x)"].values())) == 2
 assert held["y = in_place(x)"]["x"] is None
 viewed = list(held.values())[3]
@@ -166,7 +167,8 @@ except RuntimeError as error:
 print("y is", y)
 
 # %% jupyter={"source_hidden": true}
-# Proof: deleted under both of its names
+# Proof
+# Deleted under both of its names.
 assert x.is_deleted() and other_name.is_deleted() and not y.is_deleted()
 
 # %% [markdown]
@@ -244,7 +246,8 @@ ax.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=4)
 plt.show()
 
 # %% jupyter={"source_hidden": true}
-# Proof: the totals in the picture
+# Proof
+# The totals in the picture.
 total = {name: lines["total"] / table.nbytes for name, lines in analyses.items()}
 if on_cpu:  # a library for products or sorts, as on a GPU, may ask for room of its own
     assert total["x + 1"] == 2 and total["x + 1, donated"] == 1
@@ -306,7 +309,8 @@ rows = "\n".join(
 display(Markdown(f"| | result in x's memory | x afterwards | a warning |\n|---|:-:|---|---|\n{rows}"))
 
 # %% jupyter={"source_hidden": true}
-# Proof: the table, row by row
+# Proof
+# The table, row by row.
 viewing = not shared  # a view on the host prevents the donation, a copy does not
 assert [same for same, *_ in outcomes.values()] == [True, True, False, False, True, True, viewing, viewing, False]
 assert [warned for *_, warned in outcomes.values()] == [False] * 2 + [True] * 2 + [False] * 5
@@ -362,7 +366,8 @@ again = complaint(in_place, online)
 print("donated already:  ", again)
 
 # %% jupyter={"source_hidden": true}
-# Proof: both are refused
+# Proof
+# Both are refused.
 assert "deleted" in again and "twice" in twice
 
 # %% [markdown]
@@ -410,7 +415,8 @@ ax.set(xlabel="step", ylabel="MB alive", xlim=(0.5, 13), ylim=(0, 24), xticks=ra
 plt.show()
 
 # %% jupyter={"source_hidden": true}
-# Proof: one array, two, or all of them
+# Proof
+# One array, two, or all of them.
 assert np.allclose(LOOPS["donated"], 2) and np.allclose(LOOPS["copying"], 4)
 assert LOOPS["history.append"][-1] >= 20
 
@@ -450,7 +456,8 @@ head = "| | bytes of constants in the jaxpr | letters of StableHLO | `argument`,
 display(Markdown(head + "\n".join(f"| `{name}` | {c:,} | {t:,} | {a:,} |" for name, c, t, a in rows)))
 
 # %% jupyter={"source_hidden": true}
-# Proof: the whole table is in the program
+# Proof
+# The whole table is in the program.
 assert rows[0][1] == table.nbytes and rows[1][1] == 0
 assert rows[0][2] > 2 * table.nbytes and rows[1][2] < 5000
 
@@ -465,7 +472,8 @@ letters = [len(programs.lower(jnp.zeros(length)).as_text()) for length in (10, 2
 print(f"three lengths: {' + '.join(f'{n:,}' for n in letters)} letters")
 
 # %% jupyter={"source_hidden": true}
-# Proof: each of them holds the whole table
+# Proof
+# Each of them holds the whole table.
 assert min(letters) > 2 * table.nbytes
 
 # %% [markdown]
@@ -516,7 +524,8 @@ ax.legend()
 plt.show()
 
 # %% jupyter={"source_hidden": true}
-# Proof: closed over, the sort is done before the program runs; otherwise it is still in the program
+# Proof
+# Closed over, the sort is done before the program runs; otherwise it is still in the program.
 if on_cpu:  # elsewhere a sort may be a call of a library, under another name
     assert [kept for _, kept in curves["closed over"]] == [False] * 4, "the sort is done before the program runs"
     assert all(kept for name in list(curves)[1:] for _, kept in curves[name])
@@ -556,7 +565,8 @@ with trace_log(note) as log:
 print("after four calls:", box[...], f"  traces: {log.traces}  places in memory: {len(where)}")
 
 # %% jupyter={"source_hidden": true}
-# Proof: four writes, one trace, one place
+# Proof
+# Four writes, one trace, one place.
 assert log.traces == 1 and box[...].tolist() == [10, 20, 0, 10] and len(where) == 1
 
 # %% [markdown]
@@ -576,7 +586,8 @@ stats = jax.jit(accumulate).lower(large, 1.0).compile().memory_analysis()
 print(f"64 MB: alias {stats.alias_size_in_bytes:,} bytes, temp {stats.temp_size_in_bytes} bytes")
 
 # %% jupyter={"source_hidden": true}
-# Proof: the box is donated, and nothing of its size is needed besides
+# Proof
+# The box is donated, and nothing of its size is needed besides.
 assert stats.alias_size_in_bytes == 64_000_000 and (stats.temp_size_in_bytes < 1000 or not on_cpu)
 
 # %% [markdown]
@@ -595,7 +606,8 @@ with trace_log() as log:
 print(f"outside jit, one `box[0] += value` is {log.compiles} programs:", log.modules)
 
 # %% jupyter={"source_hidden": true}
-# Proof: both are refused; outside jit it is several programs
+# Proof
+# Both are refused; outside jit it is several programs.
 assert all(refusals) and log.compiles > 1
 
 # %% [markdown]
@@ -748,7 +760,8 @@ Markdown(f"""
 """)
 
 # %% jupyter={"source_hidden": true}
-# Proof: in the scan the checkpoint saves; written out it saves where products are computed twice
+# Proof
+# In the scan the checkpoint saves; written out it saves where products are computed twice.
 assert temps["scan", "checkpoint"] < 0.75 * temps["scan", "keep everything"] or not on_cpu
 assert (helps == (dots[1] > dots[0]) and asked > dots[0]) or not on_cpu  # a library's product is no `dot` any more
 
@@ -823,7 +836,8 @@ rows = "\n".join(f"| {claim} | {mark} | {today} |" for claim, mark, today in cla
 display(Markdown(f"| claim | today | why |\n|---|:-:|---|\n{rows}"))
 
 # %% jupyter={"source_hidden": true}
-# Proof: the first three
+# Proof
+# The first three.
 assert shown == [False, True] and immutable and fresh.is_deleted()
 
 # %% [markdown]

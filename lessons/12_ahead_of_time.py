@@ -120,7 +120,8 @@ print(f"{log.traces} traces, {log.compiles} compiles")
 show_guess(guess, penalty(lazy), "x")
 
 # %% jupyter={"source_hidden": true}
-# Proof: one trace and one compile for each size
+# Proof
+# One trace and one compile for each size.
 assert log.traces == log.compiles == 3
 
 # %% [markdown]
@@ -149,7 +150,8 @@ print(f"{log.traces} traces, {log.compiles} compiles")
 print(f"the first text of a size takes {penalty(ahead):,.0f}x as long as usual")
 
 # %% jupyter={"source_hidden": true}
-# Proof: nothing is traced or compiled any more
+# Proof
+# Nothing is traced or compiled any more.
 assert log.traces == log.compiles == 0
 
 # %% [markdown]
@@ -223,7 +225,8 @@ rows = "\n".join(f"| {what} | {lazily} | {early} |" for what, (lazily, early) in
 display(Markdown(f"| call | `jit(model)` | `Compiled` |\n|---|---|---|\n{rows}"))
 
 # %% jupyter={"source_hidden": true}
-# Proof: a `Compiled` answers the first two and refuses the others; `jit` answers all
+# Proof
+# A `Compiled` answers the first two and refuses the others; `jit` answers all.
 assert [early.split("`")[0] == "answered" for _, early in verdicts.values()] == [True, True] + 4 * [False]
 assert not any("TypeError" in lazily for lazily, _ in verdicts.values())
 
@@ -308,7 +311,8 @@ print(f"{log.compiles} programs compiled")
 show_guess(guess, planned, "ms")
 
 # %% jupyter={"source_hidden": true}
-# Proof: nothing was compiled, and the gradient has the shapes of the parameters
+# Proof
+# Nothing was compiled, and the gradient has the shapes of the parameters.
 assert log.compiles == 0 and jax.tree.map(jnp.shape, large) == jax.tree.map(jnp.shape, gradient)
 
 # %% [markdown]
@@ -359,7 +363,8 @@ ax.set_title("A training step, as planned")
 plt.show()
 
 # %% jupyter={"source_hidden": true}
-# Proof: nothing was compiled, and with jax.checkpoint more rows fit
+# Proof
+# Nothing was compiled, and with jax.checkpoint more rows fit.
 assert log.compiles == 0 and 0 < fits["all kept"] < fits["with jax.checkpoint"]
 
 # %% [markdown]
@@ -468,7 +473,8 @@ names = " | ".join(f"`{event}`" for event in EVENTS)
 display(Markdown(f"| | {names} | files |\n|---|---|---|---|---|\n{rows}"))
 
 # %% jupyter={"source_hidden": true}
-# Proof: fewer files as posted; with the threshold 0 all are written, and all are found by the next start
+# Proof
+# Fewer files as posted; with the threshold 0 all are written, and all are found by the next start.
 asked, _, written, files = replay["with the threshold 0"]
 assert replay["as posted"][3] < files and asked == written == files
 assert replay["the same, started again"] == (asked, asked, 0, files)
@@ -548,7 +554,8 @@ for (old, new), hit in zip(CHANGES, hits, strict=True):
 display(Markdown("\n".join(lines)))
 
 # %% jupyter={"source_hidden": true}
-# Proof: the first four are found and no other; every one of them is traced
+# Proof
+# The first four are found and no other; every one of them is traced.
 assert first == (False, True, 1) and all(requests == 1 for *_, requests in restarts)
 assert hits == 4 * [True] + 7 * [False] and all(traced for _, traced, _ in restarts)
 
@@ -610,7 +617,8 @@ print("traces of classifier:", log.traces)
 show_guess(guess, log.compiles, "times")
 
 # %% jupyter={"source_hidden": true}
-# Proof: the results are the classifier's; no trace, and one compile for each size
+# Proof
+# The results are the classifier's; no trace, and one compile for each size.
 for result, batch in zip(results, batches * 2, strict=True):
     hidden = np.tanh(batch @ np.asarray(trained["in"]))
     np.testing.assert_allclose(result, hidden @ np.asarray(trained["out"]), rtol=1e-3, atol=1e-4)
@@ -662,7 +670,8 @@ rows = "\n".join(f"| {what} | {outcome} |" for what, outcome in told.items())
 display(Markdown(f"| asked of the file, on `{here}` | outcome |\n|---|---|\n{rows}"))
 
 # %% jupyter={"source_hidden": true}
-# Proof: which of the seven are refused
+# Proof
+# Which of the seven are refused.
 assert ["Error" in outcome for outcome in told.values()] == [False, True, True, True, False, True, True]
 
 # %% [markdown]
@@ -710,7 +719,8 @@ for what, (_, shape, constraints) in DIMENSIONS.items():
 display(Markdown("\n".join(rows)))
 
 # %% jupyter={"source_hidden": true}
-# Proof: three of the nine fail
+# Proof
+# Three of the nine fail.
 failed = [what for what, result in results.items() if result.endswith(("Operation`", "Error`"))]
 assert failed == ["`x.reshape(-1, 2, 100)`", "`x if len(x) > 10 else -x`", "`for i in range(len(x))`"]
 
@@ -840,7 +850,8 @@ bars.spines[:].set_visible(False)
 plt.show()
 
 # %% jupyter={"source_hidden": true}
-# Proof: which stages each way skips
+# Proof
+# Which stages each way skips.
 skipped = {way: tuple(value == 0 for value in values[:4]) for way, values in ways.items()}
 assert list(skipped.values()) == [
     (False, False, False, True),
@@ -898,7 +909,8 @@ rows = "\n".join(f"| {claim} | {mark} | {today} |" for claim, mark, today in cla
 display(Markdown(f"| claim | today | measured above |\n|---|:-:|---|\n{rows}"))
 
 # %% jupyter={"source_hidden": true}
-# Proof: a folder that is changed later stays empty
+# Proof
+# A folder that is changed later stays empty.
 assert moved == [2, 0]
 
 # %% [markdown]
