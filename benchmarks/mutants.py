@@ -8,6 +8,7 @@
     python benchmarks/mutants.py --unit 05 --toml           list the survivors as entries of mutants/05_the_cache.toml
     python benchmarks/mutants.py --unit 05 --prove          list the mutants that die in a hidden region only
     python benchmarks/mutants.py --unit 05 --try file.py    grade the cells of a file of wrong or right answers
+    python benchmarks/mutants.py --unit 05 --try file.py --times 20   so often each; name those that end differently
     python benchmarks/mutants.py --list --unit 05           only list the mutants
     python benchmarks/mutants.py --table                    write mutants.md from what has been graded
 
@@ -20,6 +21,7 @@ import json
 import random
 import time
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import jax
@@ -200,18 +202,31 @@ def prove(unit: Unit) -> None:
         show(unit, rows, lambda row, names=names: key(row) in names)
 
 
-def try_file(unit: Unit, file: Path, seconds: float) -> None:
-    """Grade the cells of a file of answers (metadata `task`, `name`), and say where each one failed."""
+def try_file(unit: Unit, file: Path, seconds: float, times: int) -> None:
+    """Grade the cells of a file of answers (metadata `task`, `name`), and say where each one failed.
+
+    Hidden tests draw numbers. Graded several times, an answer whose verdict hangs on them gives itself away: then only
+    those are named that did not end alike.
+    """
     cells = [c for c in jupytext.read(file).cells if c.cell_type == "code" and "task" in c.metadata]
     with Grader(unit, seconds) as grader:
         for cell in cells:
-            verdict = grader.grade(cell.metadata["task"], cell.source)
-            where = f"hidden region {verdict.region}" if verdict.region else "the visible part"
-            told = f"fails in {where} of {verdict.by or 'its own cell'}" if verdict.killed else "earns every point"
-            proves = f"; proves {', '.join(verdict.proves)}" if verdict.proves else ""
-            print(f"{cell.metadata['task']}, {cell.metadata['name']!r}: {told}{proves}", flush=True)
-            if verdict.killed:
-                print("    " + verdict.said.replace("\n", "\n    "))
+            verdicts = [grader.grade(cell.metadata["task"], cell.source) for _ in range(times)]
+            name = f"{cell.metadata['task']}, {cell.metadata['name']!r}"
+            if times == 1:
+                print(f"{name}: {ending(verdicts[0])}", flush=True)
+                if verdicts[0].killed:
+                    print("    " + verdicts[0].said.replace("\n", "\n    "))
+            elif len(endings := Counter(map(ending, verdicts))) > 1:
+                print(f"{name}: {'; '.join(f'{count}x {end}' for end, count in endings.items())}", flush=True)
+
+
+def ending(verdict: Verdict) -> str:
+    if not verdict.killed:
+        return "earns every point"
+    where = f"hidden region {verdict.region}" if verdict.region else "the visible part"
+    proves = f"; proves {', '.join(verdict.proves)}" if verdict.proves else ""
+    return f"fails in {where} of {verdict.by or 'its own cell'}{proves}"
 
 
 def table() -> str:
@@ -256,6 +271,7 @@ def main() -> None:
     parser.add_argument("--toml", action="store_true", help="print the survivors as entries of mutants/NN_name.toml")
     parser.add_argument("--prove", action="store_true", help="print what dies in hidden regions only as cells")
     parser.add_argument("--try", type=Path, dest="tried", metavar="FILE", help="grade the answers in a file")
+    parser.add_argument("--times", type=int, default=1, metavar="N", help="with --try: grade each so often")
     parser.add_argument("--table", action="store_true", help="only write mutants.md")
     chosen = parser.parse_args()
     names = [unit for unit in UNITS if not chosen.unit or unit[:2] in chosen.unit]
@@ -271,7 +287,7 @@ def main() -> None:
         elif chosen.prove:
             prove(unit)
         elif chosen.tried:
-            try_file(unit, chosen.tried, chosen.seconds)
+            try_file(unit, chosen.tried, chosen.seconds, chosen.times)
         else:
             try:
                 grade_unit(unit, chosen)

@@ -54,7 +54,7 @@ print("x:", x, "  y:", y)
 
 # %% jupyter={"source_hidden": true}
 # Proof
-# X is as it was, y is another array.
+# x is as it was, y is another array.
 assert x.tolist() == [1, 2, 3] and y.tolist() == [9, 2, 3] and x.at[0].add(9.0).tolist() == [10, 2, 3]
 
 # %% [markdown]
