@@ -12,6 +12,9 @@ from autograder import assert_max_traces
 from autograder.failure import CheckFailed
 
 
+pytestmark = pytest.mark.small_heap
+
+
 @jax.jit
 def scale(x, factor=2.0):
     return factor * x
