@@ -269,6 +269,8 @@ assert_primitives(columns, x, counts={"reduce_max": 1}, excludes=LOOPS)
 (x,) = draws(2, (5, 5))
 with another_inside(rescale, lambda v: v[::-1] * v[0]):
     assert_allclose(columns(x), columns_spec(x), name="columns, with another function inside rescale,")
+x = jnp.array([[1, 4, 2], [7, 4, 3]])  # whole numbers, and a column without a range
+assert_allclose(columns(x), columns_spec(x), name="columns of whole numbers")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "lift-pairs-table", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
@@ -280,6 +282,8 @@ assert_primitives(table, x, y, counts={"exp": 1}, excludes=LOOPS)
 x, y = draws(4, (3,), (3,))
 with another_inside(pull, lambda a, b: (1 + a.ndim) * a - (1 + b.ndim) * b * b):
     assert_allclose(table(x, y), table_spec(x, y), name="table, with another function inside pull,")
+x, y = jnp.array([3]), jnp.array([1, 2])
+assert_allclose(table(x, y), table_spec(x, y), name="table of whole numbers")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "lift-pairs-blocks", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
@@ -292,6 +296,8 @@ x, y = draws(6, (3, 3), (3, 3))
 with another_inside(pull, lambda a, b: (1 + a.ndim) * a - (1 + b.ndim) * b * b):
     assert_allclose(blocks(x, y), blocks_spec(x, y), name="blocks, with another function inside pull,")
 assert_primitives(blocks, *draws(6, (3, 9), (9, 3)), excludes=LOOPS, smaller=draws(6, (3, 2), (2, 3)))
+x, y = jnp.array([[3]]), jnp.array([[1, 2]])
+assert_allclose(blocks(x, y), blocks_spec(x, y), name="blocks of whole numbers")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -459,7 +465,7 @@ def fill(element, *shape):
 
 
 READY_MADE = {"scan", "while", "cumsum", "sort", "top_k", "approx_top_k", "scatter", "scatter-add", "dot_general"}
-READY_MADE |= {"reduce_window_sum", "conv_general_dilated", "pure_callback", "io_callback"}
+READY_MADE |= {"reduce_window", "reduce_window_sum", "conv_general_dilated", "pure_callback", "io_callback"}
 ROOM = 12
 
 
@@ -703,6 +709,10 @@ with jax.default_matmul_precision("highest"):  # a GPU or TPU drops digits of pr
 with another_inside(dot, lambda a, b: a[0] - b[1]):
     desired = queries[..., 0].transpose(0, 2, 1)[..., None] - keys[..., 1].transpose(0, 2, 1)[:, :, None]
     assert_allclose(scores(queries, keys), desired, name="scores, with another function inside dot,")
+    one = jnp.asarray(queries[:, :1], jnp.int32), jnp.asarray(keys, jnp.int32)
+    desired = one[0][..., 0].transpose(0, 2, 1)[..., None] - one[1][..., 1].transpose(0, 2, 1)[:, :, None]
+    assert_allclose(scores(*one), desired, name="scores of one query, whole numbers")
+assert_primitives(scores, *one, max_equations=1)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -902,6 +912,10 @@ for seed, stars in ((20, 0), (21, 9)):
 sky = np.array(night(22, 2))
 sky[[0, 9, 99, -1]] = 27.0, 0.0, 0.3, 8.0
 assert_allclose(whole_sky(sky), whole_sky_spec(sky), rtol=1e-4, name="a star in the first and the last pixel")
+dark = np.full(4096, -1.0, np.float32)  # equally dark, and all stars close together
+dark[-40:-24] = np.arange(1.0, 17)
+assert_allclose(whole_sky(dark), whole_sky_spec(dark), rtol=1e-4, name="a sky that is equally dark between the stars")
+assert_primitives(whole_sky, dark, max_run_flops=show_jaxpr(jax.vmap(one_pixel), dark).flops // 10)
 with another_inside(fit, lambda x: x + 1):
     assert_allclose(whole_sky(sky), whole_sky_spec(sky), rtol=1e-4, name="whole_sky, with another function inside fit,")
 ### END HIDDEN TESTS
@@ -999,8 +1013,10 @@ for limit in (2.0, 0.1):
     actual = clipped_mean(params, xs, ys, limit)
     assert_allclose(actual, desired, rtol=1e-4, atol=1e-5, name=f"clipped_mean of fresh examples, limit {limit:g}")
 with assert_max_traces(clipped_mean, 1):
-    for limit in np.random.default_rng().uniform(0.1, 1, 3).tolist():
+    for limit in [*np.random.default_rng().uniform(0.1, 1, 3).tolist(), 1e9, 1e-9]:
         clipped_mean(params, xs[:5], ys[:5], limit)
+no_number = params, xs.at[1].set(jnp.nan), ys, 0.5
+assert_allclose(clipped_mean(*no_number), clipped_mean_spec(*no_number), name="clipped_mean, with an example of NaN")
 no_pull = params | {"v": jnp.zeros_like(params["v"])}, xs, ys.at[0].set(0.0), 0.5  # the first example is met exactly
 with np.errstate(divide="ignore"):
     desired = clipped_mean_spec(*no_pull)
@@ -1469,6 +1485,15 @@ def rows_captured(x, xp=np):
 
 
 assert_rows_agree(rows_captured, 0, square, name="a captured array as result")
+
+
+def rows_outer(x, xp=np):
+    return np.sum(minivmap(lambda _: x, 0)(square[0]), 0)
+
+
+assert_rows_agree(rows_outer, 0, square, name="minivmap inside, whose result is a row of the outer one")
+counted = minivmap(lambda x, n: n, (0, None))(square, np.arange(3, dtype=np.int32))
+assert_equal({"dtype": str(np.asarray(counted).dtype)}, {"dtype": "int32"}, name="a shared result of whole numbers")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "minijit-vmap-tape", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
