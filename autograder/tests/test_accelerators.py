@@ -14,7 +14,7 @@ import pytest
 from _notebooks import run_notebook
 from conftest import COURSE, UNITS
 
-pytestmark = [pytest.mark.once, pytest.mark.notebooks]
+pytestmark = [pytest.mark.once, pytest.mark.thorough, pytest.mark.notebooks]
 
 PIN = 'jax.config.update("jax_platforms", "cpu")'
 # Units whose checks compare matrix products, but for those with a speed task: rounding is slow when it is emulated.

@@ -180,7 +180,7 @@ OF_ALL_ANSWERS: set[str] = set()  # the tests that are about more than the stubs
 
 def of_all_answers(test):
     OF_ALL_ANSWERS.add(test.__name__)
-    return pytest.mark.once(test)  # they take half the time of all tests: one version of JAX is enough
+    return pytest.mark.once(pytest.mark.thorough(test))  # they take half the time of all tests
 
 
 def test_the_untouched_exercise_earns_nothing(answered):

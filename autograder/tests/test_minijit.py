@@ -2,9 +2,10 @@
 
 import ast
 
-import jupytext
 import pytest
 from conftest import COURSE, UNITS
+
+from autograder.doors.graded_notebook import read_notebook
 
 CHANGED = {
     "03": {"Tape", "Tracer", "record"},  # a tape notes its tracers; a tracer refuses what has no value yet
@@ -27,7 +28,7 @@ class WithoutProse(ast.NodeTransformer):
 def definitions(unit):
     """(names of the given version, all names of the unit's minijit): name -> code without prose."""
     given, everything = {}, {}
-    for cell in jupytext.read(COURSE / "solutions" / unit / f"{unit[3:]}.py").cells:
+    for cell in read_notebook(COURSE / "solutions" / unit / f"{unit[3:]}.ipynb").cells:
         entry = cell.metadata.get("nbgrader", {})
         if not entry.get("grade_id", "").startswith("minijit") or entry["grade"]:
             continue

@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import jupytext
 import pytest
 from conftest import COURSE, UNITS
 
-from autograder.doors.graded_notebook import is_graded, nbgrader_metadata
+from autograder.doors.graded_notebook import is_graded, nbgrader_metadata, read_notebook
 
 pytestmark = pytest.mark.once
 
@@ -71,7 +70,7 @@ def calls(tree: ast.AST, name: str) -> Iterator[ast.Call]:
 def sections(unit: str) -> list[Task]:
     """The opening of an exercise, then its sections: tasks are those with checks."""
     found = [Task(unit, "", "", [])]
-    for cell in jupytext.read(COURSE / "solutions" / unit / f"{unit[3:]}.py").cells:
+    for cell in read_notebook(COURSE / "solutions" / unit / f"{unit[3:]}.ipynb").cells:
         text = ""
         if cell.cell_type == "markdown":
             text = re.sub(r"<details>.*?</details>", "", cell.source, flags=re.DOTALL)
@@ -94,8 +93,9 @@ def lines_of(text: str) -> list[str]:
     return rows + re.split(r"(?<=[.;:?])\s|\s- ", prose)
 
 
-OPENINGS = {unit: sections(unit)[0] for unit in UNITS}
-TASKS = [task for unit in UNITS for task in sections(unit) if task.checks]
+SECTIONS = {unit: sections(unit) for unit in UNITS}
+OPENINGS = {unit: its[0] for unit, its in SECTIONS.items()}
+TASKS = [task for its in SECTIONS.values() for task in its if task.checks]
 TOTAL = {unit: sum(c.points for task in TASKS if task.unit == unit for c in task.checks) for unit in UNITS}
 each_unit = pytest.mark.parametrize("unit", UNITS)
 each_task = pytest.mark.parametrize("task", TASKS, ids=[f"{task.unit[:2]}: {task.heading}" for task in TASKS])
@@ -120,7 +120,7 @@ def test_a_table_of_tasks_gives_the_points_of_each(unit):
 
 @each_unit
 def test_the_lesson_ends_with_the_points_of_its_exercise(unit):
-    last = jupytext.read(COURSE / "lessons" / f"{unit}.py").cells[-1].source
+    last = read_notebook(COURSE / "lessons" / f"{unit}.ipynb").cells[-1].source
     assert points_said(last) == [TOTAL[unit]]
     tiers = {tier for task in TASKS if task.unit == unit for check in task.checks for tier in check.tiers}
     assert {float(times) for times in TIMES.findall(last)} <= tiers
@@ -128,7 +128,7 @@ def test_the_lesson_ends_with_the_points_of_its_exercise(unit):
 
 @each_unit
 def test_the_lesson_announces_the_piece_of_minijit_that_its_exercise_asks_for(unit):
-    last = jupytext.read(COURSE / "lessons" / f"{unit}.py").cells[-1].source
+    last = read_notebook(COURSE / "lessons" / f"{unit}.ipynb").cells[-1].source
     assert ("`minijit`" in last) == any("minijit" in task.heading for task in TASKS if task.unit == unit)
 
 
