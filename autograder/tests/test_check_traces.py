@@ -11,7 +11,6 @@ from flax import nnx
 from autograder import assert_max_traces
 from autograder.failure import CheckFailed
 
-
 pytestmark = pytest.mark.small_heap
 
 
