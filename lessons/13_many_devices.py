@@ -885,7 +885,7 @@ counted, received = {}, {}
 for name, (fn, shape) in RINGS.items():
     have = jax.device_put(rng.normal(size=shape).astype(np.float32), rows)
     jitted = jax.jit(jax.shard_map(fn, **by_ring))
-    sent = re.findall(r"= \w+\[([\d,]*)\]\S* collective-permute\(", show_hlo(jitted, have).text)
+    sent = re.findall(r"= \w+\[([\d,]*)\]\S* collective-permute(?:-done)?\(", show_hlo(jitted, have).text)
     counted[name] = len(sent), sum(4 * np.prod(np.int64(sizes.split(","))) for sizes in sent) / V
     received[name] = np.asarray(have), np.asarray(jitted(have))
 show_guess(guess, counted["all-reduce"][1] / counted["all-gather"][1], "x")
@@ -1141,7 +1141,7 @@ CUT = P(None, "i")  # of each layer, device 0 has the first eighth of the rows, 
 copies, pieces = ((jax.device_put(stack, jax.NamedSharding(mesh, spec))) for spec in (P(), CUT))
 states = [jax.tree.map(lambda leaf, to=to: jax.device_put(leaf, to.sharding if leaf.ndim else placed[0].sharding), adam.init(to))
           for to in (copies, pieces)]  # fmt: skip
-batch = jax.device_put(rng.normal(size=(2, 64, WIDTH)).astype(np.float32), jax.NamedSharding(mesh, P(None, "i")))
+batch = jax.device_put(tuple(rng.normal(size=(2, 64, WIDTH)).astype(np.float32)), rows)
 
 # %% [markdown]
 # Four ways to train it. The second and the third differ in what the forward pass keeps for the backward pass: all the
@@ -1177,14 +1177,13 @@ SHARES = {"all-gather": 7 / 8, "all-reduce": 2 * 7 / 8, "reduce-scatter": 7}  # 
 
 def collectives_of(text):
     """(name, bytes that each device sends) of each collective in a compiled program."""
-    found = re.findall(r"= f32\[([\d,]+)\]\S* (all-gather|all-reduce|reduce-scatter)\(", text)
+    found = re.findall(r"= f32\[([\d,]+)\]\S* (all-gather|all-reduce|reduce-scatter)(?:-done)?\(", text)
     return [(name, 4 * np.prod(np.int64(shape.split(","))) * SHARES[name]) for shape, name in found]
 
 
 in_a_layer = {name: collectives_of(program.as_text()) for name, program in compiled.items()}
 sent = {name: LAYERS * sum(size for _, size in found) for name, found in in_a_layer.items()}
-if sent["copies"]:
-    show_guess(guess, sent["pieces, gathered again"] / sent["copies"], "x")
+show_guess(guess, sent["pieces, gathered again"] / sent["copies"], "x")
 
 # %% jupyter={"source_hidden": true}
 # Table: what a device holds, sends and needs
@@ -1201,10 +1200,11 @@ display(Markdown("\n".join([head, "|---|--:|---|--:|--:|", *lines])))
 
 # %% jupyter={"source_hidden": true}
 # Proof
-# All four take the same step; pieces are an eighth; the third sends 3/2 of the first, and needs less than the second.
+# All four find the same gradient; pieces are an eighth; the third sends 3/2 of the first, and needs less than the second.
 results = {name: compiled[name](w, state, *batch) for name, (_, w, state) in WAYS.items()}
-for new_w, _ in results.values():
-    assert np.allclose(new_w, results["copies"][0], atol=1e-5)
+moments = {name: np.asarray(state[0].mu) for name, (_, state) in results.items()}  # a tenth of the gradient
+for moment in moments.values():
+    assert np.allclose(moment, moments["copies"], rtol=0, atol=1e-4 * np.abs(moments["copies"]).max())
 nbytes_here = [
     sum(leaf.addressable_shards[0].data.nbytes for leaf in jax.tree.leaves(way[1:])) for way in WAYS.values()
 ]
