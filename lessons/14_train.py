@@ -235,9 +235,9 @@ guess = None  # True or False
 model = Painter(nnx.Rngs(0))
 graphdef, arrays = nnx.split(model)
 another, _ = nnx.split(Painter(nnx.Rngs(1)))
-show_guess(guess, graphdef == another and hash(graphdef) == hash(another))
 for path, leaf in nnx.to_flat_state(arrays):
     print(f"{'.'.join(path):14} {type(leaf).__name__}  {jax.typeof(leaf[...])}")
+show_guess(guess, graphdef == another and hash(graphdef) == hash(another))
 
 # %% [markdown]
 # The seed is only in the numbers. So a trace that was made for one serves the other (unit 05). Porting from linen is
@@ -263,7 +263,8 @@ print(f"after 8 steps: linen {linen_losses[-1]:.6f}, NNX {nnx_losses[-1]:.6f}; a
 # %% jupyter={"source_hidden": true}
 # Proof
 # Before the first step the outputs agree, and on the way the losses do.
-np.testing.assert_allclose(port(variables["params"])(xy), description.apply(variables, xy), rtol=1e-5, atol=1e-6)
+outputs = jax.jit(lambda model: (model(xy), description.apply(variables, xy)))(port(variables["params"]))
+np.testing.assert_allclose(*outputs, rtol=1e-5, atol=1e-6)
 assert apart < 1e-5
 
 # %% [markdown]
@@ -421,7 +422,7 @@ for octaves in (0, 5):
             if number < EPOCHS:
                 model, optimizer, losses = train_epoch(model, optimizer, *epoch_of_batches(number))
     programs[octaves] = [name for name in log.modules if "epoch" in name]
-learned = model
+learned, its_optimizer = model, optimizer
 print("programs for the training:", programs[5], "and their traces:", log.traces)
 show_guess(guess, len(programs[5]), "program")
 
@@ -742,7 +743,7 @@ with trace_log(train_epoch) as log:
         model, optimizer, losses = train_epoch(model, optimizer, *spread)
         jax.block_until_ready(losses)
 print(f"{len(losses)} steps in an epoch, traces in three epochs: {log.traces}")
-show_guess(guess, step_view.collectives.total(), "collectives")
+show_guess(guess, step_view.collectives.total(), "in a step")
 
 # %% jupyter={"source_hidden": true}
 # Proof
@@ -786,7 +787,7 @@ def recipe_epoch(model, optimizer, xy, colours):
 
 # %% jupyter={"source_hidden": true}
 # Helper: the weights and losses of a run, from the same start
-AGAIN = 12
+AGAIN = 8
 
 
 def course_of(run, batches, place=None, order=slice(None)):
@@ -834,7 +835,7 @@ axes[1].plot(numbers, loss_broken.mean(axis=1), "C1--", label="8x gradient")
 axes[1].set(title="Loss, with Adam", ylim=0)
 axes[1].legend()
 for ax in axes:
-    ax.set(xticks=range(0, AGAIN + 1, 4), xlabel="epoch")
+    ax.set(xticks=range(0, AGAIN + 1, 2), xlabel="epoch")
 plt.show()
 
 # %% jupyter={"source_hidden": true}
@@ -853,9 +854,9 @@ assert all(30 * max(d[0], o[0]) < b[0] for b, d, o in zip(bug, devices, order, s
 
 # %% [markdown]
 # Left: **after one epoch**, in each of the three, both the eight devices and the other order are off by roundings alone,
-# less than a thirtieth of the bug. *That* is what "the same" can mean, and when to ask. Later it can be too late:
-# training makes more of the roundings from epoch to epoch, until two right runs can be as far apart as a right and a
-# wrong one.
+# less than a thirtieth of the bug. *That* is what "the same" can mean, and when to ask. Later it can be too late: training
+# makes more of the roundings with each epoch, in some runs thousands of times more, and then two right runs are as far
+# apart as a right and a wrong one.
 #
 # Right: Adam divides each gradient by its own usual size, so a factor of eight cancels, and **the loss curve of the
 # broken run looks perfect**. SGD forgives nothing: there the bug is a step eight times as long, and one is enough to see
@@ -878,12 +879,7 @@ assert abs(ratio - 8) < 1e-3
 
 # %% [markdown]
 # Never test a parallel step by its loss under Adam. Compare gradients, or one step of SGD, with a single device.
-
-# %% [markdown]
-# ---
-# *A good place to stop. Stage 4 of 4, about {stage}: models that do not fit, runs that do not last, and half of the bits.*
-
-# %% [markdown]
+#
 # ## 11. Born in pieces
 #
 # A state on every device is fine while it fits. When it does not, each device must hold a piece of it. Here is a larger
@@ -893,7 +889,7 @@ assert abs(ratio - 8) < 1e-3
 # %%
 class Wide(nnx.Module):
     def __init__(self, rngs):
-        self.layers = nnx.List([nnx.Linear(1024, 1024, rngs=rngs) for _ in range(4)])
+        self.layers = nnx.List([nnx.Linear(1024, 1024, rngs=rngs) for _ in range(2)])
 
 
 def make():
@@ -978,6 +974,12 @@ print(f"{jax.typeof(kernel)}: {kernel.nbytes:,} bytes, {held_by(first, kernel):,
 assert 8 * held_by(first, kernel) == kernel.nbytes
 
 # %% [markdown]
+# This is a good place to stop.
+#
+# ---
+#
+# *Stage 4 of 4, about {stage}: runs that are interrupted, and half of the bits.*
+#
 # ## 12. Stop, and go on
 #
 # Runs of days are interrupted. What must be written down so that a run can go on *as if nothing had happened*? Everything
@@ -1003,17 +1005,18 @@ def go_on(run, state, epochs):
 
 
 # %% [markdown]
-# The state lies in pieces, as in section 11. With `out_shardings` it also comes back in these pieces, or XLA would choose.
-# We train for six epochs, save, and train for six more: that is the uninterrupted run.
+# We take the network of section 5, after its thousand steps, and cut model and optimiser in pieces, as in section 11. With
+# `out_shardings` they also come back in these pieces, or XLA would choose. Four more epochs, save, and four more: that
+# is the uninterrupted run.
 
 # %%
 places = jax.tree.map(in_pieces, jax.eval_shape(fresh))
 piecewise = jax.jit(epoch, out_shardings=(*places, everywhere))  # not donated: we want to look at the old states
-structure, arrays = nnx.split(jax.jit(fresh, out_shardings=places)())
+structure, arrays = nnx.split(jax.device_put((learned, its_optimizer), places))
 start = {"arrays": arrays, "key": jax.random.key(0)}
 
-middle, losses_before = go_on(piecewise, start, 6)
-end, losses_after = go_on(piecewise, middle, 6)
+middle, losses_before = go_on(piecewise, start, 4)
+end, losses_after = go_on(piecewise, middle, 4)
 print(f"{len(losses_before)} steps: loss {losses_before[-1]:.4f}; {len(losses_after)} more: {losses_after[-1]:.4f}")
 
 # %% [markdown]
@@ -1023,7 +1026,7 @@ print(f"{len(losses_before)} steps: loss {losses_before[-1]:.4f}; {len(losses_af
 
 # %%
 folder = tempfile.TemporaryDirectory()
-saved = Path(folder.name, "after-6-epochs")
+saved = Path(folder.name, "checkpoint")
 with ocp.StandardCheckpointer() as checkpointer:  # it writes in the background; leaving the block waits for it
     checkpointer.save(saved, middle)
 
@@ -1036,13 +1039,11 @@ def restore(place):
 
 
 # %%
-guess = (
-    None  # your number: of the 48 losses after the restart, how many are those of the uninterrupted run, to the bit?
-)
+guess = None  # your number: of the 32 losses after the restart, how many equal the uninterrupted run's to the bit?
 
 # %%
 restored = restore(lambda leaf: leaf.sharding)
-_, losses_again = go_on(piecewise, restored, 6)
+_, losses_again = go_on(piecewise, restored, 4)
 show_guess(guess, int((losses_again == losses_after).sum()), "losses")
 
 # %% [markdown]
@@ -1057,14 +1058,17 @@ without_adam = restored | {"arrays": nnx.state((model, new_optimizer))}
 on_one = restore(lambda leaf: jax.sharding.SingleDeviceSharding(first))
 
 
+epoch_alone = jax.jit(epoch)
+
+
 def alone(model, optimizer, *batches):
-    return jax.jit(epoch)(model, optimizer, *jax.device_put(batches, first))
+    return epoch_alone(model, optimizer, *jax.device_put(batches, first))
 
 
 restarts = {
-    "without Adam's state": go_on(piecewise, without_adam, 6)[1],
-    "without the key": go_on(piecewise, restored | {"key": jax.random.key(0)}, 6)[1],
-    "on one device": go_on(alone, on_one, 6)[1],
+    "without Adam's state": go_on(piecewise, without_adam, 4)[1],
+    "without the key": go_on(piecewise, restored | {"key": jax.random.key(0)}, 4)[1],
+    "on one device": go_on(alone, on_one, 4)[1],
 }
 
 # %%
@@ -1077,11 +1081,11 @@ show_guess(guess, round(float(jump), 1), "x")
 # %% jupyter={"source_hidden": true}
 # Picture: the losses before and after the restart
 fig, ax = plt.subplots(figsize=(8, 3.4))
-ax.semilogy(np.arange(1, 49), losses_before, "#888888")
+ax.semilogy(np.arange(1, 33), losses_before, "#888888")
 for (name, course), colour in zip(restarts.items(), ("C1", "C3", "C2"), strict=True):
-    ax.semilogy(np.arange(49, 97), course, colour, label=name, lw=1.2)
-ax.semilogy(np.arange(49, 97), losses_again, "C0", label="everything restored", lw=1.2)
-ax.axvline(48.5, color="#888888", lw=1)
+    ax.semilogy(np.arange(33, 65), course, colour, label=name, lw=1.2)
+ax.semilogy(np.arange(33, 65), losses_again, "C0", label="everything restored", lw=1.2)
+ax.axvline(32.5, color="#888888", lw=1)
 ax.set(xlabel="step (the line: saved and restored)", ylabel="loss", title="Four restarts")
 ax.legend(loc="upper right")
 plt.show()
@@ -1091,7 +1095,7 @@ plt.show()
 rows = ["| restart | first loss | largest difference in 8 steps | losses equal to the bit |", "|---|--:|--:|--:|"]
 for name, course in {"everything restored": losses_again, **restarts}.items():
     far = np.abs(course - losses_after)[:8].max()
-    rows.append(f"| {name} | {course[0]:.6f} | {far:.0e} | {(course == losses_after).sum()} of 48 |")
+    rows.append(f"| {name} | {course[0]:.6f} | {far:.0e} | {(course == losses_after).sum()} of 32 |")
 display(Markdown("\n".join(rows)))
 
 # %% jupyter={"source_hidden": true}
@@ -1147,7 +1151,7 @@ def dots(model):
 
 # %%
 mixed, _ = fresh(**KINDS["mixed"])
-gradients = nnx.grad(loss_fn)(mixed, *few)
+gradients = jax.eval_shape(nnx.grad(loss_fn), mixed, *few)
 print("parameters:", {str(leaf.dtype) for leaf in jax.tree.leaves(mixed)})
 print("products:  ", dict(dots(mixed)))
 print("gradients: ", {str(leaf.dtype) for leaf in jax.tree.leaves(gradients)})
@@ -1161,20 +1165,20 @@ assert set(dots(fresh()[0])) == {"float32 x float32 -> float32"}
 
 # %% [markdown]
 # The parameters are rounded on their way into each product, and their gradients are widened on the way out. That is what
-# we *asked for*. What the machine does is its compiler's affair: a processor without instructions for `bfloat16` widens
-# it again. XLA's products here:
+# we *asked for*. What the machine does is its compiler's affair: where that is no faster, it may
+# widen the numbers again. XLA's products here:
 
 # %%
 compiled = jax.jit(nnx.value_and_grad(loss_fn)).lower(mixed, batches[0][0], batches[1][0]).compile()
 products = [line.split(" = ")[1] for line in compiled.as_text().splitlines() if " dot(" in line]
-print(Counter(product.split("[")[0] for product in products), "are the results of the products, in XLA's HLO")
+print("results of the products in XLA's HLO:", dict(Counter(product.split("[")[0] for product in products)))
 
 # %% [markdown]
-# Now train each kind for 60 epochs, from the same start and on the same batches. The third keeps the parameters in
-# `bfloat16` as well. Before you run it: which of them is the worst, and by how much?
+# The network of section 5 was trained in `float32`. Now train the other two kinds in the same way, from the same start and
+# on the same batches. The third keeps the parameters in `bfloat16` as well.
 
 # %%
-guess = None  # your number: dB that all bfloat16 loses against float32
+guess = None  # your number: dB that all bfloat16 loses against float32, after 1,000 steps
 
 
 # %%
@@ -1185,11 +1189,11 @@ def kept_bytes(model):
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(backward))
 
 
-reached, kept = {}, {}
-for name, dtypes in KINDS.items():
-    model, optimizer = fresh(**dtypes)
-    kept[name] = kept_bytes(model)
-    for number in range(60):
+kept = {name: kept_bytes(fresh(**dtypes)[0]) for name, dtypes in KINDS.items()}
+reached = {"float32": decibel(film[5, 1000])}
+for name in ("mixed", "all bfloat16"):
+    model, optimizer = fresh(**KINDS[name])
+    for number in range(EPOCHS):
         model, optimizer, losses = train_epoch(model, optimizer, *epoch_of_batches(number))
     reached[name] = decibel(np.asarray(paint(model, xy), np.float32))
 show_guess(guess, round(float(reached["float32"] - reached["all bfloat16"]), 1), "dB")
@@ -1206,7 +1210,7 @@ display(Markdown("\n".join(rows)))
 # Proof
 # Mixed keeps fewer bytes and stays within 1 dB; bfloat16 parameters cost more than that difference.
 assert kept["mixed"] < 0.6 * kept["float32"]
-assert abs(reached["float32"] - reached["mixed"]) < 1 and reached["all bfloat16"] < reached["float32"] - 0.5
+assert abs(reached["float32"] - reached["mixed"]) < 1 and reached["all bfloat16"] < reached["mixed"] - 0.3
 
 # %% [markdown]
 # Mixed precision keeps about half of the bytes for the backward pass, and hardly costs accuracy here. Parameters in
@@ -1239,7 +1243,7 @@ show_jaxpr(jnp.sum, ones)
 # The carry in bfloat16 is stuck at 256; a float32 carry and jnp.sum are right; the loss is a float32 sum.
 assert one_by_one(jnp.bfloat16(0)) == 256 and one_by_one(jnp.float32(0)) == jnp.sum(ones) == 4096
 assert jnp.bfloat16(1) + jnp.bfloat16(0.001) == 1
-assert "f32[4096] = convert_element_type" in str(jax.make_jaxpr(jnp.sum)(ones))
+assert jax.make_jaxpr(jnp.sum)(ones).eqns[0].outvars[0].aval.dtype == jnp.float32
 assert loss_fn(mixed, *few).dtype == jnp.float32
 
 # %% [markdown]
@@ -1255,11 +1259,12 @@ def tiny(w, scale=1.0):
     return scale * 1e-4 * (w * w.dtype.type(1e-4)).astype(jnp.float32)
 
 
+slope = jax.jit(jax.grad(tiny))
 for dtype in (jnp.float32, jnp.bfloat16, jnp.float16):
-    slope = jax.grad(tiny)(jnp.ones((), dtype))
-    helped = jax.grad(tiny)(jnp.ones((), dtype), 4096.0).astype(jnp.float32) / 4096
+    one = np.ones((), dtype)
+    helped = np.float32(slope(one, 4096.0)) / 4096
     print(
-        f"{jnp.dtype(dtype)!s:9} the gradient is {slope:.1e}; of 4,096 times the loss, divided by 4,096: {helped:.1e}"
+        f"{jnp.dtype(dtype)!s:9} the gradient is {slope(one):.1e}; of 4,096 times the loss, divided by 4,096: {helped:.1e}"
     )
 
 # %% [markdown]
@@ -1270,12 +1275,17 @@ for dtype in (jnp.float32, jnp.bfloat16, jnp.float16):
 
 
 # %%
+@jax.jit
+def scaled_gradient(model, scale):
+    return nnx.grad(lambda model: scale * loss_fn(model, xy, colours))(model)
+
+
 def gradient_in(dtype, scale=1.0):
     """The gradient of the trained network's loss over all pixels, computed in this dtype, as one row of float32."""
     model = Painter(nnx.Rngs(0), dtype=dtype)
     nnx.update(model, nnx.state(learned))
-    scaled = jax.jit(nnx.grad(lambda model: scale * loss_fn(model, xy, colours)))(model)
-    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(scaled)]) / scale
+    gradient = jax.tree.leaves(scaled_gradient(model, scale))
+    return np.concatenate([np.ravel(leaf) for leaf in gradient]) / np.float32(scale)
 
 
 exact = gradient_in(jnp.float32)
@@ -1309,8 +1319,8 @@ plain, scaled, overflown = list(lost)[1:]
 assert lost[plain] > 5 * max(1, lost[scaled]) and lost[plain] > 5 * max(1, lost["bfloat16"])
 assert np.isfinite(found[plain]).all() and np.isfinite(found[scaled]).all()
 assert not np.isfinite(found[overflown]).all()
-assert jax.grad(tiny)(jnp.float16(1)) == 0 and jax.grad(tiny)(jnp.bfloat16(1)) > 0
-assert abs(jax.grad(tiny)(jnp.float16(1), 4096.0).astype(jnp.float32) / 4096 - 1e-8) < 1e-9
+assert slope(np.float16(1)) == 0 and slope(jnp.bfloat16(1)) > 0
+assert abs(np.float32(slope(np.float16(1), 4096.0)) / 4096 - 1e-8) < 1e-9
 
 # %% [markdown]
 # The last row is the other end: scaled too far, the numbers overflow. A training loop with `float16` therefore looks for
