@@ -7,10 +7,11 @@
 #
 # - write a training step in Flax as older posts do (linen) and as it is done today (NNX), and see where each forgets;
 # - turn a whole run into one trace of one program that owns its memory and waits for nobody;
-# - spread it over eight devices without changing a line, and know what "the same result" means then.
+# - spread it over eight devices without changing a line, and know what "the same result" means then;
+# - make a model in pieces, stop a run and go on as if nothing had happened, and compute with half of the bits.
 #
-# About 20 minutes. You need the cache (unit 05), loops (06), `grad` (08), donation (11) and shardings (13). Everything runs
-# on eight virtual devices of your CPU, whatever else the machine has.
+# About {duration}, in four stages (about {stage} for the first). You need the cache (unit 05), loops (06), `grad` (08),
+# donation (11) and shardings (13). Everything runs on eight virtual devices of your CPU, whatever else the machine has.
 
 # %%
 import jax
@@ -22,30 +23,41 @@ except RuntimeError:
     late = "JAX has already started, with other devices: restart the kernel, then run this cell first"
     raise RuntimeError(late) from None
 
-import time
-import warnings
-
 import jax.numpy as jnp
-import matplotlib.pyplot as plt
 import numpy as np
 import optax
+import orbax.checkpoint as ocp
 from flax import linen, nnx
 from flax.jax_utils import replicate, unreplicate
 from flax.training.train_state import TrainState
-from IPython.display import Markdown, display
 
-from autograder import benchmark, show_guess, show_hlo, trace_log
+from autograder import benchmark, show_guess, show_hlo, show_jaxpr, trace_log
+
+print(f"JAX {jax.__version__}, {jax.device_count()} devices")
+
+# %% jupyter={"source_hidden": true}
+# Helper: modules for files, times and pictures, and a setting for exact products
+import tempfile
+import time
+import warnings
+from collections import Counter
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+from IPython.display import Markdown, display
 
 plt.style.use("autograder.course")
 jax.config.update("jax_default_matmul_precision", "highest")  # or an accelerator drops digits of products (unit 10)
-print(f"JAX {jax.__version__}, {jax.device_count()} devices")
 assert jax.device_count() == 8
 
 # %% [markdown]
 # ## 1. A picture is a function
 #
-# A picture says for each point `(x, y)` what colour it has. So a network with two inputs and three outputs can *be* a
-# picture, once it is trained on the pixels. Here is one to learn. It is drawn in place: nothing is downloaded.
+# A picture says for each point `(x, y)` what colour it has: three numbers from 0 to 1, for red, green and blue. So a
+# function with two inputs and three outputs can *be* a picture. We will build such a function from many numbers, its
+# **parameters**, and change them until it gives the right colour at each pixel of a picture. That is **training**. The
+# picture is drawn in place: nothing is downloaded.
+
 
 # %%
 SIDE, BATCH = 64, 512
@@ -57,6 +69,8 @@ def pixels(side, reach=1.0):
     return np.stack(np.meshgrid(t, -t), axis=-1).reshape(-1, 2).astype(np.float32)
 
 
+# %% jupyter={"source_hidden": true}
+# Helper: the colours of the picture, and how to draw it
 def sunset(xy):
     """The colours of the points. float32[n, 3], red, green and blue from 0 to 1"""
     x, y = xy.T
@@ -77,16 +91,24 @@ def frame(ax, colours, title=""):
     ax.axis("off")
 
 
+# %%
 xy = pixels(SIDE)
 colours = sunset(xy)
+print("points:", xy.shape, "  colours:", colours.shape)
+
+# %% jupyter={"source_hidden": true}
+# Picture: what is to be learned
 fig, ax = plt.subplots(figsize=(2.6, 2.6))
 frame(ax, colours, f"{len(xy):,} pixels, {len(xy) // BATCH} batches of {BATCH}")
 plt.show()
 
-# %%
-guess = None  # your number: how many programs does XLA build for 1,000 steps of training (forward, backward, Adam)?
-
 # %% [markdown]
+# A **batch** is the few pixels that one step of training looks at. An **epoch** is one round through all pixels, here
+# eight batches. The **loss** is one number that says how wrong the colours are: the mean of the squared errors. A step
+# computes the gradient of the loss (unit 08) for one batch, and moves the parameters a little against it. How far is up
+# to the **optimiser**: plain gradient descent, called SGD, moves each by the same multiple of its gradient. Adam divides
+# by the gradient's usual size, for each parameter apart. The library [Optax](https://optax.readthedocs.io) has both.
+#
 # ## 2. The network in linen
 #
 # An old introduction to JAX ends like this: *with `jax.numpy`, `grad`, `pmap` and `jit` we can now write networks
@@ -95,7 +117,9 @@ guess = None  # your number: how many programs does XLA build for 1,000 steps of
 # with `pmap`*.
 #
 # Flax then meant **linen**, and this is how it is written to this day in most posts. A linen module is a description.
-# It holds no numbers: `init` makes them, `apply` is given them.
+# It holds no numbers: `init` makes them, `apply` is given them. `Dense(64)` is `x @ kernel + bias` with 64 columns;
+# `relu` puts 0 in place of negative numbers; `sigmoid` squeezes any number into 0 to 1. The network does not see `x` and
+# `y` themselves, but **waves** of them (why, you will see in section 5).
 
 
 # %%
@@ -117,6 +141,7 @@ class LinenPainter(linen.Module):
         return linen.sigmoid(linen.Dense(3)(x))
 
 
+# %%
 sgd, adam = optax.sgd(0.5), optax.adam(5e-3)
 description = LinenPainter()
 variables = jax.jit(description.init)(jax.random.key(0), xy[:1])
@@ -146,6 +171,7 @@ def epoch_of_batches(seed):
     return jax.device_put((xy[order], colours[order]))
 
 
+# %%
 batches = epoch_of_batches(0)
 state = TrainState.create(apply_fn=description.apply, params=variables["params"], tx=sgd)
 linen_losses = []
@@ -154,22 +180,27 @@ with trace_log(linen_step) as log:
         state, loss = log.call(linen_step, state, *batch)
         linen_losses.append(loss)
 print(f"{len(log.rows)} steps, {log.traces} trace.  Loss {linen_losses[0]:.4f} -> {linen_losses[-1]:.4f}")
+
+# %% jupyter={"source_hidden": true}
+# Proof
+# One trace for the epoch, and the loss falls.
 assert log.traces == 1 and linen_losses[-1] < linen_losses[0]
 
 # %% [markdown]
 # ## 3. The same network in NNX
 #
-# **NNX** is the Flax of today. A module is an ordinary Python object that *holds* its numbers: made when it is made,
-# read and written like attributes. No `init`, no `apply`, no dict to hand around.
+# [NNX](https://flax.readthedocs.io/en/latest/nnx_basics.html) is the Flax of today. A module is an ordinary Python object
+# that *holds* its numbers: made when it is made, read and written like attributes. No `init`, no `apply`, no dict to
+# hand around. (`nnx.Linear` is linen's `Dense`, and `nnx.Rngs(0)` deals out random keys. `dtypes` is for section 13.)
 
 
 # %%
 class Painter(nnx.Module):
-    def __init__(self, rngs, octaves=5):
+    def __init__(self, rngs, octaves=5, **dtypes):
         self.octaves = octaves
-        self.first = nnx.Linear(4 * octaves or 2, 64, rngs=rngs)
-        self.second = nnx.Linear(64, 64, rngs=rngs)
-        self.last = nnx.Linear(64, 3, rngs=rngs)
+        self.first = nnx.Linear(4 * octaves or 2, 64, rngs=rngs, **dtypes)
+        self.second = nnx.Linear(64, 64, rngs=rngs, **dtypes)
+        self.last = nnx.Linear(64, 3, rngs=rngs, **dtypes)
 
     def __call__(self, xy):
         x = nnx.relu(self.first(waves(xy, self.octaves)))
@@ -177,6 +208,7 @@ class Painter(nnx.Module):
         return nnx.sigmoid(self.last(x))
 
 
+# %%
 def loss_fn(model, xy, colours):
     return jnp.mean((model(xy) - colours) ** 2)
 
@@ -193,18 +225,23 @@ train_in_place = nnx.jit(step_in_place)
 # %% [markdown]
 # It reads as if it changed `model`, and it does. But nothing new was invented below: `nnx.split` takes any module apart
 # into what you know. A **graphdef** (which classes, which names, which settings: hashable, part of the cache key) and a
-# **state** (a pytree of arrays: traced). `nnx.merge` puts them together again.
+# **state** (a pytree of arrays: traced). `nnx.merge` puts them together again. Do two models from different seeds have
+# the same graphdef?
+
+# %%
+guess = None  # True or False
 
 # %%
 model = Painter(nnx.Rngs(0))
 graphdef, arrays = nnx.split(model)
 another, _ = nnx.split(Painter(nnx.Rngs(1)))
-print("graphdef: equal for another seed:", graphdef == another and hash(graphdef) == hash(another))
 for path, leaf in nnx.to_flat_state(arrays):
     print(f"{'.'.join(path):14} {type(leaf).__name__}  {jax.typeof(leaf[...])}")
+show_guess(guess, graphdef == another and hash(graphdef) == hash(another))
 
 # %% [markdown]
-# Porting is then a matter of names. Copy linen's numbers, train on the same batches, and the two must agree.
+# The seed is only in the numbers. So a trace that was made for one serves the other (unit 05). Porting from linen is
+# then a matter of names. Copy linen's numbers, train on the same batches, and the two must agree.
 
 
 # %%
@@ -219,32 +256,44 @@ def port(params):
 
 model = port(variables["params"])
 optimizer = nnx.Optimizer(model, sgd, wrt=nnx.Param)
-np.testing.assert_allclose(model(xy), description.apply(variables, xy), rtol=1e-5, atol=1e-6)
 nnx_losses = [train_in_place(model, optimizer, *batch) for batch in zip(*batches, strict=True)]
 apart = max(abs(float(a - b)) for a, b in zip(linen_losses, nnx_losses, strict=True))
 print(f"after 8 steps: linen {linen_losses[-1]:.6f}, NNX {nnx_losses[-1]:.6f}; at most {apart:.0e} apart on the way")
+
+# %% jupyter={"source_hidden": true}
+# Proof
+# Before the first step the outputs agree, and on the way the losses do.
+outputs = jax.jit(lambda model: (model(xy), description.apply(variables, xy)))(port(variables["params"]))
+np.testing.assert_allclose(*outputs, rtol=1e-5, atol=1e-6)
 assert apart < 1e-5
 
 # %% [markdown]
-# ## 4. The model that did not learn
+# ## 4. nnx.jit or jax.jit?
 #
 # `nnx.jit` and `jax.jit` are easily exchanged: modules are pytrees, so `jax.jit` takes them, too. The same function
-# under both, from the same start:
+# under both, from the same start, ten steps on the same batch. Under `nnx.jit` the loss falls. And under `jax.jit`?
 
 # %%
-rows = []
+guess = None  # your number: the tenth loss over the first, under jax.jit
+
+# %%
+ten_losses = {}
 for name, step in (("nnx.jit", train_in_place), ("jax.jit", jax.jit(step_in_place))):
     model = Painter(nnx.Rngs(0))
     optimizer = nnx.Optimizer(model, sgd, wrt=nnx.Param)
-    losses = [float(step(model, optimizer, batches[0][0], batches[1][0])) for _ in range(10)]
-    rows.append(f"| `{name}` | {losses[0]:.4f} | {losses[1]:.4f} | {losses[-1]:.4f} |")
-display(Markdown("\n".join(["| | step 1 | step 2 | step 10 |", "|---|---|---|---|", *rows])))
-assert len(set(losses)) == 1
+    ten_losses[name] = [float(step(model, optimizer, batches[0][0], batches[1][0])) for _ in range(10)]
+    print(name, *(f"{loss:.4f}" for loss in ten_losses[name]))
+show_guess(guess, ten_losses["jax.jit"][-1] / ten_losses["jax.jit"][0])
+
+# %% jupyter={"source_hidden": true}
+# Proof
+# Under jax.jit all ten losses are one number.
+assert len(set(ten_losses["jax.jit"])) == 1 and ten_losses["nnx.jit"][-1] < ten_losses["nnx.jit"][0]
 
 # %% [markdown]
 # No error, no warning, no learning. Under `jax.jit` the function works on a copy made of tracers; the copy is changed,
-# and thrown away. That is unit 03's ghost in a new coat: **a side effect does not leave a trace**. `nnx.jit` carries
-# the changes out and writes them back into your object. With `jax.jit`, what has changed must be *returned*:
+# and thrown away. It is what unit 03 said: **a side effect does not leave a trace**. `nnx.jit` carries the changes
+# out and writes them back into your object. With `jax.jit`, what has changed must be *returned*:
 
 
 # %%
@@ -255,12 +304,13 @@ def train_step(model, optimizer, xy, colours):
     return model, optimizer, loss
 
 
-def fresh(optimiser=adam, seed=0, octaves=5):
+def fresh(optimiser=adam, seed=0, octaves=5, **dtypes):
     """A new model and its optimizer."""
-    model = Painter(nnx.Rngs(seed), octaves)
+    model = Painter(nnx.Rngs(seed), octaves, **dtypes)
     return model, nnx.Optimizer(model, optimiser, wrt=nnx.Param)
 
 
+# %%
 model, optimizer = fresh(sgd)
 few = batches[0][0][:8], batches[1][0][:8]  # so little work that you see the price of a call
 calls = {
@@ -274,9 +324,14 @@ print(f"ratio: {price['nnx.jit, in place'] / price['jax.jit, modules in and out'
 
 # %% [markdown]
 # Both are right. `nnx.jit` walks through your objects in Python, at every call, to find what may have changed. That
-# costs a fraction of a millisecond, which matters when a step is short. From here on we return what we change: it is
-# also what `scan` and donation want.
-#
+# takes time, which matters when a step is short. From here on we return what we change: it is also what `scan` and
+# donation want.
+
+# %% [markdown]
+# ---
+# *A good place to stop. Stage 2 of 4, about {stage}: a thousand steps as one program.*
+
+# %% [markdown]
 # ## 5. One trace for the whole run
 #
 # What makes a training step trace again? By now you can say it before you run it. Three epochs, in four ways. (A trace
@@ -298,21 +353,35 @@ def three_epochs(cut, optimiser_for):
 
 
 schedule = optax.adam(optax.exponential_decay(5e-3, 8, 0.5))
-ways = {
-    "1,024 pixels, 512 at a time": three_epochs(512, lambda epoch: adam),
-    "1,024 pixels, 600 at a time": three_epochs(600, lambda epoch: adam),
-    "`optax.adam(5e-3 / 2**epoch)` in each epoch": three_epochs(512, lambda epoch: optax.adam(5e-3 / 2**epoch)),
-    "`optax.adam(schedule)`, made once": three_epochs(512, lambda epoch: schedule),
+WAYS = {
+    "1,024 pixels, 512 at a time": (512, lambda epoch: adam),
+    "1,024 pixels, 600 at a time": (600, lambda epoch: adam),
+    "`optax.adam(5e-3 / 2**epoch)` in each epoch": (512, lambda epoch: optax.adam(5e-3 / 2**epoch)),
+    "`optax.adam(schedule)`, made once": (512, lambda epoch: schedule),
 }
+
+# %%
+guess = None  # your number: how many traces do the four ways need together?
+
+# %%
+ways = {name: three_epochs(*how) for name, how in WAYS.items()}
+show_guess(guess, sum(ways.values()), "traces")
+
+# %% jupyter={"source_hidden": true}
+# Table: traces of each way
 display(Markdown("\n".join(["| | traces |", "|---|---|", *(f"| {name} | {n} |" for name, n in ways.items())])))
+
+# %% jupyter={"source_hidden": true}
+# Proof
+# A smaller last batch costs one trace, a new optimiser one each.
 assert list(ways.values()) == [1, 2, 3, 1]
 
 # %% [markdown]
 # - The last batch is smaller, and a shape is part of the key. Drop it, or pad it (how, without cheating the mean, is a
 #   task in the exercise).
 # - An Optax optimiser is a pair of *functions*. They belong to the description, as a static value does, and a new
-#   `optax.adam` makes new functions. Make it once; a rate that changes goes into a schedule, where it is computed from
-#   the step counter, inside the program.
+#   `optax.adam` makes new functions. Make it once. A step size that changes goes into a schedule, where it is computed
+#   from the step counter, inside the program.
 #
 # One trace is good. But Python still calls the step a thousand times. A whole epoch is a `scan` of the step, and the
 # state that comes out can live in the memory of the one that went in (`donate_argnums`):
@@ -333,6 +402,15 @@ def epoch(model, optimizer, xy, colours):
 train_epoch = jax.jit(epoch, donate_argnums=(0, 1))
 paint = jax.jit(lambda model, xy: model(xy))
 
+# %% [markdown]
+# (`train_step.__wrapped__` is the function under the `jit`.) Now a thousand steps, 125 epochs, once from the bare `x`
+# and `y` and once from five octaves of waves. Count what is compiled for the training itself: forward pass, backward
+# pass, Adam and the loop.
+
+# %%
+guess = None  # your number: how many programs does XLA build for the 1,000 steps with waves?
+
+# %%
 EPOCHS, SHOWN = 125, (0, 1, 6, 25, 125)
 film, programs = {}, {}
 for octaves in (0, 5):
@@ -344,14 +422,13 @@ for octaves in (0, 5):
             if number < EPOCHS:
                 model, optimizer, losses = train_epoch(model, optimizer, *epoch_of_batches(number))
     programs[octaves] = [name for name in log.modules if "epoch" in name]
-    assert log.traces == 1
-learned = model
+learned, its_optimizer = model, optimizer
 print("programs for the training:", programs[5], "and their traces:", log.traces)
-assert programs[5] == ["jit(epoch)"]
 show_guess(guess, len(programs[5]), "program")
 
 
-# %%
+# %% jupyter={"source_hidden": true}
+# Picture: what the two networks paint, after 0 to 1,000 steps
 def decibel(guessed):
     """Peak signal to noise: 10 more is a tenth of the squared error."""
     return -10 * np.log10(np.mean((guessed - colours) ** 2))
@@ -365,18 +442,29 @@ for row, octaves in zip(axes, (0, 5), strict=True):
 axes[0, 0].text(-8, 32, "x and y", rotation=90, va="center", ha="right")
 axes[1, 0].text(-8, 32, "5 octaves of waves", rotation=90, va="center", ha="right")
 plt.show()
+
+# %% jupyter={"source_hidden": true}
+# Proof
+# One program, one trace; with waves the picture is better by more than 5 dB.
+assert programs[5] == ["jit(epoch)"] and log.traces == 1
 final = {octaves: decibel(film[octaves, 1000]) for octaves in (0, 5)}
 assert final[5] > final[0] + 5
 
 # %% [markdown]
-# The lower network has the same layers. It is only told the coordinates differently: as sines and cosines of five
-# frequencies. A network of `relu`s learns slow changes first and sharp edges very late; from waves it can build edges
-# at once. Same program, same thousand steps.
+# That answers our question, but for the eight devices: it is **one program**. (dB, decibel, measure the error: 10 dB
+# more is a tenth of the squared error.)
+#
+# The two networks have the same layers. The lower one is only told the coordinates differently: as sines and cosines of
+# five frequencies. A network of `relu`s learns slow changes first and sharp edges very late; from waves it can build
+# edges at once.
 #
 # ## 6. Who owns the memory
 #
-# Adam keeps two numbers beside each parameter, so the state is three times the model. When a step has finished, and was
-# not given the old state for keeps, both are there:
+# Adam keeps two numbers beside each parameter. An epoch takes model and optimiser in, and gives new ones out. Unless it
+# was given the old ones for keeps, both are there when it has finished.
+
+# %%
+guess = None  # your number: without donation, how many times the size of the model is that together?
 
 # %%
 model, optimizer = fresh()
@@ -386,10 +474,14 @@ memory = {
     name: jax.jit(epoch, donate_argnums=donated).lower(model, optimizer, *batches).compile().memory_analysis()
     for name, donated in (("kept", ()), ("donated", (0, 1)))
 }
+new = {name: m.output_size_in_bytes - m.alias_size_in_bytes for name, m in memory.items()}  # unit 11
+show_guess(guess, round((state_bytes + new["kept"]) / model_bytes, 1), "x")
+
+# %% jupyter={"source_hidden": true}
+# Picture: the state that comes in, and new memory for what goes out
 fig, ax = plt.subplots(figsize=(7.5, 1.9))
-for y, (name, analysis) in enumerate(memory.items()):
-    new = analysis.output_size_in_bytes - analysis.alias_size_in_bytes
-    parts = (("state that came in", state_bytes, "C0"), ("new memory for what goes out", new, "C1"))
+for y, name in enumerate(memory):
+    parts = (("state that came in", state_bytes, "C0"), ("new memory for what goes out", new[name], "C1"))
     left = 0
     for label, size, colour in parts:
         ax.barh(y, size / model_bytes, left=left, color=colour, label=label if y == 0 else None)
@@ -399,14 +491,21 @@ ax.invert_yaxis()
 ax.grid(axis="y", visible=False)
 ax.legend(loc="upper center", bbox_to_anchor=(0.5, 1.32), ncols=2)
 plt.show()
-assert memory["kept"].alias_size_in_bytes == 0 and memory["donated"].alias_size_in_bytes == state_bytes
+
+# %%
 addresses = {leaf.unsafe_buffer_pointer() for leaf in jax.tree.leaves((model, optimizer))}
 trained, optimizer, _ = train_epoch(model, optimizer, *batches)
 stayed = sum(leaf.unsafe_buffer_pointer() in addresses for leaf in jax.tree.leaves((trained, optimizer)))
+print(f"{stayed} of {len(addresses)} arrays stayed where they were")
 try:
     jax.device_get(model)
 except RuntimeError as error:
-    print(f"{stayed} of {len(addresses)} arrays stayed where they were.  The old model: {str(error).split('.')[0]}.")
+    print(f"the old model: {str(error).split('.')[0]}")
+
+# %% jupyter={"source_hidden": true}
+# Proof
+# Nothing is shared without donation, everything with it.
+assert memory["kept"].alias_size_in_bytes == 0 and memory["donated"].alias_size_in_bytes == state_bytes
 assert stayed == len(addresses)
 
 # %% [markdown]
@@ -419,53 +518,79 @@ clone, copied = nnx.clone(model), jax.tree.map(jnp.copy, model)
 train_epoch(model, optimizer, *batches)
 deleted = [any(leaf.is_deleted() for leaf in jax.tree.leaves(kept)) for kept in (clone, copied)]
 print("deleted with the donated model: the clone {}, the copy {}".format(*deleted))
+
+# %% jupyter={"source_hidden": true}
+# Proof
+# The clone is lost, the copy is not.
 assert deleted == [True, False]
 
 # %% [markdown]
-#
 # ## 7. Who waits for whom
 #
-# JAX returns before the work is done (unit 01), so Python can be many steps ahead. Unless it asks:
+# JAX returns before the work is done (unit 01), so Python can be many steps ahead. Unless it asks. Fifteen larger steps,
+# twice: once with `float(loss)` after each, as for a print; once the losses are kept, and read at the end.
+
 
 # %%
-guess = None  # your number: percent of its time that Python spends waiting, if it prints the loss after each step
-
-# %%
-many = np.tile(np.arange(len(xy)), 3)
-large = jax.device_put((xy[many], colours[many]))  # steps long enough to be seen
-moments, waited = {}, {}
-for name in ("float(loss) after each step", "the losses are kept, and read at the end"):
-    model, optimizer = fresh()
-    model, optimizer, loss = train_step(model, optimizer, *large)
+def fifteen_steps(ask):
+    """(seconds after each call, seconds until all is ready, seconds spent in `ask`)"""
+    model, optimizer, loss = train_step(*fresh(), *large)
     jax.block_until_ready(loss)
-    kept, moments[name], blocked, start = [], [0.0], 0.0, time.perf_counter()
+    kept, moments, blocked, start = [], [0.0], 0.0, time.perf_counter()
     for _ in range(15):
         model, optimizer, loss = train_step(model, optimizer, *large)
         kept.append(loss)
         asked = time.perf_counter()
-        if name.startswith("float"):
-            float(loss)
+        ask(loss)
         blocked += time.perf_counter() - asked
-        moments[name].append(time.perf_counter() - start)
+        moments.append(time.perf_counter() - start)
     jax.block_until_ready(kept)
-    moments[name, "ready"] = time.perf_counter() - start
-    waited[name] = 100 * blocked / moments[name][-1]
+    return moments, time.perf_counter() - start, blocked
 
+
+# %%
+guess = None  # your number: percent of its time that Python spends waiting, if it reads the loss after each step
+
+# %%
+many = np.tile(np.arange(len(xy)), 2)
+large = jax.device_put((xy[many], colours[many]))  # steps long enough to be seen
+asking = {"float(loss) after each step": float, "the losses are kept, and read at the end": lambda loss: None}
+runs = {name: fifteen_steps(ask) for name, ask in asking.items()}
+waited = {name: 100 * blocked / moments[-1] for name, (moments, _, blocked) in runs.items()}
+show_guess(guess, round(max(waited.values())), "%")
+
+# %% jupyter={"source_hidden": true}
+# Picture: how far Python is, and when the results are there
 fig, ax = plt.subplots(figsize=(8, 3))
-for y, (name, percent) in enumerate(waited.items()):
-    ax.plot(1e3 * np.array(moments[name]), range(16), color=f"C{1 - y}", label=name)
-    ax.plot(1e3 * moments[name, "ready"], 15, "o", color=f"C{1 - y}")
+for y, (name, (moments, ready, _)) in enumerate(runs.items()):
+    ax.plot(1e3 * np.array(moments), range(16), color=f"C{1 - y}", label=name)
+    ax.plot(1e3 * ready, 15, "o", color=f"C{1 - y}")
 ax.set(xlabel="milliseconds (the dot: all 15 results are there)", ylabel="steps that Python has called", ylim=(0, 16))
 ax.legend(loc="lower right")
 plt.show()
-show_guess(guess, round(max(waited.values())), "%")
 
 # %% [markdown]
 # The dots are not so far apart: on a CPU the cores do the work either way. What is lost is Python. Waiting, it cannot
 # cut the next batch, and an accelerator then idles until Python comes back with another step.
 #
 # `float(loss)`, `if loss < best`, `print(loss)`, `np.asarray(loss)`, `loss.item()`: each is a **hidden sync**. There is
-# a guard against hidden transfers. Ask it about one in each direction:
+# a guard against hidden transfers, the [transfer guard](https://docs.jax.dev/en/latest/transfer_guard.html). Ask it about
+# one in each direction:
+
+# %%
+waves_of = jax.jit(lambda xy: waves(xy, 5))
+on_device, on_host = batches[0][0], np.asarray(batches[0][0])
+waves_of(on_device)
+TO_DEVICE, TO_HOST = jax.transfer_guard_host_to_device, jax.transfer_guard_device_to_host
+GUARDED = {
+    "a NumPy batch into a jitted step": (TO_DEVICE, lambda: waves_of(on_host)),
+    "a batch on the device": (TO_DEVICE, lambda: waves_of(on_device)),
+    "`jax.device_put(batch)`": (TO_DEVICE, lambda: waves_of(jax.device_put(on_host))),
+    "`float(loss)`": (TO_HOST, lambda: float(loss)),
+}
+
+# %%
+guess = None  # your number: how many of the four does the guard stop?
 
 
 # %%
@@ -479,18 +604,17 @@ def guarded(guard, action):
     return "passes"
 
 
-on_device, on_host = batches[0][0], np.asarray(batches[0][0])
-cases = [
-    ("a NumPy batch into a jitted step", jax.transfer_guard_host_to_device, lambda: waves_of(on_host)),
-    ("a batch on the device", jax.transfer_guard_host_to_device, lambda: waves_of(on_device)),
-    ("`jax.device_put(batch)`", jax.transfer_guard_host_to_device, lambda: waves_of(jax.device_put(on_host))),
-    ("`float(loss)`", jax.transfer_guard_device_to_host, lambda: float(loss)),
-]
-waves_of = jax.jit(lambda xy: waves(xy, 5))
-waves_of(on_device)
-verdicts = {name: guarded(guard, action) for name, guard, action in cases}
+verdicts = {name: guarded(*case) for name, case in GUARDED.items()}
+show_guess(guess, sum(verdict != "passes" for verdict in verdicts.values()), "stopped")
+
+# %% jupyter={"source_hidden": true}
+# Table: what the guard says
 rows = [f"| {name} | {verdict} |" for name, verdict in verdicts.items()]
 display(Markdown("\n".join(["| | with the guard on |", "|---|---|", *rows])))
+
+# %% jupyter={"source_hidden": true}
+# Proof
+# Only the hidden upload is stopped.
 assert [verdict == "passes" for verdict in verdicts.values()] == [False, True, True, True]
 
 # %% [markdown]
@@ -516,7 +640,12 @@ print("a sync inside the epoch:", refused)
 
 # %% [markdown]
 # If the epoch traces, it is free of hidden syncs. The losses come out as one array; read it an epoch later.
-#
+
+# %% [markdown]
+# ---
+# *A good place to stop. Stage 3 of 4, about {stage}: eight devices, and what "the same result" means.*
+
+# %% [markdown]
 # ## 8. Eight devices: as posts write it
 #
 # *Data parallel*: every device holds the whole state and gets an eighth of each batch. Each computes a gradient, they
@@ -534,6 +663,11 @@ def parallel_step(state, xy, colours):
 pmapped = jax.pmap(parallel_step, axis_name="devices")
 state = replicate(TrainState.create(apply_fn=description.apply, params=variables["params"], tx=sgd))
 before, pmap_losses = state.params["Dense_0"]["kernel"], []
+
+# %%
+guess = None  # your number: how many traces in eight steps of the same shapes?
+
+# %%
 with trace_log(parallel_step) as log:
     for batch in zip(*batches, strict=True):
         batch = [array.reshape(8, -1, array.shape[-1]) for array in batch]
@@ -543,14 +677,19 @@ apart = max(abs(float(a) - b) for a, b in zip(linen_losses, pmap_losses, strict=
 kernel, one = (s.params["Dense_0"]["kernel"] for s in (state, unreplicate(state)))
 print(f"losses at most {apart:.0e} from those on one device")
 print(f"Dense_0 kernel: {jax.typeof(kernel)}, {kernel.nbytes // one.nbytes} copies; unreplicate takes one: {one.shape}")
-print(f"traces: {log.traces}.  The axis of the state: {before.sharding.spec} at first, then {kernel.sharding.spec}")
+print(f"the axis of the state: {before.sharding.spec} at first, then {kernel.sharding.spec}")
+show_guess(guess, log.traces, "traces")
+
+# %% jupyter={"source_hidden": true}
+# Proof
+# The losses are those of one device; two traces.
 assert apart < 1e-5 and kernel.shape == (8, *one.shape) and log.traces == 2
 
 # %% [markdown]
-# The recipe works today, on both versions. (On a real TPU, as in the post, you would not wait in each step.) But it
-# traces **twice**: today `pmap` is built on shardings, and how an argument lies on the devices belongs to its type.
-# Flax's `replicate` puts the copies along an axis with a name of its own; what comes back from `pmap` lies along
-# `pmap`'s.
+# The recipe works today, on both versions that the course is tested with. (On a real TPU, as in the post, you would not
+# wait in each step.) But it traces **twice**: today `pmap` is built on shardings, and how an argument lies on the
+# devices belongs to its type. Flax's `replicate` puts the copies along an axis with a name of its own; what comes back
+# from `pmap` lies along `pmap`'s.
 #
 # > **Why the loop waits.** On the virtual devices of a CPU, JAX 0.10 can lock up if a hundred steps with a collective
 # > are under way at once: each waits for partners that have no thread to run on, until the process is aborted. So a
@@ -559,8 +698,9 @@ assert apart < 1e-5 and kernel.shape == (8, *one.shape) and log.traces == 2
 #
 # ## 9. Eight devices, today
 #
-# Unit 13: a sharding says who holds what, and `jit` does the rest. The state goes to everybody, of each batch an eighth
-# to each. `train_epoch` is the function from section 5. Not a letter is changed.
+# Unit 13: a [sharding](https://docs.jax.dev/en/latest/201/sharding.html) says who holds what, and `jit` does the rest.
+# The state goes to everybody, of each batch an eighth to each. `train_epoch` is the function from section 5. Not a letter
+# is changed.
 
 # %%
 mesh = jax.make_mesh((8,), ("batch",), axis_types=(jax.sharding.AxisType.Auto,))
@@ -569,6 +709,9 @@ split = jax.NamedSharding(mesh, jax.P(None, "batch"))  # [batches, pixels, 2 or 
 
 model, optimizer = jax.device_put(fresh(), everywhere)
 spread = jax.device_put(batches, split)
+
+# %% jupyter={"source_hidden": true}
+# Picture: what each device sees of an epoch
 fig, axes = plt.subplots(1, 8, figsize=(9, 1.5))
 for ax, points, shades in zip(axes, spread[0].addressable_shards, spread[1].addressable_shards, strict=True):
     column, row = ((np.asarray(points.data).reshape(-1, 2).T * [[1], [-1]] + 1) * SIDE / 2).astype(int)
@@ -577,29 +720,40 @@ for ax, points, shades in zip(axes, spread[0].addressable_shards, spread[1].addr
     frame(ax, seen.reshape(-1, 3), f"device {points.device.id}")
 fig.suptitle("What each device sees of an epoch", x=0.5, y=1.12, size=12, weight="bold")
 plt.show()
+
+# %% jupyter={"source_hidden": true}
+# Proof
+# Each device holds an eighth of the batch and all of the state.
 assert spread[0].sharding.shard_shape(spread[0].shape) == (8, 64, 2)
 assert all(leaf.sharding.is_fully_replicated for leaf in jax.tree.leaves((model, optimizer)))
 
 # %% [markdown]
 # XLA sees that each device has other pixels, and that the state must be the same everywhere afterwards. So it puts the
-# communication in by itself. How much?
+# communication in by itself. There are six arrays of gradients (a kernel and a bias in each of three layers) and the
+# loss, and each is a mean over pixels that lie on eight devices.
+
+# %%
+guess = None  # your number: how many collectives (unit 13) does a step have?
 
 # %%
 step_view = show_hlo(train_step, model, optimizer, spread[0][0], spread[1][0])
 print("collectives in a step:", dict(step_view.collectives))
-assert step_view.collectives.total() == step_view.collectives["all-reduce"] >= 1
-
 with trace_log(train_epoch) as log:
     for _ in range(3):
         model, optimizer, losses = train_epoch(model, optimizer, *spread)
         jax.block_until_ready(losses)
 print(f"{len(losses)} steps in an epoch, traces in three epochs: {log.traces}")
-assert log.traces == 1
+show_guess(guess, step_view.collectives.total(), "in a step")
+
+# %% jupyter={"source_hidden": true}
+# Proof
+# They are all sums, and there is one trace.
+assert step_view.collectives.total() == step_view.collectives["all-reduce"] >= 1 and log.traces == 1
 
 # %% [markdown]
-# One sum over the devices, for all gradients and the loss together, as in the `pmap` recipe. And one trace, because the
-# state was placed *before* the first call. Left on one device it would come back spread over eight: another type, and
-# one more trace in the second epoch.
+# One sum over the devices for all of them together, as in the `pmap` recipe. And one trace, because the state was placed
+# *before* the first call. Left on one device it would come back spread over eight: another type, and one more trace in
+# the second epoch.
 #
 # ## 10. Eight devices, one answer?
 #
@@ -631,14 +785,19 @@ def recipe_epoch(model, optimizer, xy, colours):
     return model, optimizer, losses
 
 
-def course_of(run, optimiser, batches, place=None, order=slice(None), epochs=20):
-    """(weights after each epoch, losses of each epoch), from the same start on these batches."""
-    start, data = fresh(optimiser), [array[:, order] for array in map(np.asarray, batches)]
+# %% jupyter={"source_hidden": true}
+# Helper: the weights and losses of a run, from the same start
+AGAIN = 6
+
+
+def course_of(run, batches, place=None, order=slice(None)):
+    """(weights after each epoch, losses of each epoch) of Adam, from the same start on these batches."""
+    start, data = fresh(adam), [array[:, order] for array in map(np.asarray, batches)]
     (model, optimizer), data = start if place is None else jax.device_put(start, place), jax.device_put(data, split)
     if place is None:
         data = jax.device_put(data, jax.devices()[0])
     weights, course = [], []
-    for _ in range(epochs):
+    for _ in range(AGAIN):
         model, optimizer, losses = run(model, optimizer, *data)
         course.append(np.asarray(losses))
         weights.append(np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(model)]))
@@ -653,15 +812,19 @@ broken_epoch, shuffled = jax.jit(recipe_epoch), np.random.default_rng(1).permuta
 differences = {"8x gradient": [], "eight devices": [], "one device, other order": []}
 for seed in (2, 1, 0):
     dealt = epoch_of_batches(seed)
-    one, loss_one = course_of(train_epoch, adam, dealt)
-    eight, _ = course_of(train_epoch, adam, dealt, everywhere)
-    control, _ = course_of(train_epoch, adam, dealt, order=shuffled)
-    broken, loss_broken = course_of(broken_epoch, adam, dealt, everywhere)
+    one, loss_one = course_of(train_epoch, dealt)
+    eight, _ = course_of(train_epoch, dealt, everywhere)
+    control, _ = course_of(train_epoch, dealt, order=shuffled)
+    broken, loss_broken = course_of(broken_epoch, dealt, everywhere)
     for runs, weights in zip(differences.values(), (broken, eight, control), strict=True):
         runs.append(np.abs(weights - one).max(axis=1))
+forgiven = loss_broken[-1].mean() / loss_one[-1].mean()
+show_guess(guess, float(forgiven), "x")
 
+# %% jupyter={"source_hidden": true}
+# Picture: the largest difference of a weight, and the loss
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.5))
-numbers = np.arange(1, len(one) + 1)
+numbers = np.arange(1, AGAIN + 1)
 for (name, runs), colour in zip(differences.items(), ("C1", "C0", "#888888"), strict=True):
     for course in runs:
         axes[0].semilogy(numbers, course, color=colour, label=name if course is runs[0] else None, lw=1.2)
@@ -672,26 +835,32 @@ axes[1].plot(numbers, loss_broken.mean(axis=1), "C1--", label="8x gradient")
 axes[1].set(title="Loss, with Adam", ylim=0)
 axes[1].legend()
 for ax in axes:
-    ax.set(xticks=range(0, 21, 5), xlabel="epoch")
+    ax.set(xticks=range(0, AGAIN + 1, 2), xlabel="epoch")
 plt.show()
-forgiven = loss_broken[-1].mean() / loss_one[-1].mean()
+
+# %% jupyter={"source_hidden": true}
+# Table: the same differences, from the smallest to the largest of three runs
 rows = [f"| {name} |" for name in differences]
 for when in (0, -1):
     ends = ((min(run[when] for run in runs), max(run[when] for run in runs)) for runs in differences.values())
     rows = [f"{row} {low:.0e} to {high:.0e} |" for row, (low, high) in zip(rows, ends, strict=True)]
-display(Markdown("\n".join([f"| | after 1 epoch | after {len(one)} |", "|---|---|---|", *rows])))
+display(Markdown("\n".join([f"| | after 1 epoch | after {AGAIN} |", "|---|---|---|", *rows])))
+
+# %% jupyter={"source_hidden": true}
+# Proof
+# After one epoch the bug is 30 times as far off as devices and order, in each of the three runs; its loss is right.
 bug, devices, order = differences.values()
 assert all(30 * max(d[0], o[0]) < b[0] for b, d, o in zip(bug, devices, order, strict=True)) and 0.7 < forgiven < 1.4
-show_guess(guess, float(forgiven), "x")
 
 # %% [markdown]
 # Left: **after one epoch**, in each of the three, both the eight devices and the other order are off by roundings alone,
-# less than a thirtieth of the bug. *That* is what "the same" can mean, and when to ask. Later it can be too late: in some
-# runs training has made so much of the roundings that two right ones are as far apart as a right and a wrong one.
+# less than a thirtieth of the bug. *That* is what "the same" can mean, and when to ask. Later it can be too late: training
+# makes more of the roundings with each epoch, in some runs thousands of times more, and then two right runs are as far
+# apart as a right and a wrong one.
 #
 # Right: Adam divides each gradient by its own usual size, so a factor of eight cancels, and **the loss curve of the
-# broken run looks perfect**. SGD forgives nothing: there the bug is a learning rate eight times as large, and one step
-# is enough to see it.
+# broken run looks perfect**. SGD forgives nothing: there the bug is a step eight times as long, and one is enough to see
+# it.
 
 # %%
 step_with = {"jit": jax.jit(nnx.grad(loss_fn)), "the recipe": jax.jit(lambda *arguments: recipe(*arguments)[1])}
@@ -702,33 +871,519 @@ moved = {
 }
 ratio = np.linalg.norm(moved["the recipe"]) / np.linalg.norm(moved["jit"])
 print(f"how far a step of SGD goes, the recipe's over the right one: {ratio:.4f}x")
+
+# %% jupyter={"source_hidden": true}
+# Proof
+# Eight times as far.
 assert abs(ratio - 8) < 1e-3
 
 # %% [markdown]
 # Never test a parallel step by its loss under Adam. Compare gradients, or one step of SGD, with a single device.
 #
-# ## 11. What it has learned
+# ## 11. Born in pieces
+#
+# A state on every device is fine while it fits. When it does not, each device must hold a piece of it. Here is a larger
+# network, and its Adam state. Each array is cut along its last axis, if that can be cut in eight:
+
+
+# %%
+class Wide(nnx.Module):
+    def __init__(self, rngs):
+        self.layers = nnx.List([nnx.Linear(1024, 1024, rngs=rngs) for _ in range(2)])
+
+
+def make():
+    model = Wide(nnx.Rngs(0))
+    return model, nnx.Optimizer(model, adam, wrt=nnx.Param)
+
+
+def in_pieces(leaf):
+    """Where an array of these dimensions goes: its last axis cut in eight, or the whole array to everybody."""
+    fits = leaf.ndim and leaf.shape[-1] % 8 == 0
+    return jax.NamedSharding(mesh, jax.P(*[None] * (leaf.ndim - 1), "batch") if fits else jax.P())
+
+
+places = jax.tree.map(in_pieces, jax.eval_shape(make))  # a sharding for each array; nothing is computed
+
+# %% [markdown]
+# `jax.eval_shape` (unit 12) says which arrays there will be. The obvious next line makes them, and `device_put` cuts them
+# up. The other way: `jit` the function that makes them, and say in `out_shardings` where its results belong. How much
+# does the *first* device hold in the first way, when the pieces have just been cut?
+
+
+# %%
+def held_by(device, *trees):
+    """Bytes of these arrays that lie on one device."""
+    shards = [shard for leaf in jax.tree.leaves(trees) for shard in leaf.addressable_shards]
+    return sum(shard.data.nbytes for shard in shards if shard.device == device)
+
+
+first = jax.devices()[0]
+makers = {"whole, then cut": jax.jit(make), "in pieces": jax.jit(make, out_shardings=places)}
+compiled = {name: maker.lower().compile() for name, maker in makers.items()}
+
+# %%
+guess = None  # your number: how many times more than in the second way does the first device hold?
+
+# %%
+whole, born = (program() for program in compiled.values())
+cut = jax.device_put(whole, places)
+holds = {"whole, then cut": held_by(first, whole, cut), "in pieces": held_by(first, born)}
+show_guess(guess, round(holds["whole, then cut"] / holds["in pieces"], 1), "x")
+
+# %% jupyter={"source_hidden": true}
+# Table: megabytes on the first device, when the arrays are there, and while the program runs that makes them
+rows = ["| MB on the first device | held | the program's output | its scratch space |", "|---|--:|--:|--:|"]
+for name, program in compiled.items():
+    analysis = program.memory_analysis()
+    sizes = holds[name], analysis.output_size_in_bytes, analysis.temp_size_in_bytes
+    rows.append(f"| {name} | " + " | ".join(f"{size / 1e6:.1f}" for size in sizes) + " |")
+display(Markdown("\n".join(rows)))
+
+# %% jupyter={"source_hidden": true}
+# Proof
+# The pieces are an eighth, the same on all devices; and both ways make the same numbers, to the bit.
+everybody = [held_by(device, born) for device in jax.devices()]
+assert len(set(everybody)) == 1 and 7.9 < held_by(first, whole) / everybody[0] <= 8
+assert 8.8 < holds["whole, then cut"] / holds["in pieces"] <= 9
+sizes = [program.memory_analysis() for program in compiled.values()]
+assert 7.9 < sizes[0].output_size_in_bytes / sizes[1].output_size_in_bytes < 8.1
+assert sizes[0].temp_size_in_bytes > 7 * sizes[1].temp_size_in_bytes
+for one, other, third in zip(*map(jax.tree.leaves, (whole, cut, born)), strict=True):
+    np.testing.assert_array_equal(one, third)
+    assert other.sharding.is_equivalent_to(third.sharding, third.ndim)
+del whole, cut, born
+
+# %% [markdown]
+# Nine times: the whole state, and an eighth of it again. While the programs run they need scratch space as well; the memory
+# analysis (unit 11) is of one device's share, and there the ratio is about eight. In the second way a model never exists
+# whole, not even for a moment. The numbers are the same to the bit, although each device drew only its own: a random
+# number of JAX is a function of the key and of its place in the array, not of what was drawn before.
+#
+# Flax can also write the place beside each parameter. Then there is no table of shardings: a module that is made under a
+# mesh comes in pieces ([Flax on sharding](https://flax.readthedocs.io/en/latest/guides/flax_gspmd.html)).
+
+# %%
+by_columns = nnx.with_partitioning(nnx.initializers.lecun_normal(), (None, "batch"))
+with jax.set_mesh(mesh):
+    annotated = jax.jit(lambda: nnx.Linear(1024, 1024, kernel_init=by_columns, rngs=nnx.Rngs(0)))()
+kernel = annotated.kernel[...]
+print(f"{jax.typeof(kernel)}: {kernel.nbytes:,} bytes, {held_by(first, kernel):,} of them on the first device")
+
+# %% jupyter={"source_hidden": true}
+# Proof
+# An eighth.
+assert 8 * held_by(first, kernel) == kernel.nbytes
+
+# %% [markdown]
+# ---
+# *A good place to stop. Stage 4 of 4, about {stage}: runs that are interrupted, and half of the bits.*
+
+# %% [markdown]
+# ## 12. Stop, and go on
+#
+# Runs of days are interrupted. What must be written down so that a run can go on *as if nothing had happened*? Everything
+# that one step hands to the next: the parameters, Adam's numbers, its step counter, and where the random numbers are.
+# In our runs the pixels are dealt anew for each epoch, so the random key is part of the state.
+
+
+# %%
+def deal(key):
+    """Every pixel once, in an order that depends on the key; the pixels of a batch split over the devices."""
+    order = np.asarray(jax.random.permutation(key, len(xy))).reshape(-1, BATCH)
+    return jax.device_put((xy[order], colours[order]), split)
+
+
+def go_on(run, state, epochs):
+    """(the state after so many more epochs, the losses of their steps)"""
+    (model, optimizer), key, course = nnx.merge(structure, state["arrays"]), state["key"], []
+    for _ in range(epochs):
+        key, now = jax.random.split(key)
+        model, optimizer, losses = run(model, optimizer, *deal(now))
+        course.append(np.asarray(losses))
+    return {"arrays": nnx.state((model, optimizer)), "key": key}, np.concatenate(course)
+
+
+# %% [markdown]
+# We take the network of section 5, after its thousand steps, and cut model and optimiser in pieces, as in section 11. With
+# `out_shardings` they also come back in these pieces, or XLA would choose. Four more epochs, save, and four more: that
+# is the uninterrupted run.
+
+# %%
+places = jax.tree.map(in_pieces, jax.eval_shape(fresh))
+piecewise = jax.jit(epoch, out_shardings=(*places, everywhere))  # not donated: we want to look at the old states
+structure, arrays = nnx.split(jax.device_put((learned, its_optimizer), places))
+start = {"arrays": arrays, "key": jax.random.key(0)}
+
+middle, losses_before = go_on(piecewise, start, 4)
+end, losses_after = go_on(piecewise, middle, 4)
+print(f"{len(losses_before)} steps: loss {losses_before[-1]:.4f}; {len(losses_after)} more: {losses_after[-1]:.4f}")
+
+# %% [markdown]
+# [Orbax](https://orbax.readthedocs.io/en/latest/guides/checkpoint/orbax_checkpoint_101.html) writes a pytree of arrays
+# into a folder, each device its own pieces. To read it, hand over a pytree of types: shape, dtype, and the sharding that
+# you want *now*.
+
+# %%
+folder = tempfile.TemporaryDirectory()
+saved = Path(folder.name, "checkpoint")
+with ocp.StandardCheckpointer() as checkpointer:  # it writes in the background; leaving the block waits for it
+    checkpointer.save(saved, middle)
+
+
+def restore(place):
+    """What was saved; `place` says, for the type of each array, where it goes."""
+    types = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place(leaf)), middle)
+    with ocp.StandardCheckpointer() as checkpointer:
+        return checkpointer.restore(saved, types)
+
+
+# %%
+guess = None  # your number: of the 32 losses after the restart, how many equal the uninterrupted run's to the bit?
+
+# %%
+restored = restore(lambda leaf: leaf.sharding)
+_, losses_again = go_on(piecewise, restored, 4)
+show_guess(guess, int((losses_again == losses_after).sum()), "losses")
+
+# %% [markdown]
+# Now three restarts with something amiss. One forgets Adam's numbers and starts with a new optimiser. One forgets the key
+# and begins with `jax.random.key(0)` again. One forgets nothing, but has only one device left, so it restores
+# everything there.
+
+# %%
+model, optimizer = nnx.merge(structure, restored["arrays"])
+new_optimizer = jax.device_put(nnx.Optimizer(model, adam, wrt=nnx.Param), places[1])
+without_adam = restored | {"arrays": nnx.state((model, new_optimizer))}
+on_one = restore(lambda leaf: jax.sharding.SingleDeviceSharding(first))
+
+
+epoch_alone = jax.jit(epoch)
+
+
+def alone(model, optimizer, *batches):
+    return epoch_alone(model, optimizer, *jax.device_put(batches, first))
+
+
+restarts = {
+    "without Adam's state": go_on(piecewise, without_adam, 4)[1],
+    "without the key": go_on(piecewise, restored | {"key": jax.random.key(0)}, 4)[1],
+    "on one device": go_on(alone, on_one, 4)[1],
+}
+
+# %%
+guess = None  # your number: without Adam's state, the largest loss of the first 8 steps over that of the right run
+
+# %%
+jump = restarts["without Adam's state"][:8].max() / losses_after[:8].max()
+show_guess(guess, round(float(jump), 1), "x")
+
+# %% jupyter={"source_hidden": true}
+# Picture: the losses before and after the restart
+fig, ax = plt.subplots(figsize=(8, 3.4))
+ax.semilogy(np.arange(1, 33), losses_before, "#888888")
+for (name, course), colour in zip(restarts.items(), ("C1", "C3", "C2"), strict=True):
+    ax.semilogy(np.arange(33, 65), course, colour, label=name, lw=1.2)
+ax.semilogy(np.arange(33, 65), losses_again, "C0", label="everything restored", lw=1.2)
+ax.axvline(32.5, color="#888888", lw=1)
+ax.set(xlabel="step (the line: saved and restored)", ylabel="loss", title="Four restarts")
+ax.legend(loc="upper right")
+plt.show()
+
+# %% jupyter={"source_hidden": true}
+# Table: how far each restart is from the uninterrupted run
+rows = ["| restart | first loss | largest difference in 8 steps | losses equal to the bit |", "|---|--:|--:|--:|"]
+for name, course in {"everything restored": losses_again, **restarts}.items():
+    far = np.abs(course - losses_after)[:8].max()
+    rows.append(f"| {name} | {course[0]:.6f} | {far:.0e} | {(course == losses_after).sum()} of 32 |")
+display(Markdown("\n".join(rows)))
+
+# %% jupyter={"source_hidden": true}
+# Proof
+# The numbers come back to the bit, wherever they go; the curve too, if program and shardings are the same.
+for here, there, elsewhere in zip(*map(jax.tree.leaves, (middle, restored, on_one)), strict=True):
+    if jnp.issubdtype(here.dtype, jax.dtypes.prng_key):
+        here, there, elsewhere = map(jax.random.key_data, (here, there, elsewhere))
+    np.testing.assert_array_equal(here, there)
+    np.testing.assert_array_equal(here, elsewhere)
+    assert here.sharding.is_equivalent_to(there.sharding, here.ndim) and elsewhere.sharding.device_set == {first}
+assert (losses_again == losses_after).all()
+assert restarts["without Adam's state"][0] == losses_after[0] and jump > 1.3
+assert restarts["without the key"][0] != losses_after[0]
+np.testing.assert_allclose(restarts["on one device"][:8], losses_after[:8], rtol=1e-3)
+folder.cleanup()
+
+# %% [markdown]
+# - **Everything restored.** The same curve, to the bit: nobody can tell that the run was interrupted.
+# - **Without Adam's state.** The first loss is right, because the parameters are. Then it jumps: Adam has forgotten how
+#   large each gradient usually is and takes its first steps as boldly as at the very beginning. It recovers, so a short
+#   look at the end of the curve does not show it.
+# - **Without the key.** Nothing can be seen at all. The run deals the pixels as it did in its first epochs. Here that is
+#   harmless. With a large data set it shows some examples twice and leaves others out.
+# - **On one device.** (This curve lies under the blue one.) The *state* is the same to the bit, and the sums are taken in
+#   another order, as in section 10. The checkpoint is not bound to the number of devices that wrote it.
+#
+# So compare a restart with an uninterrupted run, once, before you need it. (Flax's own page is
+# [on checkpoints](https://flax.readthedocs.io/en/latest/guides/checkpointing.html).)
+#
+# ## 13. Half of the bits
+#
+# `bfloat16` has the exponents of `float32` and 8 bits of precision instead of 24; `float16` has 11, and far fewer
+# exponents. Both take half of the memory, and many accelerators multiply them much faster. **Mixed precision** keeps the
+# parameters in `float32` and *computes* in 16 bits. In Flax a layer has a dtype for each: `param_dtype`, and `dtype`.
+
+# %%
+KINDS = {
+    "float32": {},
+    "mixed": {"dtype": jnp.bfloat16},
+    "all bfloat16": {"dtype": jnp.bfloat16, "param_dtype": jnp.bfloat16},
+}
+
+
+def dots(model):
+    """The products of matrices in the loss and its gradient: dtypes in and out, from the jaxpr."""
+    jaxpr = jax.make_jaxpr(nnx.value_and_grad(loss_fn))(model, *few)
+    found = [eqn for eqn in jaxpr.eqns if eqn.primitive.name == "dot_general"]
+    return Counter(
+        " x ".join(str(v.aval.dtype) for v in eqn.invars) + f" -> {eqn.outvars[0].aval.dtype}" for eqn in found
+    )
+
+
+# %%
+mixed, _ = fresh(**KINDS["mixed"])
+gradients = jax.eval_shape(nnx.grad(loss_fn), mixed, *few)
+print("parameters:", {str(leaf.dtype) for leaf in jax.tree.leaves(mixed)})
+print("products:  ", dict(dots(mixed)))
+print("gradients: ", {str(leaf.dtype) for leaf in jax.tree.leaves(gradients)})
+
+# %% jupyter={"source_hidden": true}
+# Proof
+# float32 outside, bfloat16 in every product.
+assert {leaf.dtype for leaf in jax.tree.leaves((mixed, gradients))} == {jnp.dtype("float32")}
+assert set(dots(mixed)) == {"bfloat16 x bfloat16 -> bfloat16"}
+assert set(dots(fresh()[0])) == {"float32 x float32 -> float32"}
+
+# %% [markdown]
+# The parameters are rounded on their way into each product, and their gradients are widened on the way out. That is what
+# we *asked for*. What the machine does is its compiler's affair: where it is no faster, the numbers may be widened
+# again. XLA's products here:
+
+# %%
+compiled = jax.jit(nnx.value_and_grad(loss_fn)).lower(mixed, batches[0][0], batches[1][0]).compile()
+products = [line.split(" = ")[1] for line in compiled.as_text().splitlines() if " dot(" in line]
+print("results of the products in XLA's HLO:", dict(Counter(product.split("[")[0] for product in products)))
+
+# %% [markdown]
+# The network of section 5 was trained in `float32`. We train it on for 16 epochs in each of the three kinds, on the same
+# batches. The steps are a tenth as long, as one does towards the end of a training. The third kind keeps the parameters
+# and Adam's numbers in `bfloat16` as well.
+
+
+# %% jupyter={"source_hidden": true}
+# Helper: bytes that are kept for the backward pass, and the trained network in other dtypes
+def kept_bytes(model):
+    """What the forward pass keeps for the backward pass (unit 12), for one batch."""
+    batch = batches[0][0], batches[1][0]
+    backward = jax.eval_shape(lambda m: jax.vjp(lambda m: loss_fn(m, *batch), m)[1], model)
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(backward))
+
+
+small_steps = optax.adam(5e-4)
+
+
+def in_a_row(model):
+    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(model)])
+
+
+def trained_as(kind):
+    """The trained network and its optimizer, in the dtypes of this kind."""
+    leaves, structure = jax.tree.flatten(fresh(small_steps, **kind))
+    values = jax.tree.leaves((learned, its_optimizer))
+    return structure.unflatten([jnp.array(value, leaf.dtype) for leaf, value in zip(leaves, values, strict=True)])
+
+
+# %%
+guess = None  # your number: percent of the bfloat16 parameters that are the same after 16 epochs as before
+
+# %%
+reached, kept, stuck = {}, {}, {}
+for name, kind in KINDS.items():
+    model, optimizer = trained_as(kind)
+    kept[name], before = kept_bytes(model), jax.tree.map(jnp.copy, model)
+    for number in range(16):
+        model, optimizer, losses = train_epoch(model, optimizer, *epoch_of_batches(EPOCHS + number))
+    reached[name] = decibel(np.asarray(paint(model, xy), np.float32))
+    stuck[name] = 100 * float(np.mean(in_a_row(before) == in_a_row(model)))
+show_guess(guess, round(stuck["all bfloat16"]), "%")
+
+# %% jupyter={"source_hidden": true}
+# Table: bytes, and what was reached
+head = "| | bytes of the parameters | kept for the backward pass | parameters as before | reached |"
+rows = [head, "|---|--:|--:|--:|--:|"]
+for name, dtypes in KINDS.items():
+    size = sum(leaf.nbytes for leaf in jax.tree.leaves(fresh(**dtypes)[0]))
+    rows.append(f"| {name} | {size:,} | {kept[name]:,} | {stuck[name]:.0f} % | {reached[name]:.1f} dB |")
+display(Markdown("\n".join(rows)))
+
+# %% jupyter={"source_hidden": true}
+# Proof
+# Mixed keeps fewer bytes; all reach about the same; most of the bfloat16 parameters do not move.
+assert kept["mixed"] < 0.6 * kept["float32"]
+assert all(abs(decibels - reached["float32"]) < 1 for decibels in reached.values())
+assert stuck["all bfloat16"] > 50 > 5 * max(stuck["float32"], stuck["mixed"])
+
+# %% [markdown]
+# Mixed precision keeps about half of the bytes for the backward pass; what it costs in accuracy stands in the last column.
+# Of the `bfloat16` parameters most have not moved in 128 steps: where a step is shorter than half of the way to the next
+# number, **the parameter stays where it is**, however often one tries. The same happens to a sum. Here are 4,096 ones, added one after another:
+
+# %%
+guess = None  # your number: what is the sum of 4,096 ones, added one by one in bfloat16?
+
+# %%
+ones = jnp.ones(4096, jnp.bfloat16)
+
+
+def one_by_one(zero):
+    return jax.lax.scan(lambda total, one: (total + one, None), zero, ones)[0]
+
+
+print("1 + 0.001 in bfloat16:", jnp.bfloat16(1) + jnp.bfloat16(0.001))
+in_32, in_16 = one_by_one(jnp.float32(0)), one_by_one(jnp.bfloat16(0))
+print("one by one, with a float32 carry:", in_32, "  jnp.sum:", jnp.sum(ones))
+show_guess(guess, float(in_16))
+
+# %% [markdown]
+# From 256 on the next number is 258, and 257 is rounded back. `jnp.sum` knows, and adds in `float32`:
+
+# %%
+show_jaxpr(jnp.sum, ones)
+
+# %% jupyter={"source_hidden": true}
+# Proof
+# The carry in bfloat16 is stuck at 256; a float32 carry and jnp.sum are right; the loss is a float32 sum.
+assert in_16 == 256 and in_32 == jnp.sum(ones) == 4096
+assert jnp.bfloat16(1) + jnp.bfloat16(0.001) == 1
+assert jax.make_jaxpr(jnp.sum)(ones).eqns[0].outvars[0].aval.dtype == jnp.float32
+assert jax.eval_shape(loss_fn, mixed, *few).dtype == jnp.float32
+
+# %% [markdown]
+# So whatever collects many small things stays in `float32`: parameters, Adam's numbers, sums and means, the loss. Our
+# `loss_fn` needed no change: the picture's colours are `float32`, so the errors are, too.
+#
+# `float16` has more precision than `bfloat16`, and another trap. Its smallest number is about 6e-8, and a gradient is
+# often a product of small numbers:
+
+
+# %%
+def tiny(w, scale=1.0):
+    return scale * 1e-4 * (w * w.dtype.type(1e-4)).astype(jnp.float32)
+
+
+slope = jax.jit(jax.grad(tiny))
+for dtype in (jnp.float32, jnp.bfloat16, jnp.float16):
+    one = np.ones((), dtype)
+    helped = np.float32(slope(one, 4096.0)) / 4096
+    print(
+        f"{jnp.dtype(dtype)!s:9} the gradient is {slope(one):.1e}; of 4,096 times the loss, divided by 4,096: {helped:.1e}"
+    )
+
+# %% [markdown]
+# The zero is an **underflow**. The cure is **loss scaling**: multiply the loss by a power of two, which shifts all
+# cotangents (unit 08) into the range of the dtype, and divide the gradients by it, in `float32`. Is it needed in
+# practice? We ask the network that was trained in section 5. Its errors are small by now. How many numbers of its
+# gradient are lost, that is zero in 16 bits and not in 32?
+
+
+# %%
+@jax.jit
+def scaled_gradient(model, scale):
+    return nnx.grad(lambda model: scale * loss_fn(model, xy, colours))(model)
+
+
+def gradient_in(dtype, scale=1.0):
+    """The gradient of the trained network's loss over all pixels, computed in this dtype, as one row of float32."""
+    model = Painter(nnx.Rngs(0), dtype=dtype)
+    nnx.update(model, nnx.state(learned))
+    gradient = jax.tree.leaves(scaled_gradient(model, scale))
+    return np.concatenate([np.ravel(leaf) for leaf in gradient]) / np.float32(scale)
+
+
+exact = gradient_in(jnp.float32)
+HALVES = {"bfloat16": (jnp.bfloat16, 1.0), "float16": (jnp.float16, 1.0)}
+HALVES |= {f"float16, loss times 2**{power}": (jnp.float16, 2.0**power) for power in (-5, 10, 40)}
+
+# %%
+guess = None  # your number: how many of its gradient's numbers are lost in float16?
+
+# %%
+found = {name: gradient_in(*how) for name, how in HALVES.items()}
+lost = {name: int(((slopes == 0) & (exact != 0)).sum()) for name, slopes in found.items()}
+print(f"the gradient has {exact.size:,} numbers, {(exact != 0).sum():,} of them not zero")
+show_guess(guess, lost["float16"], "lost")
+
+# %% jupyter={"source_hidden": true}
+# Table: what is lost, and how far off the rest is
+rows = [
+    "| computed in | lost | infinite or not a number | length of the error over that of the gradient |",
+    "|---|--:|--:|--:|",
+]
+for name, slopes in found.items():
+    off = np.linalg.norm(slopes - exact) / np.linalg.norm(exact)
+    rows.append(f"| {name} | {lost[name]} | {(~np.isfinite(slopes)).sum():,} | {off:.1%} |")
+display(Markdown("\n".join(rows)))
+
+# %% jupyter={"source_hidden": true}
+# Proof
+# Float16 loses more than bfloat16, and far more of a weighted loss; scaling saves it; too much scaling overflows.
+plain, weighted, scaled, overflown = list(lost)[1:]
+assert lost[weighted] > 5 * lost[plain] and lost[plain] > max(lost[scaled], lost["bfloat16"])
+assert np.isfinite(found[plain]).all() and np.isfinite(found[scaled]).all()
+assert not np.isfinite(found[overflown]).all()
+assert slope(np.float16(1)) == 0 and slope(jnp.bfloat16(1)) > 0
+assert abs(np.float32(slope(np.float16(1), 4096.0)) / 4096 - 1e-8) < 1e-9
+
+# %% [markdown]
+# Few are lost of this loss as it is. But where it is one term of several, with a small weight such as 2**-5, `float16`
+# loses many. A factor of 2**10 saves them. The last row is the other end: scaled too far, the numbers overflow. A training
+# loop with `float16` therefore looks for infinities, skips such a step, and halves the scale. `bfloat16` needs
+# none of this, for it has the exponents of `float32`. Its error is larger, for it has fewer digits. That is the choice
+# between the two.
+#
+# ## 14. What it has learned
 #
 # A picture that is a function has no pixels. You can ask it for more of them than it ever saw, and for points outside
 # the frame, where nobody told it anything.
 
 # %%
 larger = paint(learned, pixels(256))
+seen, unseen = np.mean((paint(learned, xy) - colours) ** 2), np.mean((larger - sunset(pixels(256))) ** 2)
+print(f"squared error on the pixels it saw {seen:.5f}, on 16 times as many {unseen:.5f}")
+
+# %% jupyter={"source_hidden": true}
+# Picture: trained, larger, and twice the frame
 fig, axes = plt.subplots(1, 3, figsize=(9, 3.2))
 frame(axes[0], colours, "trained on these 64 x 64")
 frame(axes[1], larger, "asked for 256 x 256")
 frame(axes[2], paint(learned, pixels(256, reach=2.0)), "asked for twice the frame")
 axes[2].plot([64, 192, 192, 64, 64], [64, 64, 192, 192, 64], "w", lw=1)
 plt.show()
-seen, unseen = np.mean((paint(learned, xy) - colours) ** 2), np.mean((larger - sunset(pixels(256))) ** 2)
-print(f"squared error on the pixels it saw {seen:.5f}, on 16 times as many {unseen:.5f}")
+
+# %% jupyter={"source_hidden": true}
+# Proof
+# The pixels that it never saw are nearly right, too.
 assert unseen < 0.01
 
 # %% [markdown]
 # ## What older posts say
+#
+# The first three are from that old introduction's time, the others from NNX's own first years: it is young enough that
+# a post of last year may not run.
+
+# %% jupyter={"source_hidden": true}
+# Table: claims, and what was measured above and here
 
 
-# %%
 def told(action):
     """What Flax answers to an older way of writing, in a few words."""
     with warnings.catch_warnings():
@@ -762,16 +1417,17 @@ claims = [
     ("`self.layers = nnx.List([...])`", True, told(lambda: ListOfLayersToday(nnx.Rngs(0)))),
     ("`layer.kernel.value`", False, told(lambda: model.first.kernel.value) + " Write `layer.kernel[...]`"),
 ]
-warns = ["`DeprecationWarning`" in today for *_, today in claims]
-assert all(works != today.startswith("`") for _, works, today in claims) and warns == [False] * 7 + [True]
 marks = ["✓" if works else "✗" for _, works, _ in claims[:7]] + ["works, and warns"]
 rows = "\n".join(f"| {claim} | {mark} | {today} |" for mark, (claim, _, today) in zip(marks, claims, strict=True))
 display(Markdown(f"| written in posts | today | measured |\n|---|:-:|---|\n{rows}"))
 
+# %% jupyter={"source_hidden": true}
+# Proof
+# Which of the eight fail, and that the last one warns.
+warns = ["`DeprecationWarning`" in today for *_, today in claims]
+assert all(works != today.startswith("`") for _, works, today in claims) and warns == [False] * 7 + [True]
+
 # %% [markdown]
-# The first three are from that old introduction's time, the others from NNX's own first years: it is young enough that
-# a post of last year may not run.
-#
 # ## Keypoints
 #
 # - linen describes, `init` and `apply` do; NNX holds its numbers. Underneath both: a hashable description and a pytree.
@@ -782,9 +1438,14 @@ display(Markdown(f"| written in posts | today | measured |\n|---|:-:|---|\n{rows
 # - Data parallel is placement: the state everywhere, the batch split. One all-reduce comes by itself.
 # - Equal means: after few steps, as equal as one device is to itself in another order. Adam forgives a gradient of the
 #   wrong size, so test with SGD.
+# - `jax.jit(make, out_shardings=...)` makes a model in pieces. It never exists whole, and has the same numbers.
+# - A checkpoint holds all that a step hands to the next, key and optimiser included. Compare a restart to the bit.
+# - Parameters, sums and losses in `float32`, products in `bfloat16`. `float16` needs loss scaling.
 #
 # ## Your turn
 #
 # [Exercise 14](../exercises/14_train/train.ipynb): predict the traces of eight training loops, port a network, pad a
 # batch without bending its mean, put an epoch into one call, keep a log that never waits, and convict the parallel
 # steps that Adam acquitted. 20 points.
+#
+# Next: [15 · Profile and roofline](15_profile_and_roofline.ipynb). Back to [all units](../README.md#the-units).
