@@ -318,7 +318,7 @@ def traffic(fn, *args):
         index_map = jax.vmap(jaxpr_as_fun(block.index_map_jaxpr))
         named = np.stack(index_map(*steps), 1) if grid else np.zeros((1, 1))
         moves = 1 + int((named[1:] != named[:-1]).any(1).sum())
-        shape = tuple(getattr(length, "block_size", length) for length in block.block_shape)
+        shape = tuple(getattr(length, "block_size", 1) for length in block.block_shape)
         array = block.array_aval
         found.append((array.str_short(), shape, moves, moves * int(np.prod(shape)) * array.dtype.itemsize))
     return found
