@@ -237,6 +237,10 @@ assert_prediction(
 
 
 # %% nbgrader={"grade": false, "grade_id": "turn-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+TILES = "Which tile of X does a step read, and where does it belong? What if the last one is not full?"
+OF_NAN = "Is there a NaN? The interpreter puts it beyond the end of an array, and where nothing was written yet."
+
+
 def random_table(rows, columns, seed=None, scale=1.0):
     """float32[rows, columns], random around 0."""
     return jnp.asarray(np.random.default_rng(seed).normal(size=(rows, columns)).astype(np.float32) * scale)
@@ -272,13 +276,13 @@ assert_equal(
     name="the kernel of transposed",
     hints=HINTS,
 )
-assert_allclose(transposed(X), np.asarray(X).T, rtol=0, atol=0, name="transposed")
+assert_allclose(transposed(X), np.asarray(X).T, rtol=0, atol=0, name="transposed", hint=TILES)
 ### BEGIN HIDDEN TESTS
 rng = np.random.default_rng()
 for rows, columns in ((70, 45), tuple(int(number) for number in rng.integers(33, 63, 2)), (5, 100)):
     X = random_table(rows, columns)
     assert_equal(structure(transposed, X, most_elements=1024), ONE_KERNEL, name="the kernel of transposed", hints=HINTS)
-    assert_allclose(transposed(X), np.asarray(X).T, rtol=0, atol=0, name="transposed")
+    assert_allclose(transposed(X), np.asarray(X).T, rtol=0, atol=0, name="transposed", hint=TILES)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -305,6 +309,11 @@ for rows, columns in ((70, 45), tuple(int(number) for number in rng.integers(33,
 
 
 # %% nbgrader={"grade": false, "grade_id": "softmax-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+OF_ROW = (
+    "Subtract from each row its own maximum. A maximum over the block sees the other rows, and padding, which is NaN."
+)
+
+
 def softmax_reference(X):
     """The softmax of each row, in float64."""
     X = np.asarray(X, np.float64)
@@ -345,14 +354,16 @@ def softmax_rows(X):
 assert_primitives(softmax_rows, random_table(40, 50, seed=0), counts={"pallas_call": 1})
 for shift in (0, 1000):
     X = random_table(40, 50, seed=0, scale=3) + shift
-    assert_allclose(softmax_rows(X), softmax_reference(X), rtol=1e-4, atol=1e-6, name="softmax_rows")
+    assert_allclose(softmax_rows(X), softmax_reference(X), rtol=1e-4, atol=1e-6, name="softmax_rows", hint=OF_ROW)
 ### BEGIN HIDDEN TESTS
 X = np.array(random_table(21, 30, scale=3))
 X[::2] -= 300
 X[1::3, 5:20] = -np.inf
-assert_allclose(softmax_rows(jnp.asarray(X)), softmax_reference(X), rtol=1e-4, atol=1e-6, name="softmax_rows")
+assert_allclose(
+    softmax_rows(jnp.asarray(X)), softmax_reference(X), rtol=1e-4, atol=1e-6, name="softmax_rows", hint=OF_ROW
+)
 X = random_table(3, 70)
-assert_allclose(softmax_rows(X), softmax_reference(X), rtol=1e-4, atol=1e-6, name="softmax_rows")
+assert_allclose(softmax_rows(X), softmax_reference(X), rtol=1e-4, atol=1e-6, name="softmax_rows", hint=OF_ROW)
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "softmax-structure", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -420,12 +431,12 @@ def column_sums(X):
 X = random_table(50, 40, seed=2)
 assert_primitives(column_sums, X, counts={"pallas_call": 1})
 expected = np.asarray(X, np.float64).sum(0, keepdims=True)
-assert_allclose(column_sums(X), expected, rtol=1e-4, atol=1e-4, name="column_sums")
+assert_allclose(column_sums(X), expected, rtol=1e-4, atol=1e-4, name="column_sums", hint=OF_NAN)
 ### BEGIN HIDDEN TESTS
 for rows, columns in ((77, 150), (10, 130)):
     X = random_table(rows, columns)
     expected = np.asarray(X, np.float64).sum(0, keepdims=True)
-    assert_allclose(column_sums(X), expected, rtol=1e-4, atol=1e-4, name="column_sums")
+    assert_allclose(column_sums(X), expected, rtol=1e-4, atol=1e-4, name="column_sums", hint=OF_NAN)
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "sums-structure", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
