@@ -28,6 +28,7 @@ print(f"JAX {jax.__version__} on {jax.devices()[0].device_kind}")
 
 # %% jupyter={"source_hidden": true}
 # Helper: modules for pictures and tables
+import inspect
 import re
 from functools import partial
 
@@ -236,9 +237,9 @@ show_guess(guess, int(again[0, 0]))
 # %% jupyter={"source_hidden": true}
 # Picture: the step that wrote each block last, for three index maps
 maps = {
-    "(i, j): (i, j)": steps(lambda i, j: (i, j)),
-    "(i, j): (0, j)": steps(lambda i, j: (0, j), shape=(4, 12)),
-    "(i, j): (j, i)": steps(lambda i, j: (j, i), shape=(12, 8)),
+    "(i, j) → (i, j)": steps(lambda i, j: (i, j)),
+    "(i, j) → (0, j)": steps(lambda i, j: (0, j), shape=(4, 12)),
+    "(i, j) → (j, i)": steps(lambda i, j: (j, i), shape=(12, 8)),
 }
 fig, axes = plt.subplots(1, 3, figsize=(9, 3.2))
 for ax, (name, written) in zip(axes, maps.items(), strict=True):
@@ -254,8 +255,8 @@ plt.show()
 # %% jupyter={"source_hidden": true}
 # Proof
 # Order of the steps; a block that is named twice is written twice.
-assert np.asarray(maps["(i, j): (i, j)"])[::4, ::4].tolist() == [[0, 1, 2], [3, 4, 5]]
-assert int(again[0, 0]) == 3 and np.asarray(maps["(i, j): (j, i)"])[::4, ::4].tolist() == [[0, 3], [1, 4], [2, 5]]
+assert np.asarray(maps["(i, j) → (i, j)"])[::4, ::4].tolist() == [[0, 1, 2], [3, 4, 5]]
+assert int(again[0, 0]) == 3 and np.asarray(maps["(i, j) → (j, i)"])[::4, ::4].tolist() == [[0, 3], [1, 4], [2, 5]]
 
 # %% [markdown]
 # A block that is named twice is visited twice. That is not a mistake, but a tool: a step can find what an earlier step
@@ -560,9 +561,10 @@ show_guess(guess, of_k[1] / of_k[0], "x")
 # %% jupyter={"source_hidden": true}
 # Picture: bytes moved, over the number of places
 lengths = (256, 512, 1024, 2048)
-by_xla = [show_hlo(attention, *places(n)).bytes for n in lengths]
+compiled = {512: small, 1024: large}
+by_xla = [compiled.get(n) or show_hlo(attention, *places(n)) for n in lengths]
 fig, ax = plt.subplots(figsize=(7.5, 3.6))
-ax.plot(lengths, by_xla, "o-", color="C1", label="XLA's program")
+ax.plot(lengths, [seen.bytes for seen in by_xla], "o-", color="C1", label="XLA's program")
 for rows, style in ((128, "o-"), (256, "o--")):
     by_kernel = [moved(partial(flash, rows=rows), *places(n)) for n in lengths]
     ax.plot(lengths, by_kernel, style, color="C0", label=f"kernel, {rows} rows of q")
@@ -717,8 +719,10 @@ except Exception as error:
 
 # %% jupyter={"source_hidden": true}
 # Proof
-# There is no backward pass.
-assert not differentiable
+# vmap makes one kernel with one more axis in its grid; there is no backward pass; JAX has a choice of attentions.
+(vmapped,) = jax.make_jaxpr(jax.vmap(softmax_rows))(jnp.ones((3, 256, 8))).eqns
+assert vmapped.primitive.name == "pallas_call" and vmapped.params["grid_mapping"].grid == (3, 2)
+assert not differentiable and "implementation" in inspect.signature(jax.nn.dot_product_attention).parameters
 
 # %% [markdown]
 # The backward pass is a second kernel, which you write yourself and hand over with `jax.custom_vjp` (unit 08). So:
@@ -730,7 +734,8 @@ assert not differentiable
 # - **Perhaps** where a large value lies between two reductions and nobody wants it, as the scores here; or where you
 #   know something of the data that cannot be written in array operations.
 #
-# First look whether an array program with fewer walls exists. Unit 09's `score` halved its bytes without a kernel.
+# First look whether an array program with fewer walls exists: in the exercise of unit 09 half of the bytes went without a
+# kernel.
 #
 # ## What older posts say
 #
