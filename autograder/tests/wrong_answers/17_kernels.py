@@ -1,0 +1,763 @@
+# %% [markdown]
+# Wrong answers for unit 17. Each cell replaces the solution cell of its task; `fails` names the graded cells that must
+# then fail, and `message` is part of what the learner must read there.
+
+# %% task="moves" name="every step moves a block" fails=["moves-blocks"] message="Does the index ever change?"
+def predict_blocks():
+    return {"rows": 8, "fixed": 5, "outer": 12, "inner": 12, "pairs": 6, "snake": 12}
+
+
+def predict_bytes():
+    return {"rows": 262144, "outer": 24576, "inner": 196608, "pairs": 12288}
+
+
+# %% task="moves" name="the first axis of the grid moves fastest" fails=["moves-blocks"] message="The last axis of the grid moves fastest"
+def predict_blocks():
+    return {"rows": 8, "fixed": 1, "outer": 12, "inner": 4, "pairs": 3, "snake": 10}
+
+
+def predict_bytes():
+    return {"rows": 262144, "outer": 24576, "inner": 196608, "pairs": 12288}
+
+
+# %% task="moves" name="a block that was there once is kept" fails=["moves-blocks"] message="Nobody kept it"
+def predict_blocks():
+    return {"rows": 8, "fixed": 1, "outer": 3, "inner": 4, "pairs": 3, "snake": 4}
+
+
+def predict_bytes():
+    return {"rows": 262144, "outer": 24576, "inner": 196608, "pairs": 12288}
+
+
+# %% task="moves" name="the last block is as small as what is left" fails=["moves-bytes"] message="The last block is a whole block"
+def predict_blocks():
+    return {"rows": 8, "fixed": 1, "outer": 3, "inner": 12, "pairs": 3, "snake": 10}
+
+
+def predict_bytes():
+    return {"rows": 1000 * 64 * 4, "outer": 24576, "inner": 196608, "pairs": 12288}
+
+
+# %% task="moves" name="every number has four bytes" fails=["moves-bytes"] message="How many bytes has a float16?"
+def predict_blocks():
+    return {"rows": 8, "fixed": 1, "outer": 3, "inner": 12, "pairs": 3, "snake": 10}
+
+
+def predict_bytes():
+    return {"rows": 262144, "outer": 3 * 32 * 128 * 4, "inner": 196608, "pairs": 12288}
+
+
+# %% task="moves" name="blocks measured instead" fails=["moves-blocks"] message="predict_blocks uses count_moves, which does not exist where it is run"
+def predict_blocks():
+    return count_moves(2)
+
+
+def predict_bytes():
+    return {"rows": 262144, "outer": 24576, "inner": 196608, "pairs": 12288}
+
+
+# %% task="turn" name="the turned tile stays in its place" fails=["turn-check"] message="where nothing was written yet"
+def transposed(X):
+    rows, columns = X.shape
+
+    def turn_tile(x_ref, o_ref):
+        o_ref[...] = x_ref[...].T
+
+    return pl.pallas_call(
+        turn_tile,
+        grid=(pl.cdiv(rows, 32), pl.cdiv(columns, 32)),
+        in_specs=[pl.BlockSpec((32, 32), lambda i, j: (i, j))],
+        out_specs=pl.BlockSpec((32, 32), lambda i, j: (i, j)),
+        out_shape=jax.ShapeDtypeStruct((columns, rows), X.dtype),
+        interpret=True,
+    )(X)
+
+
+# %% task="turn" name="tiles moved but not turned" fails=["turn-check"] message="the values are right, but in another order"
+def transposed(X):
+    rows, columns = X.shape
+
+    def turn_tile(x_ref, o_ref):
+        o_ref[...] = x_ref[...]
+
+    return pl.pallas_call(
+        turn_tile,
+        grid=(pl.cdiv(rows, 32), pl.cdiv(columns, 32)),
+        in_specs=[pl.BlockSpec((32, 32), lambda i, j: (i, j))],
+        out_specs=pl.BlockSpec((32, 32), lambda i, j: (j, i)),
+        out_shape=jax.ShapeDtypeStruct((columns, rows), X.dtype),
+        interpret=True,
+    )(X)
+
+
+# %% task="turn" name="the whole table is one block" fails=["turn-check"] message="Without a BlockSpec a block is the whole array"
+def transposed(X):
+    def turn_all(x_ref, o_ref):
+        o_ref[...] = x_ref[...].T
+
+    return pl.pallas_call(turn_all, out_shape=jax.ShapeDtypeStruct(X.shape[::-1], X.dtype), interpret=True)(X)
+
+
+# %% task="turn" name="turned outside, copied inside" fails=["turn-check"] message="Arguments go into the kernel as they are"
+def transposed(X):
+    def copy_tile(x_ref, o_ref):
+        o_ref[...] = x_ref[...]
+
+    tile = pl.BlockSpec((32, 32), lambda i, j: (i, j))
+    return pl.pallas_call(
+        copy_tile,
+        grid=(pl.cdiv(X.shape[1], 32), pl.cdiv(X.shape[0], 32)),
+        in_specs=[tile],
+        out_specs=tile,
+        out_shape=jax.ShapeDtypeStruct(X.shape[::-1], X.dtype),
+        interpret=True,
+    )(X.T)
+
+
+# %% task="turn" name="thin blocks far longer than the table" fails=["turn-check"] message="bytes over the budget"
+def transposed(X):
+    def turn_tile(x_ref, o_ref):
+        o_ref[...] = x_ref[...].T
+
+    return pl.pallas_call(
+        turn_tile,
+        grid=X.shape[:1],
+        in_specs=[pl.BlockSpec((1, 1024), lambda i: (i, 0))],
+        out_specs=pl.BlockSpec((1024, 1), lambda i: (0, i)),
+        out_shape=jax.ShapeDtypeStruct(X.shape[::-1], X.dtype),
+        interpret=True,
+    )(X)
+
+
+# %% task="turn" name="as many tiles as fit whole" fails=["turn-check"] message="where nothing was written yet" hidden=1
+def transposed(X):
+    rows, columns = X.shape
+
+    def turn_tile(x_ref, o_ref):
+        o_ref[...] = x_ref[...].T
+
+    return pl.pallas_call(
+        turn_tile,
+        grid=(rows // 32, columns // 32),
+        in_specs=[pl.BlockSpec((32, 32), lambda i, j: (i, j))],
+        out_specs=pl.BlockSpec((32, 32), lambda i, j: (j, i)),
+        out_shape=jax.ShapeDtypeStruct((columns, rows), X.dtype),
+        interpret=True,
+    )(X)
+
+
+# %% task="softmax" name="exp of the numbers as they are" fails=["softmax-values"] message="the quotient of two infinities"
+def softmax_rows(X):
+    def some_rows(x_ref, o_ref):
+        e = jnp.exp(x_ref[...])
+        o_ref[...] = e / e.sum(1, keepdims=True)
+
+    block = pl.BlockSpec((16, X.shape[1]), lambda i: (i, 0))
+    return pl.pallas_call(
+        some_rows,
+        grid=(pl.cdiv(X.shape[0], 16),),
+        in_specs=[block],
+        out_specs=block,
+        out_shape=jax.ShapeDtypeStruct(X.shape, X.dtype),
+        interpret=True,
+    )(X)
+
+
+# %% task="softmax" name="the maximum of the block" fails=["softmax-values"] message="NaN beyond the end of an array"
+def softmax_rows(X):
+    def some_rows(x_ref, o_ref):
+        e = jnp.exp(x_ref[...] - x_ref[...].max())
+        o_ref[...] = e / e.sum(1, keepdims=True)
+
+    block = pl.BlockSpec((16, X.shape[1]), lambda i: (i, 0))
+    return pl.pallas_call(
+        some_rows,
+        grid=(pl.cdiv(X.shape[0], 16),),
+        in_specs=[block],
+        out_specs=block,
+        out_shape=jax.ShapeDtypeStruct(X.shape, X.dtype),
+        interpret=True,
+    )(X)
+
+
+# %% task="softmax" name="the softmax of columns" fails=["softmax-values"] message="NaN beyond the end of an array"
+def softmax_rows(X):
+    def some_rows(x_ref, o_ref):
+        e = jnp.exp(x_ref[...] - x_ref[...].max(0))
+        o_ref[...] = e / e.sum(0)
+
+    block = pl.BlockSpec((16, X.shape[1]), lambda i: (i, 0))
+    return pl.pallas_call(
+        some_rows,
+        grid=(pl.cdiv(X.shape[0], 16),),
+        in_specs=[block],
+        out_specs=block,
+        out_shape=jax.ShapeDtypeStruct(X.shape, X.dtype),
+        interpret=True,
+    )(X)
+
+
+# %% task="softmax" name="no kernel at all" fails=["softmax-values", "softmax-structure"] message="pallas_call"
+def softmax_rows(X):
+    return jax.nn.softmax(X, axis=1)
+
+
+# %% task="softmax" name="pieces of rows" fails=["softmax-values"] message="values differ"
+def softmax_rows(X):
+    def some_rows(x_ref, o_ref):
+        e = jnp.exp(x_ref[...] - x_ref[...].max(1, keepdims=True))
+        o_ref[...] = e / e.sum(1, keepdims=True)
+
+    block = pl.BlockSpec((16, 10), lambda i, j: (i, j))
+    return pl.pallas_call(
+        some_rows,
+        grid=(pl.cdiv(X.shape[0], 16), pl.cdiv(X.shape[1], 10)),
+        in_specs=[block],
+        out_specs=block,
+        out_shape=jax.ShapeDtypeStruct(X.shape, X.dtype),
+        interpret=True,
+    )(X)
+
+
+# %% task="softmax" name="the whole table is one block" fails=["softmax-structure"] message="Without a BlockSpec a block is the whole array"
+def softmax_rows(X):
+    def all_rows(x_ref, o_ref):
+        o_ref[...] = jax.nn.softmax(x_ref[...], axis=1)
+
+    return pl.pallas_call(all_rows, out_shape=jax.ShapeDtypeStruct(X.shape, X.dtype), interpret=True)(X)
+
+
+# %% task="softmax" name="the division is left for later" fails=["softmax-structure"] message="Arguments go into the kernel as they are"
+def softmax_rows(X):
+    def some_rows(x_ref, o_ref):
+        o_ref[...] = jnp.exp(x_ref[...] - x_ref[...].max(1, keepdims=True))
+
+    block = pl.BlockSpec((16, X.shape[1]), lambda i: (i, 0))
+    e = pl.pallas_call(
+        some_rows,
+        grid=(pl.cdiv(X.shape[0], 16),),
+        in_specs=[block],
+        out_specs=block,
+        out_shape=jax.ShapeDtypeStruct(X.shape, X.dtype),
+        interpret=True,
+    )(X)
+    return e / e.sum(1, keepdims=True)
+
+
+# %% task="softmax" name="the maximum of the block, padding left out" fails=["softmax-values"] message="the quotient of two infinities" hidden=1
+def softmax_rows(X):
+    def some_rows(x_ref, o_ref):
+        e = jnp.exp(x_ref[...] - jnp.nanmax(x_ref[...]))
+        o_ref[...] = e / e.sum(1, keepdims=True)
+
+    block = pl.BlockSpec((16, X.shape[1]), lambda i: (i, 0))
+    return pl.pallas_call(
+        some_rows,
+        grid=(pl.cdiv(X.shape[0], 16),),
+        in_specs=[block],
+        out_specs=block,
+        out_shape=jax.ShapeDtypeStruct(X.shape, X.dtype),
+        interpret=True,
+    )(X)
+
+
+# %% task="sums" name="nothing is initialised" fails=["sums-values"] message="where nothing was written yet"
+def column_sums(X):
+    rows, columns = X.shape
+
+    def add_rows(x_ref, o_ref):
+
+        row = 32 * pl.program_id(1) + jnp.arange(32)[:, None]
+        o_ref[...] += jnp.where(row < rows, x_ref[...], 0).sum(0, keepdims=True)
+
+    return pl.pallas_call(
+        add_rows,
+        grid=(pl.cdiv(columns, 64), pl.cdiv(rows, 32)),
+        in_specs=[pl.BlockSpec((32, 64), lambda j, i: (i, j))],
+        out_specs=pl.BlockSpec((1, 64), lambda j, i: (0, j)),
+        out_shape=jax.ShapeDtypeStruct((1, columns), X.dtype),
+        interpret=True,
+    )(X)
+
+
+# %% task="sums" name="every step begins at zero" fails=["sums-values"] message="40 of 40 values differ"
+def column_sums(X):
+    rows, columns = X.shape
+
+    def add_rows(x_ref, o_ref):
+        o_ref[...] = jnp.zeros_like(o_ref)
+
+        row = 32 * pl.program_id(1) + jnp.arange(32)[:, None]
+        o_ref[...] += jnp.where(row < rows, x_ref[...], 0).sum(0, keepdims=True)
+
+    return pl.pallas_call(
+        add_rows,
+        grid=(pl.cdiv(columns, 64), pl.cdiv(rows, 32)),
+        in_specs=[pl.BlockSpec((32, 64), lambda j, i: (i, j))],
+        out_specs=pl.BlockSpec((1, 64), lambda j, i: (0, j)),
+        out_shape=jax.ShapeDtypeStruct((1, columns), X.dtype),
+        interpret=True,
+    )(X)
+
+
+# %% task="sums" name="the padding is summed" fails=["sums-values"] message="NaN beyond the end of an array"
+def column_sums(X):
+    rows, columns = X.shape
+
+    def add_rows(x_ref, o_ref):
+        @pl.when(pl.program_id(1) == 0)
+        def _():
+            o_ref[...] = jnp.zeros_like(o_ref)
+
+        o_ref[...] += x_ref[...].sum(0, keepdims=True)
+
+    return pl.pallas_call(
+        add_rows,
+        grid=(pl.cdiv(columns, 64), pl.cdiv(rows, 32)),
+        in_specs=[pl.BlockSpec((32, 64), lambda j, i: (i, j))],
+        out_specs=pl.BlockSpec((1, 64), lambda j, i: (0, j)),
+        out_shape=jax.ShapeDtypeStruct((1, columns), X.dtype),
+        interpret=True,
+    )(X)
+
+
+# %% task="sums" name="the mask is a product" fails=["sums-values"] message="NaN beyond the end of an array"
+def column_sums(X):
+    rows, columns = X.shape
+
+    def add_rows(x_ref, o_ref):
+        @pl.when(pl.program_id(1) == 0)
+        def _():
+            o_ref[...] = jnp.zeros_like(o_ref)
+
+        row = 32 * pl.program_id(1) + jnp.arange(32)[:, None]
+        o_ref[...] += (x_ref[...] * (row < rows)).sum(0, keepdims=True)
+
+    return pl.pallas_call(
+        add_rows,
+        grid=(pl.cdiv(columns, 64), pl.cdiv(rows, 32)),
+        in_specs=[pl.BlockSpec((32, 64), lambda j, i: (i, j))],
+        out_specs=pl.BlockSpec((1, 64), lambda j, i: (0, j)),
+        out_shape=jax.ShapeDtypeStruct((1, columns), X.dtype),
+        interpret=True,
+    )(X)
+
+
+# %% task="sums" name="only the very first step begins at zero" fails=["sums-values"] message="where nothing was written yet" hidden=1
+def column_sums(X):
+    rows, columns = X.shape
+
+    def add_rows(x_ref, o_ref):
+        @pl.when((pl.program_id(0) == 0) & (pl.program_id(1) == 0))
+        def _():
+            o_ref[...] = jnp.zeros_like(o_ref)
+
+        row = 32 * pl.program_id(1) + jnp.arange(32)[:, None]
+        o_ref[...] += jnp.where(row < rows, x_ref[...], 0).sum(0, keepdims=True)
+
+    return pl.pallas_call(
+        add_rows,
+        grid=(pl.cdiv(columns, 64), pl.cdiv(rows, 32)),
+        in_specs=[pl.BlockSpec((32, 64), lambda j, i: (i, j))],
+        out_specs=pl.BlockSpec((1, 64), lambda j, i: (0, j)),
+        out_shape=jax.ShapeDtypeStruct((1, columns), X.dtype),
+        interpret=True,
+    )(X)
+
+
+# %% task="sums" name="the blocks of rows are the outer axis" fails=["sums-structure"] message="must follow one another"
+def column_sums(X):
+    rows, columns = X.shape
+
+    def add_rows(x_ref, o_ref):
+        @pl.when(pl.program_id(0) == 0)
+        def _():
+            o_ref[...] = jnp.zeros_like(o_ref)
+
+        row = 32 * pl.program_id(0) + jnp.arange(32)[:, None]
+        o_ref[...] += jnp.where(row < rows, x_ref[...], 0).sum(0, keepdims=True)
+
+    return pl.pallas_call(
+        add_rows,
+        grid=(pl.cdiv(rows, 32), pl.cdiv(columns, 64)),
+        in_specs=[pl.BlockSpec((32, 64), lambda i, j: (i, j))],
+        out_specs=pl.BlockSpec((1, 64), lambda i, j: (0, j)),
+        out_shape=jax.ShapeDtypeStruct((1, columns), X.dtype),
+        interpret=True,
+    )(X)
+
+
+# %% task="sums" name="a sum for each block, added outside" fails=["sums-structure"] message="Arguments go into the kernel as they are"
+def column_sums(X):
+    rows, columns = X.shape
+
+    def add_rows(x_ref, o_ref):
+        row = 32 * pl.program_id(1) + jnp.arange(32)[:, None]
+        o_ref[...] = jnp.where(row < rows, x_ref[...], 0).sum(0, keepdims=True)
+
+    steps = pl.cdiv(rows, 32)
+    parts = pl.pallas_call(
+        add_rows,
+        grid=(pl.cdiv(columns, 64), steps),
+        in_specs=[pl.BlockSpec((32, 64), lambda j, i: (i, j))],
+        out_specs=pl.BlockSpec((None, 1, 64), lambda j, i: (i, 0, j)),
+        out_shape=jax.ShapeDtypeStruct((steps, 1, columns), X.dtype),
+        interpret=True,
+    )(X)
+    return parts.sum(0)
+
+
+# %% task="sums" name="blocks as wide as the table" fails=["sums-structure"] message="blocks too large" hidden=1
+def column_sums(X):
+    rows, columns = X.shape
+
+    def add_rows(x_ref, o_ref):
+        @pl.when(pl.program_id(0) == 0)
+        def _():
+            o_ref[...] = jnp.zeros_like(o_ref)
+
+        row = 8 * pl.program_id(0) + jnp.arange(8)[:, None]
+        o_ref[...] += jnp.where(row < rows, x_ref[...], 0).sum(0, keepdims=True)
+
+    return pl.pallas_call(
+        add_rows,
+        grid=(pl.cdiv(rows, 8),),
+        in_specs=[pl.BlockSpec((8, columns), lambda i: (i, 0))],
+        out_specs=pl.BlockSpec((1, columns), lambda i: (0, 0)),
+        out_shape=jax.ShapeDtypeStruct((1, columns), X.dtype),
+        interpret=True,
+    )(X)
+
+
+# %% task="attention" name="the past is not corrected" fails=["attention-values"] message="values differ"
+def attention(q, k, v):
+    def running(q_ref, k_ref, v_ref, o_ref, top_ref, total_ref):
+        @pl.when(pl.program_id(1) == 0)
+        def _():
+            top_ref[...] = jnp.full_like(top_ref, -jnp.inf)
+            total_ref[...] = jnp.zeros_like(total_ref)
+            o_ref[...] = jnp.zeros_like(o_ref)
+
+        scores = q_ref[...] @ k_ref[...].T / np.sqrt(q_ref.shape[1])
+        top = jnp.maximum(top_ref[...], scores.max(1, keepdims=True))
+        weights = jnp.exp(scores - top)
+        total_ref[...] = total_ref[...] + weights.sum(1, keepdims=True)
+        o_ref[...] = o_ref[...] + weights @ v_ref[...]
+        top_ref[...] = top
+
+        @pl.when(pl.program_id(1) == pl.num_programs(1) - 1)
+        def _():
+            o_ref[...] /= total_ref[...]
+
+    of_q = pl.BlockSpec((64, q.shape[1]), lambda i, j: (i, 0))
+    of_k = pl.BlockSpec((64, q.shape[1]), lambda i, j: (j, 0))
+    return pl.pallas_call(
+        running,
+        grid=(q.shape[0] // 64, k.shape[0] // 64),
+        in_specs=[of_q, of_k, of_k],
+        out_specs=of_q,
+        out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
+        scratch_shapes=[pltpu.VMEM((64, 1), jnp.float32)] * 2,
+        interpret=True,
+    )(q, k, v)
+
+
+# %% task="attention" name="only the sum is corrected" fails=["attention-values"] message="values differ"
+def attention(q, k, v):
+    def running(q_ref, k_ref, v_ref, o_ref, top_ref, total_ref):
+        @pl.when(pl.program_id(1) == 0)
+        def _():
+            top_ref[...] = jnp.full_like(top_ref, -jnp.inf)
+            total_ref[...] = jnp.zeros_like(total_ref)
+            o_ref[...] = jnp.zeros_like(o_ref)
+
+        scores = q_ref[...] @ k_ref[...].T / np.sqrt(q_ref.shape[1])
+        top = jnp.maximum(top_ref[...], scores.max(1, keepdims=True))
+        correct, weights = jnp.exp(top_ref[...] - top), jnp.exp(scores - top)
+        total_ref[...] = total_ref[...] * correct + weights.sum(1, keepdims=True)
+        o_ref[...] = o_ref[...] + weights @ v_ref[...]
+        top_ref[...] = top
+
+        @pl.when(pl.program_id(1) == pl.num_programs(1) - 1)
+        def _():
+            o_ref[...] /= total_ref[...]
+
+    of_q = pl.BlockSpec((64, q.shape[1]), lambda i, j: (i, 0))
+    of_k = pl.BlockSpec((64, q.shape[1]), lambda i, j: (j, 0))
+    return pl.pallas_call(
+        running,
+        grid=(q.shape[0] // 64, k.shape[0] // 64),
+        in_specs=[of_q, of_k, of_k],
+        out_specs=of_q,
+        out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
+        scratch_shapes=[pltpu.VMEM((64, 1), jnp.float32)] * 2,
+        interpret=True,
+    )(q, k, v)
+
+
+# %% task="attention" name="divided in every step" fails=["attention-values"] message="values differ"
+def attention(q, k, v):
+    def running(q_ref, k_ref, v_ref, o_ref, top_ref, total_ref):
+        @pl.when(pl.program_id(1) == 0)
+        def _():
+            top_ref[...] = jnp.full_like(top_ref, -jnp.inf)
+            total_ref[...] = jnp.zeros_like(total_ref)
+            o_ref[...] = jnp.zeros_like(o_ref)
+
+        scores = q_ref[...] @ k_ref[...].T / np.sqrt(q_ref.shape[1])
+        top = jnp.maximum(top_ref[...], scores.max(1, keepdims=True))
+        correct, weights = jnp.exp(top_ref[...] - top), jnp.exp(scores - top)
+        total_ref[...] = total_ref[...] * correct + weights.sum(1, keepdims=True)
+        o_ref[...] = o_ref[...] * correct + weights @ v_ref[...]
+        top_ref[...] = top
+
+        o_ref[...] /= total_ref[...]
+
+    of_q = pl.BlockSpec((64, q.shape[1]), lambda i, j: (i, 0))
+    of_k = pl.BlockSpec((64, q.shape[1]), lambda i, j: (j, 0))
+    return pl.pallas_call(
+        running,
+        grid=(q.shape[0] // 64, k.shape[0] // 64),
+        in_specs=[of_q, of_k, of_k],
+        out_specs=of_q,
+        out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
+        scratch_shapes=[pltpu.VMEM((64, 1), jnp.float32)] * 2,
+        interpret=True,
+    )(q, k, v)
+
+
+# %% task="attention" name="the scale is forgotten" fails=["attention-values"] message="values differ"
+def attention(q, k, v):
+    def running(q_ref, k_ref, v_ref, o_ref, top_ref, total_ref):
+        @pl.when(pl.program_id(1) == 0)
+        def _():
+            top_ref[...] = jnp.full_like(top_ref, -jnp.inf)
+            total_ref[...] = jnp.zeros_like(total_ref)
+            o_ref[...] = jnp.zeros_like(o_ref)
+
+        scores = q_ref[...] @ k_ref[...].T
+        top = jnp.maximum(top_ref[...], scores.max(1, keepdims=True))
+        correct, weights = jnp.exp(top_ref[...] - top), jnp.exp(scores - top)
+        total_ref[...] = total_ref[...] * correct + weights.sum(1, keepdims=True)
+        o_ref[...] = o_ref[...] * correct + weights @ v_ref[...]
+        top_ref[...] = top
+
+        @pl.when(pl.program_id(1) == pl.num_programs(1) - 1)
+        def _():
+            o_ref[...] /= total_ref[...]
+
+    of_q = pl.BlockSpec((64, q.shape[1]), lambda i, j: (i, 0))
+    of_k = pl.BlockSpec((64, q.shape[1]), lambda i, j: (j, 0))
+    return pl.pallas_call(
+        running,
+        grid=(q.shape[0] // 64, k.shape[0] // 64),
+        in_specs=[of_q, of_k, of_k],
+        out_specs=of_q,
+        out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
+        scratch_shapes=[pltpu.VMEM((64, 1), jnp.float32)] * 2,
+        interpret=True,
+    )(q, k, v)
+
+
+# %% task="attention" name="no maximum" fails=["attention-values"] message="NaN" hidden=1
+def attention(q, k, v):
+    def running(q_ref, k_ref, v_ref, o_ref, total_ref):
+        @pl.when(pl.program_id(1) == 0)
+        def _():
+            total_ref[...] = jnp.zeros_like(total_ref)
+            o_ref[...] = jnp.zeros_like(o_ref)
+
+        scores = q_ref[...] @ k_ref[...].T / np.sqrt(q_ref.shape[1])
+        weights = jnp.exp(scores)
+        total_ref[...] = total_ref[...] + weights.sum(1, keepdims=True)
+        o_ref[...] = o_ref[...] + weights @ v_ref[...]
+
+        @pl.when(pl.program_id(1) == pl.num_programs(1) - 1)
+        def _():
+            o_ref[...] /= total_ref[...]
+
+    of_q = pl.BlockSpec((64, q.shape[1]), lambda i, j: (i, 0))
+    of_k = pl.BlockSpec((64, q.shape[1]), lambda i, j: (j, 0))
+    return pl.pallas_call(
+        running,
+        grid=(q.shape[0] // 64, k.shape[0] // 64),
+        in_specs=[of_q, of_k, of_k],
+        out_specs=of_q,
+        out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
+        scratch_shapes=[pltpu.VMEM((64, 1), jnp.float32)],
+        interpret=True,
+    )(q, k, v)
+
+
+# %% task="attention" name="the maximum starts at zero" fails=["attention-values"] message="NaN" hidden=1
+def attention(q, k, v):
+    def running(q_ref, k_ref, v_ref, o_ref, top_ref, total_ref):
+        @pl.when(pl.program_id(1) == 0)
+        def _():
+            top_ref[...] = jnp.zeros_like(top_ref)
+            total_ref[...] = jnp.zeros_like(total_ref)
+            o_ref[...] = jnp.zeros_like(o_ref)
+
+        scores = q_ref[...] @ k_ref[...].T / np.sqrt(q_ref.shape[1])
+        top = jnp.maximum(top_ref[...], scores.max(1, keepdims=True))
+        correct, weights = jnp.exp(top_ref[...] - top), jnp.exp(scores - top)
+        total_ref[...] = total_ref[...] * correct + weights.sum(1, keepdims=True)
+        o_ref[...] = o_ref[...] * correct + weights @ v_ref[...]
+        top_ref[...] = top
+
+        @pl.when(pl.program_id(1) == pl.num_programs(1) - 1)
+        def _():
+            o_ref[...] /= total_ref[...]
+
+    of_q = pl.BlockSpec((64, q.shape[1]), lambda i, j: (i, 0))
+    of_k = pl.BlockSpec((64, q.shape[1]), lambda i, j: (j, 0))
+    return pl.pallas_call(
+        running,
+        grid=(q.shape[0] // 64, k.shape[0] // 64),
+        in_specs=[of_q, of_k, of_k],
+        out_specs=of_q,
+        out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
+        scratch_shapes=[pltpu.VMEM((64, 1), jnp.float32)] * 2,
+        interpret=True,
+    )(q, k, v)
+
+
+# %% task="attention" name="the blocks of q are the inner axis" fails=["attention-structure"] message="must follow one another"
+def attention(q, k, v):
+    def running(q_ref, k_ref, v_ref, o_ref, top_ref, total_ref):
+        @pl.when(pl.program_id(0) == 0)
+        def _():
+            top_ref[...] = jnp.full_like(top_ref, -jnp.inf)
+            total_ref[...] = jnp.zeros_like(total_ref)
+            o_ref[...] = jnp.zeros_like(o_ref)
+
+        scores = q_ref[...] @ k_ref[...].T / np.sqrt(q_ref.shape[1])
+        top = jnp.maximum(top_ref[...], scores.max(1, keepdims=True))
+        correct, weights = jnp.exp(top_ref[...] - top), jnp.exp(scores - top)
+        total_ref[...] = total_ref[...] * correct + weights.sum(1, keepdims=True)
+        o_ref[...] = o_ref[...] * correct + weights @ v_ref[...]
+        top_ref[...] = top
+
+        @pl.when(pl.program_id(0) == pl.num_programs(0) - 1)
+        def _():
+            o_ref[...] /= total_ref[...]
+
+    of_q = pl.BlockSpec((64, q.shape[1]), lambda j, i: (i, 0))
+    of_k = pl.BlockSpec((64, q.shape[1]), lambda j, i: (j, 0))
+    return pl.pallas_call(
+        running,
+        grid=(k.shape[0] // 64, q.shape[0] // 64),
+        in_specs=[of_q, of_k, of_k],
+        out_specs=of_q,
+        out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
+        scratch_shapes=[pltpu.VMEM((64, 1), jnp.float32)] * 2,
+        interpret=True,
+    )(q, k, v)
+
+
+# %% task="attention" name="half as many rows of q in a block" fails=["attention-structure"] message="bytes over the budget"
+def attention(q, k, v):
+    def running(q_ref, k_ref, v_ref, o_ref, top_ref, total_ref):
+        @pl.when(pl.program_id(1) == 0)
+        def _():
+            top_ref[...] = jnp.full_like(top_ref, -jnp.inf)
+            total_ref[...] = jnp.zeros_like(total_ref)
+            o_ref[...] = jnp.zeros_like(o_ref)
+
+        scores = q_ref[...] @ k_ref[...].T / np.sqrt(q_ref.shape[1])
+        top = jnp.maximum(top_ref[...], scores.max(1, keepdims=True))
+        correct, weights = jnp.exp(top_ref[...] - top), jnp.exp(scores - top)
+        total_ref[...] = total_ref[...] * correct + weights.sum(1, keepdims=True)
+        o_ref[...] = o_ref[...] * correct + weights @ v_ref[...]
+        top_ref[...] = top
+
+        @pl.when(pl.program_id(1) == pl.num_programs(1) - 1)
+        def _():
+            o_ref[...] /= total_ref[...]
+
+    of_q = pl.BlockSpec((32, q.shape[1]), lambda i, j: (i, 0))
+    of_k = pl.BlockSpec((64, q.shape[1]), lambda i, j: (j, 0))
+    return pl.pallas_call(
+        running,
+        grid=(q.shape[0] // 32, k.shape[0] // 64),
+        in_specs=[of_q, of_k, of_k],
+        out_specs=of_q,
+        out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
+        scratch_shapes=[pltpu.VMEM((32, 1), jnp.float32)] * 2,
+        interpret=True,
+    )(q, k, v)
+
+
+# %% task="attention" name="k and v as one block each" fails=["attention-structure"] message="blocks too large"
+def attention(q, k, v):
+    def some_rows(q_ref, k_ref, v_ref, o_ref):
+        scores = q_ref[...] @ k_ref[...].T / np.sqrt(q_ref.shape[1])
+        o_ref[...] = jax.nn.softmax(scores, axis=1) @ v_ref[...]
+
+    of_q = pl.BlockSpec((64, q.shape[1]), lambda i: (i, 0))
+    of_k = pl.BlockSpec(k.shape, lambda i: (0, 0))
+    return pl.pallas_call(
+        some_rows,
+        grid=(q.shape[0] // 64,),
+        in_specs=[of_q, of_k, of_k],
+        out_specs=of_q,
+        out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
+        interpret=True,
+    )(q, k, v)
+
+
+# %% task="attention" name="the division is left for later" fails=["attention-structure"] message="Arguments go into the kernel as they are"
+def attention(q, k, v):
+    def running(q_ref, k_ref, v_ref, o_ref, top_ref, total_ref):
+        @pl.when(pl.program_id(1) == 0)
+        def _():
+            top_ref[...] = jnp.full_like(top_ref, -jnp.inf)
+            total_ref[...] = jnp.zeros_like(total_ref)
+            o_ref[...] = jnp.zeros_like(o_ref)
+
+        scores = q_ref[...] @ k_ref[...].T / np.sqrt(q_ref.shape[1])
+        top = jnp.maximum(top_ref[...], scores.max(1, keepdims=True))
+        correct, weights = jnp.exp(top_ref[...] - top), jnp.exp(scores - top)
+        total_ref[...] = total_ref[...] * correct + weights.sum(1, keepdims=True)
+        o_ref[...] = o_ref[...] * correct + weights @ v_ref[...]
+        top_ref[...] = top
+
+    of_q = pl.BlockSpec((64, q.shape[1]), lambda i, j: (i, 0))
+    of_k = pl.BlockSpec((64, q.shape[1]), lambda i, j: (j, 0))
+    of_row = pl.BlockSpec((64, 1), lambda i, j: (i, 0))
+    row = jax.ShapeDtypeStruct((q.shape[0], 1), q.dtype)
+    result, _, total = pl.pallas_call(
+        running,
+        grid=(q.shape[0] // 64, k.shape[0] // 64),
+        in_specs=[of_q, of_k, of_k],
+        out_specs=[of_q, of_row, of_row],
+        out_shape=[jax.ShapeDtypeStruct(q.shape, q.dtype), row, row],
+        interpret=True,
+    )(q, k, v)
+    return result / total
+
+
+# %% task="product" name="each array moves once" fails=["product-check"] message="A tile of B moves when p or j changes"
+def product_bytes(m, k, n, tile):
+    return {"A": 4 * m * k, "B": 4 * k * n, "result": 4 * m * n}
+
+
+# %% task="product" name="the tile of A stays while j moves" fails=["product-check"] message="A tile of A moves when i or p changes"
+def product_bytes(m, k, n, tile):
+    return {"A": 4 * m * k, "B": 4 * k * n * m // tile, "result": 4 * m * n}
+
+
+# %% task="product" name="the result moves in every step" fails=["product-check"] message="A tile of the result stays while p moves"
+def product_bytes(m, k, n, tile):
+    steps = (m // tile) * (n // tile) * (k // tile)
+    return dict.fromkeys(["A", "B", "result"], 4 * tile * tile * steps)
+
+
+# %% task="product" name="counted instead" fails=["product-check"] message="product_bytes uses count_product, which does not exist where it is run"
+def product_bytes(m, k, n, tile):
+    return count_product(m, k, n, tile)
+
+
+# %% task="product" name="formulas without the cases of a single tile" fails=["product-check"] message="A: you said" hidden=1
+def product_bytes(m, k, n, tile):
+    return {"A": 4 * m * k * n // tile, "B": 4 * k * n * m // tile, "result": 4 * m * n}
