@@ -1174,9 +1174,9 @@ products = [line.split(" = ")[1] for line in compiled.as_text().splitlines() if 
 print("results of the products in XLA's HLO:", dict(Counter(product.split("[")[0] for product in products)))
 
 # %% [markdown]
-# The network of section 5 was trained in `float32`. We train it on for 16 epochs in each of the three kinds, on the same
-# batches. The steps are a tenth as long, as one does towards the end of a training. The third kind keeps the parameters
-# and Adam's numbers in `bfloat16` as well.
+# The network of section 5 was trained in `float32`. We train it on for 8 epochs in each of the other two kinds, on the
+# same batches. The steps are a tenth as long, as one does towards the end of a training. The third kind keeps the
+# parameters and Adam's numbers in `bfloat16` as well.
 
 
 # %% jupyter={"source_hidden": true}
@@ -1203,14 +1203,14 @@ def trained_as(kind):
 
 
 # %%
-guess = None  # your number: percent of the bfloat16 parameters that are the same after 16 epochs as before
+guess = None  # your number: percent of the bfloat16 parameters that are the same after 8 epochs as before
 
 # %%
-reached, kept, stuck = {}, {}, {}
-for name, kind in KINDS.items():
-    model, optimizer = trained_as(kind)
+reached, kept, stuck = {"float32": decibel(paint(learned, xy))}, {"float32": kept_bytes(learned)}, {}
+for name in ("mixed", "all bfloat16"):
+    model, optimizer = trained_as(KINDS[name])
     kept[name], before = kept_bytes(model), jax.tree.map(jnp.copy, model)
-    for number in range(16):
+    for number in range(8):
         model, optimizer, losses = train_epoch(model, optimizer, *epoch_of_batches(EPOCHS + number))
     reached[name] = decibel(np.asarray(paint(model, xy), np.float32))
     stuck[name] = 100 * float(np.mean(in_a_row(before) == in_a_row(model)))
@@ -1220,21 +1220,23 @@ show_guess(guess, round(stuck["all bfloat16"]), "%")
 # Table: bytes, and what was reached
 head = "| | bytes of the parameters | kept for the backward pass | parameters as before | reached |"
 rows = [head, "|---|--:|--:|--:|--:|"]
-for name, dtypes in KINDS.items():
-    size = sum(leaf.nbytes for leaf in jax.tree.leaves(fresh(**dtypes)[0]))
-    rows.append(f"| {name} | {size:,} | {kept[name]:,} | {stuck[name]:.0f} % | {reached[name]:.1f} dB |")
+for name in KINDS:
+    size = sum(leaf.nbytes for leaf in jax.tree.leaves(learned)) // (2 if name == "all bfloat16" else 1)
+    still = f"{stuck[name]:.0f} %" if name in stuck else "(not trained on)"
+    rows.append(f"| {name} | {size:,} | {kept[name]:,} | {still} | {reached[name]:.1f} dB |")
 display(Markdown("\n".join(rows)))
 
 # %% jupyter={"source_hidden": true}
 # Proof
-# Mixed keeps fewer bytes; all reach about the same; most of the bfloat16 parameters do not move.
+# Mixed keeps fewer bytes; both reach about what float32 had; most of the bfloat16 parameters do not move.
 assert kept["mixed"] < 0.6 * kept["float32"]
 assert all(abs(decibels - reached["float32"]) < 1 for decibels in reached.values())
-assert stuck["all bfloat16"] > 50 > 5 * max(stuck["float32"], stuck["mixed"])
+assert stuck["all bfloat16"] > 50 > 3 * stuck["mixed"]
+assert {leaf.dtype for leaf in jax.tree.leaves(model)} == {jnp.dtype("bfloat16")}
 
 # %% [markdown]
 # Mixed precision keeps about half of the bytes for the backward pass; what it costs in accuracy stands in the last column.
-# Of the `bfloat16` parameters most have not moved in 128 steps: where a step is shorter than half of the way to the next
+# Of the `bfloat16` parameters most have not moved in 64 steps: where a step is shorter than half of the way to the next
 # number, **the parameter stays where it is**, however often one tries. The same happens to a sum. Here are 4,096 ones, added one after another:
 
 # %%
