@@ -14,3 +14,4 @@ from .instruments.show import show_jaxpr as show_jaxpr
 from .measuring.speedup import speedup as speedup
 from .instruments.benchmark import benchmark as benchmark
 from .instruments.trace_log import trace_log as trace_log
+from .instruments.read_kernel import kernel_blocks as kernel_blocks

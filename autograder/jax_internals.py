@@ -4,7 +4,7 @@ Each says what is relied on and what goes wrong without it. `tests/test_jax_inte
 fails by its name. So a new JAX is tried with that file first, and what it moved is mended here and nowhere else.
 
 Two languages have readers of their own, and tests of those: jaxprs, with the names and parameters of the primitives
-(`read_jaxpr`, `flops`, `graphs.of_jaxpr`), and HLO text (`read_hlo`).
+(`read_jaxpr`, `read_kernel`, `flops`, `graphs.of_jaxpr`), and HLO text (`read_hlo`).
 """
 
 import contextlib

@@ -22,7 +22,7 @@ from jax import export
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from autograder import benchmark, show_guess, show_hlo, show_jaxpr
+from autograder import benchmark, kernel_blocks, show_guess, show_hlo, show_jaxpr
 
 print(f"JAX {jax.__version__} on {jax.devices()[0].device_kind}")
 
@@ -34,7 +34,6 @@ from functools import partial
 
 import matplotlib.pyplot as plt
 from IPython.display import Markdown, display
-from jax.extend.core import jaxpr_as_fun
 
 plt.style.use("autograder.course")
 
@@ -311,17 +310,10 @@ assert worst < 1e-6
 def traffic(fn, *args):
     """[(array, block shape, blocks moved, bytes moved)] for each input and output of the one kernel in fn."""
     (eqn,) = [eqn for eqn in jax.make_jaxpr(fn)(*args).eqns if eqn.primitive.name == "pallas_call"]
-    mapping = eqn.params["grid_mapping"]
-    grid = mapping.grid
-    steps = np.indices(grid, np.int32).reshape(len(grid), -1)
     found = []
-    for block in mapping.block_mappings:
-        index_map = jax.vmap(jaxpr_as_fun(block.index_map_jaxpr))
-        named = np.stack(index_map(*steps), 1) if grid else np.zeros((1, 1))
-        moves = 1 + int((named[1:] != named[:-1]).any(1).sum())
-        shape = tuple(getattr(length, "block_size", 1) for length in block.block_shape)
-        array = block.array_aval
-        found.append((array.str_short(), shape, moves, moves * int(np.prod(shape)) * array.dtype.itemsize))
+    for block in kernel_blocks(eqn):
+        moves = 1 + int((block.named[1:] != block.named[:-1]).any(1).sum())
+        found.append((block.array, block.shape, moves, moves * block.nbytes))
     return found
 
 
@@ -721,7 +713,7 @@ except Exception as error:
 # Proof
 # vmap makes one kernel with one more axis in its grid; there is no backward pass; JAX has a choice of attentions.
 (vmapped,) = jax.make_jaxpr(jax.vmap(softmax_rows))(jnp.ones((3, 256, 8))).eqns
-assert vmapped.primitive.name == "pallas_call" and vmapped.params["grid_mapping"].grid == (3, 2)
+assert [block.named.tolist()[-1] for block in kernel_blocks(vmapped)] == [[2, 1, 0]] * 2
 assert not differentiable and "implementation" in inspect.signature(jax.nn.dot_product_attention).parameters
 
 # %% [markdown]

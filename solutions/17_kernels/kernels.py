@@ -24,9 +24,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
-from jax.extend.core import jaxpr_as_fun
 
-from autograder import assert_allclose, assert_equal, assert_prediction, assert_primitives
+from autograder import assert_allclose, assert_equal, assert_prediction, assert_primitives, kernel_blocks
 
 # %% [markdown]
 # The checks look at your kernels with this meter, and so can you: `print(moves(fn, *args))` shows each array of the one
@@ -49,26 +48,16 @@ def find_kernels(jaxpr):
     return kernels, others
 
 
-def blocks_named(block, grid):
-    """The block that an index map names in each step: integers [steps, axes]."""
-    if not grid:
-        return np.zeros((1, 1), int)
-    places = np.indices(grid, np.int32).reshape(len(grid), -1)
-    return np.stack(jax.vmap(jaxpr_as_fun(block.index_map_jaxpr))(*places), 1)
+def times_moved(block):
+    """How many blocks move: each time another one is named than in the step before."""
+    return 1 + int((block.named[1:] != block.named[:-1]).any(1).sum())
 
 
 def moves(fn, *args):
     """[(array, block shape, blocks moved, bytes moved)] for inputs and outputs of each kernel in fn(*args)."""
-    found = []
-    for kernel in find_kernels(jax.make_jaxpr(fn)(*args).jaxpr)[0]:
-        mapping = kernel.params["grid_mapping"]
-        for block in mapping.block_mappings:
-            named = blocks_named(block, mapping.grid)
-            times = 1 + int((named[1:] != named[:-1]).any(1).sum())
-            shape = tuple(getattr(length, "block_size", 1) for length in block.block_shape)
-            array = block.array_aval
-            found.append((array.str_short(), shape, times, times * int(np.prod(shape)) * array.dtype.itemsize))
-    return found
+    kernels, _ = find_kernels(jax.make_jaxpr(fn)(*args).jaxpr)
+    blocks = [block for kernel in kernels for block in kernel_blocks(kernel)]
+    return [(b.array, b.shape, times_moved(b), times_moved(b) * b.nbytes) for b in blocks]
 
 
 def structure(fn, *args, most_elements, most_bytes=None):
@@ -77,13 +66,10 @@ def structure(fn, *args, most_elements, most_bytes=None):
     refs = [ref.aval for kernel in kernels for ref in kernel.params["jaxpr"].invars]
     too_large = [f"{'x'.join(map(str, ref.shape))}" for ref in refs if np.prod(ref.shape) > most_elements]
     again = []
-    for kernel in kernels:
-        mapping = kernel.params["grid_mapping"]
-        for block in mapping.block_mappings[mapping.num_inputs :]:
-            named = blocks_named(block, mapping.grid)
-            times = 1 + int((named[1:] != named[:-1]).any(1).sum())
-            if times > len(np.unique(named, axis=0)):
-                again.append(f"{block.array_aval.str_short()}, {times} moves of {len(np.unique(named, axis=0))} blocks")
+    for block in (block for kernel in kernels for block in kernel_blocks(kernel) if block.is_output):
+        times, different = times_moved(block), len(np.unique(block.named, axis=0))
+        if times > different:
+            again.append(f"{block.array}, {times} moves of {different} blocks")
     moved = sum(total for *_, total in moves(fn, *args))
     over = max(0, moved - most_bytes) if most_bytes else 0
     return {
