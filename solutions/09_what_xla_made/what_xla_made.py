@@ -471,7 +471,7 @@ assert_equal({"lines of norm": sorted(lines)}, {"lines of norm": sorted(paid)}, 
 #
 # Compute the same scores with **at most half** of the reference's bytes. At most 0.7 of them earns 2 of the 4 points.
 # The values must agree for tables whose means are far from zero, too: by 150 standard deviations, say; and for tables
-# in any unit, however small their numbers. No column is constant. Use neither loops nor callbacks: XLA's estimate
+# in a small unit, with numbers of 1e-10, say. No column is constant. Use neither loops nor callbacks: XLA's estimate
 # counts a loop once, and does not see what a callback moves.
 #
 # <details><summary>Hint 1</summary>

@@ -644,15 +644,6 @@ def running_total(amounts):
     return jnp.concatenate(balances)
 
 
-# %% task="judge" name="errors must be smaller than 0" fails=["judge-hard"] hidden=1 message="zeros that meet a large weight: returned False"
-def judge(result, X, w):
-    """Whether `result` is X @ w up to rounding: a bool. result: float32[n]; X: float32[n, m]; w: float32[m]."""
-    X, w = np.asarray(X, np.float64), np.asarray(w, np.float64)
-    error = np.abs(np.asarray(result, np.float64) - X @ w)
-    allowed = 30 * 2.0**-23 * (np.abs(X) @ np.abs(w))
-    return bool((error < allowed).all())
-
-
 # %% task="judge" name="norms, of what never meets too" fails=["judge-hard"] hidden=1 message="beside zeros: returned True"
 def judge(result, X, w):
     """Whether `result` is X @ w up to rounding: a bool. result: float32[n]; X: float32[n, m]; w: float32[m]."""
