@@ -227,3 +227,13 @@ def repeated(fn, x, times):
     while len(ys) < times:
         ys.append(fn(jax.lax.select(jnp.isnan(ys[-1]), ys[-1], x)))
     return ys[-1]
+
+
+# %% task="deleted" name="zeros of the result's shape, and all calls alike"
+def repeated(fn, x, times):
+    """fn(x), with the work of fn done `times` times, XLA or no XLA. x: float32 array; times: a Python int."""
+    shape = jax.eval_shape(fn, x)
+    y = jnp.zeros(shape.shape, shape.dtype)
+    for _ in range(times):
+        y = fn(x + 0 * y)
+    return y

@@ -229,3 +229,19 @@ def judge(result, X, w):
     terms = np.asarray(X, np.longdouble) * np.asarray(w, np.longdouble)
     errors = np.abs(np.asarray(result) - terms.sum(axis=1)) / np.abs(terms).sum(axis=1)
     return not (np.isnan(errors).any() or errors.max() > 20 * eps)
+
+
+# %% task="account" name="the first booking before the scan, concatenated with the others"
+@jax.jit
+def running_total(amounts):
+    """The balance after each booking, within 1 ulp. amounts: float32[n], positive. Returns float32[n]."""
+
+    def book(state, amount):
+        total, lost = state
+        x = amount - lost
+        grown = lax.optimization_barrier(total + x)
+        return (grown, lax.optimization_barrier(grown - total) - x), grown
+
+    first = amounts[0]
+    _, balances = lax.scan(book, (first, jnp.zeros_like(first)), amounts[1:])
+    return jnp.concatenate([first[None], balances])

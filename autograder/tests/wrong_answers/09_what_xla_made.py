@@ -453,3 +453,95 @@ def score(X, w):
     variance = ((X - mean) ** 2).sum(0) / (X.shape[0] - 1)
     scaled = w / jnp.sqrt(variance)
     return X @ scaled - mean @ scaled
+
+
+# %% task="recorder" name="sees only what stands after an equals sign" fails=["recorder-check"] hidden=1 message="operations that move rows"
+def modules(fn, *args):
+    """What fn(*args) hands to XLA when nothing is compiled yet: a list of "name: operation operation ..."."""
+    jax.clear_caches()
+    with tempfile.TemporaryDirectory() as folder:
+        jax.config.update("jax_dump_ir_to", folder)
+        try:
+            fn(*args)
+        finally:
+            jax.config.update("jax_dump_ir_to", "")
+        texts = [path.read_text() for path in sorted(Path(folder).iterdir())]
+    return [
+        re.search(r"module @(\w+)", text)[1] + ": " + " ".join(re.findall(r"= stablehlo\.(\w+)", text))
+        for text in texts
+    ]
+
+
+# %% task="recorder" name="forgets what is compiled afterwards, not before" fails=["recorder-check"] hidden=1 message="softened"
+def modules(fn, *args):
+    """What fn(*args) hands to XLA when nothing is compiled yet: a list of "name: operation operation ..."."""
+    with tempfile.TemporaryDirectory() as folder:
+        jax.config.update("jax_dump_ir_to", folder)
+        try:
+            fn(*args)
+        finally:
+            jax.config.update("jax_dump_ir_to", "")
+            jax.clear_caches()
+        texts = [path.read_text() for path in sorted(Path(folder).iterdir())]
+    return [
+        re.search(r"module @(\w+)", text)[1] + ": " + " ".join(re.findall(r"stablehlo\.(\w+)", text)) for text in texts
+    ]
+
+
+# %% task="half" name="a small number added to the standard deviation" fails=["half-half"] hidden=1 message="score at index"
+@jax.jit
+def score(X, w):
+    """The same as score_slow, in at most half of its bytes."""
+    scaled = w / (X.std(0) + 1e-6)
+    return X @ scaled - X.mean(0) @ scaled
+
+
+# %% task="brackets" name="a callback that writes into a buffer" fails=["brackets-flops"] message="uses buffer_callback"
+from jax.experimental.buffer_callback import buffer_callback
+
+
+def on_the_host(_, out, A, B, u, v):
+    A, B, u, v = (np.asarray(each) for each in (A, B, u, v))
+    np.asarray(out)[...] = np.float32(v @ (A @ (B @ u)))
+
+
+@jax.jit
+def overlap(A, B, u, v):
+    """The same as overlap_slow, with at most a hundredth of its FLOPs."""
+    return buffer_callback(on_the_host, jax.ShapeDtypeStruct((), jnp.float32))(A, B, u, v)
+
+
+# %% task="deleted" name="waits for a sum, which overflows" fails=["deleted-check"] hidden=1 message="repeated, steep"
+def repeated(fn, x, times):
+    """fn(x), with the work of fn done `times` times, XLA or no XLA. x: float32 array; times: a Python int."""
+    y = fn(x)
+    for _ in range(times - 1):
+        y = fn(x + 0 * y.sum())
+    return y
+
+
+# %% task="deleted" name="waits for a single element" fails=["deleted-check"] message="uses "
+def repeated(fn, x, times):
+    """fn(x), with the work of fn done `times` times, XLA or no XLA. x: float32 array; times: a Python int."""
+    y = fn(x)
+    for _ in range(times - 1):
+        y = fn(x + 0 * y.ravel()[0])
+    return y
+
+
+# %% task="deleted" name="a very small part of the result" fails=["deleted-check"] hidden=1 message="repeated, steep"
+def repeated(fn, x, times):
+    """fn(x), with the work of fn done `times` times, XLA or no XLA. x: float32 array; times: a Python int."""
+    y = jnp.zeros_like(x)
+    for _ in range(times):
+        y = fn(x + 1e-37 * y)
+    return y
+
+
+# %% task="deleted" name="a first and a last call, even if they are one" fails=["deleted-check"] hidden=1 message="has tanh 2 times"
+def repeated(fn, x, times):
+    """fn(x), with the work of fn done `times` times, XLA or no XLA. x: float32 array; times: a Python int."""
+    y = fn(x)
+    for _ in range(times - 2):
+        y = fn(x + 0 * y)
+    return fn(x + 0 * y)

@@ -497,3 +497,174 @@ def steps(a, b):
     distance = np.abs(key(a) - key(b))
     distance = np.where(np.sign(a) * np.sign(b) < 0, distance - 1, distance)  # count the zero once
     return np.where(a == b, 0, distance)
+
+
+# %% task="steps" name="writes into the caller's arrays" fails=["steps-check"] hidden=1 message="the same arrays, twice"
+def steps(a, b):
+    """How many steps of float32 lie between a and b. a, b: NumPy float32[...]. Returns int64[...]."""
+
+    def place(x):
+        bits = x.view(np.int32)
+        below = bits < 0
+        bits[below] = -(2**31) - bits[below]
+        return bits.astype(np.int64)
+
+    return np.abs(place(a) - place(b))
+
+
+# %% task="exorcism" name="lets in what is outside on one side" fails=["exorcism-close"] message="do not let them in"
+def proper_time(t, x):
+    """sqrt(t² - x²), with 0 for light in every mode. t, x: float32[...]. Returns float32[...]."""
+    inside = jnp.sqrt(jnp.abs((t - x) * (t + x)))
+    return jnp.where(x > t, jnp.nan, inside)
+
+
+# %% task="exorcism" name="complex numbers of 128 bits" fails=["exorcism-light"] message="c128"
+def proper_time(t, x):
+    """sqrt(t² - x²), with 0 for light in every mode. t, x: float32[...]. Returns float32[...]."""
+    with jax.enable_x64(True):
+        wide_t, wide_x = lax.convert_element_type(t, np.complex128), lax.convert_element_type(x, np.complex128)
+        root = lax.convert_element_type(lax.sqrt(wide_t * wide_t - wide_x * wide_x), np.complex64)
+    return jnp.where(jnp.abs(x) > jnp.abs(t), jnp.float32(jnp.nan), jnp.real(root))
+
+
+# %% task="lab" name="takes NaN for 0" fails=["lab-cause"] hidden=1 message="haunted, 0 or NaN"
+def lab(fn, *args):
+    """Four results of fn(*args), as NumPy arrays: a dict "eager", "jit", "no fusion", "fast math"."""
+    with jax.disable_jit():
+        eager = fn(*args)
+    results = {
+        "eager": eager,
+        "jit": jax.jit(fn)(*args),
+        "no fusion": jax.jit(fn, compiler_options={"xla_disable_hlo_passes": "fusion"})(*args),
+        "fast math": jax.jit(fn, compiler_options={"xla_cpu_enable_fast_math": True})(*args),
+    }
+    return {name: np.asarray(value) for name, value in results.items()}
+
+
+def cause(fn, *args):
+    """Why jit changes fn(*args): "same" (it does not), "fma" or "rewrite"."""
+    results = {name: np.nan_to_num(value) for name, value in lab(fn, *args).items()}
+    if (results["jit"] == results["eager"]).all():
+        return "same"
+    return "fma" if (results["no fusion"] == results["eager"]).all() else "rewrite"
+
+
+# %% task="lab" name="eager with the numbers of NumPy" fails=["lab-four"] hidden=1 message="integers that are divided"
+def lab(fn, *args):
+    """Four results of fn(*args), as NumPy arrays: a dict "eager", "jit", "no fusion", "fast math"."""
+    options = {
+        "jit": {},
+        "no fusion": {"xla_disable_hlo_passes": "fusion"},
+        "fast math": {"xla_cpu_enable_fast_math": True},
+    }
+    with jax.disable_jit():
+        results = {"eager": fn(*(np.asarray(arg) for arg in args))}
+    for name, chosen in options.items():
+        results[name] = jax.jit(fn, compiler_options=chosen)(*args)
+    return {name: np.asarray(value) for name, value in results.items()}
+
+
+def cause(fn, *args):
+    """Why jit changes fn(*args): "same" (it does not), "fma" or "rewrite"."""
+    results = lab(fn, *args)
+    same = {name: np.array_equal(results[name], results["eager"], equal_nan=True) for name in results}
+    return "same" if same["jit"] else "fma" if same["no fusion"] else "rewrite"
+
+
+# %% task="lab" name="jit without excess precision" fails=["lab-four"] hidden=1 message="jit as usual"
+def lab(fn, *args):
+    """Four results of fn(*args), as NumPy arrays: a dict "eager", "jit", "no fusion", "fast math"."""
+    strict = {"xla_allow_excess_precision": False}
+    with jax.disable_jit():
+        eager = fn(*args)
+    results = {
+        "eager": eager,
+        "jit": jax.jit(fn, compiler_options=strict)(*args),
+        "no fusion": jax.jit(fn, compiler_options=strict | {"xla_disable_hlo_passes": "fusion"})(*args),
+        "fast math": jax.jit(fn, compiler_options={"xla_cpu_enable_fast_math": True})(*args),
+    }
+    return jax.tree.map(np.asarray, results)
+
+
+def cause(fn, *args):
+    """Why jit changes fn(*args): "same" (it does not), "fma" or "rewrite"."""
+    results = lab(fn, *args)
+    if np.array_equal(results["jit"], results["eager"], equal_nan=True):
+        return "same"
+    return "fma" if np.array_equal(results["no fusion"], results["eager"], equal_nan=True) else "rewrite"
+
+
+# %% task="account" name="fixed point in 64 bits" fails=["account-exact"] message="i64"
+@jax.jit
+def running_total(amounts):
+    """The balance after each booking, within 1 ulp. amounts: float32[n], positive. Returns float32[n]."""
+    with jax.enable_x64(True):
+        fixed = lax.convert_element_type(amounts * np.float32(2.0**30), np.int64)
+        balances = lax.cumsum(fixed, axis=0)
+        rounded = lax.convert_element_type(balances, np.float32)
+    return rounded * np.float32(2.0**-30)
+
+
+# %% task="account" name="whole amounts are added as they are" fails=["account-exact"] hidden=1 message="running_total"
+@jax.jit
+def running_total(amounts):
+    """The balance after each booking, within 1 ulp. amounts: float32[n], positive. Returns float32[n]."""
+    wall = lax.optimization_barrier
+
+    def book(state, amount):
+        whole, part, lost = state
+        units = jnp.floor(amount)
+        whole = wall(whole + units)
+        x = wall((amount - units) - lost)
+        grown = wall(part + x)
+        lost = wall(wall(grown - part) - x)
+        return (whole, grown, lost), whole + grown
+
+    zero = jnp.float32(0)
+    return lax.scan(book, (zero, zero, zero), amounts)[1]
+
+
+# %% task="account" name="forgets what was lost after 32,768 bookings" fails=["account-exact"] hidden=1 message="running_total"
+@jax.jit
+def running_total(amounts):
+    """The balance after each booking, within 1 ulp. amounts: float32[n], positive. Returns float32[n]."""
+    wall = lax.optimization_barrier
+
+    def book(state, amount):
+        total, lost = state
+        x = wall(amount - lost)
+        grown = wall(total + x)
+        return (grown, wall(wall(grown - total) - x)), grown
+
+    total, balances = jnp.float32(0), [amounts[:0]]
+    for start in range(0, len(amounts), 32_768):
+        (total, _), block = lax.scan(book, (total, jnp.float32(0)), amounts[start : start + 32_768])
+        balances.append(block)
+    return jnp.concatenate(balances)
+
+
+# %% task="judge" name="norms, of what never meets too" fails=["judge-hard"] hidden=1 message="beside zeros: returned True"
+def judge(result, X, w):
+    """Whether `result` is X @ w up to rounding: a bool. result: float32[n]; X: float32[n, m]; w: float32[m]."""
+    X, w = np.asarray(X, np.float64), np.asarray(w, np.float64)
+    error = np.abs(np.asarray(result, np.float64) - X @ w)
+    allowed = 25 * 2.0**-23 * np.linalg.norm(X, axis=1) * np.linalg.norm(w)
+    return bool((error <= allowed).all())
+
+
+# %% task="judge" name="a little is always allowed" fails=["judge-hard"] message="Is your tolerance as small as the numbers of its row?"
+def judge(result, X, w):
+    """Whether `result` is X @ w up to rounding: a bool. result: float32[n]; X: float32[n, m]; w: float32[m]."""
+    X, w = np.asarray(X, np.float64), np.asarray(w, np.float64)
+    error = np.abs(np.asarray(result, np.float64) - X @ w)
+    allowed = 30 * 2.0**-23 * (np.abs(X) @ np.abs(w)) + 1e-12
+    return bool((error <= allowed).all())
+
+
+# %% task="judge" name="writes into the evidence" fails=["judge-hard"] hidden=1 message="the same evidence again"
+def judge(result, X, w):
+    """Whether `result` is X @ w up to rounding: a bool. result: float32[n]; X: float32[n, m]; w: float32[m]."""
+    truth = X.astype(np.float64) @ w.astype(np.float64)
+    added = np.abs(X, out=X) @ np.abs(w, out=w)
+    return bool((np.abs(result - truth) <= 30 * 2.0**-23 * added).all())
