@@ -837,9 +837,9 @@ def moments(x):
 def moments(x):
     def one_device(x):
         mine = jnp.stack([x.mean(0), x.var(0)])
-        desks = jnp.zeros((8, 8, *mine.shape), mine.dtype).at[0, lax.axis_index("i")].set(mine)
-        means, variances = jnp.moveaxis(lax.psum_scatter(desks, "i"), 1, 0)
-        return means.mean(0), variances.mean(0) + means.var(0)
+        means, variances = lax.all_gather(mine, "i", axis=1)
+        is_first = lax.axis_index("i") == 0
+        return is_first * means.mean(0), is_first * (variances.mean(0) + means.var(0))
 
     return jax.shard_map(one_device, mesh=RING, in_specs=P("i"), out_specs=P(), check_vma=False)(x)
 
@@ -877,22 +877,6 @@ def gradient(params, x, y, real, devices):
         total = jax.grad(sum_of_errors)(params, jnp.ones_like(real))
         padding, count = jax.grad(sum_of_errors)(params, 1 - real), lax.psum(real.sum(), "i")
         return jax.tree.map(lambda all_rows, rubbish: (all_rows - rubbish) / count, total, padding)
-
-    rows = P("i")
-    split = jax.shard_map(one_device, mesh=ring_of(devices), in_specs=(P(), rows, rows, rows), out_specs=P())
-    return split(params, x, y, real)
-
-
-# %% task="eight" name="the mean over those devices that are not empty" fails=["eight-values"] hidden=1 message="gradient: leaf"
-@functools.partial(jax.jit, static_argnames="devices")
-def gradient(params, x, y, real, devices):
-    def one_device(params, x, y, real):
-        def mean_of_errors(params):
-            return jnp.sum(real * (x @ params["w"] + params["b"] - y) ** 2) / jnp.maximum(real.sum(), 1)
-
-        total = jax.grad(mean_of_errors)(params)
-        at_work = lax.psum((real.sum() > 0).astype(jnp.float32), "i")
-        return jax.tree.map(lambda leaf: leaf / at_work, total)
 
     rows = P("i")
     split = jax.shard_map(one_device, mesh=ring_of(devices), in_specs=(P(), rows, rows, rows), out_specs=P())
