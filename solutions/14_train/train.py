@@ -591,13 +591,14 @@ spoilt = xy, colours.at[3].set(jnp.nan)
 *_, expected = epoch_slow(*begin(5), *spoilt)
 assert_allclose(losses, expected, rtol=1e-2, atol=1e-4, name="the losses of an epoch with a NaN in batch 3")
 state, alone = begin(5), (xy[:1], colours[:1])
-before = jax.device_get(jax.tree.leaves(state))
+before = jax.tree.leaves(state)
 *_, losses = epoch(*state, *alone)
+replaced = sum(new is not old for new, old in zip(jax.tree.leaves(state), before, strict=True))
+assert_equal({"arrays replaced": replaced}, {"arrays replaced": 0}, name="the state that went into epoch")
 *_, expected = epoch_slow(*begin(5), *alone)
 assert_allclose(losses, expected, rtol=1e-2, atol=1e-4, name="the losses of an epoch of one batch")
-assert_allclose(jax.tree.leaves(state), before, rtol=0, atol=0, name="the state that went into epoch")
-in_step = show_jaxpr(one_step, *state, xy[0], colours[0]).primitives["dot_general"]
-in_epoch = show_jaxpr(epoch, *state, *batches).primitives["dot_general"]
+in_step = show_jaxpr(one_step, *begin(5), xy[0], colours[0]).primitives["dot_general"]
+in_epoch = show_jaxpr(epoch, *begin(5), *batches).primitives["dot_general"]
 assert_equal({"how often the step is in it": in_epoch // in_step}, {"how often the step is in it": 1}, name="epoch")
 ### END HIDDEN TESTS
 
