@@ -473,9 +473,10 @@ for number, size in sizes:
     fresh = rows_of(number)
     for array in fresh:
         array[0] = 0  # a black pixel in the middle is a true row
-    batches.append((fresh, padded(*fresh, size)))
-for (number, size), (fresh, batch) in zip(sizes, batches, strict=True):
+    batch = padded(*fresh, size)
     assert_equal({"rows": [np.shape(array)[0] for array in batch]}, {"rows": [size] * 3}, name="padded")
+    batches.append((fresh, batch))
+for (number, size), (fresh, batch) in zip(sizes, batches, strict=True):
     found, expected = padded_gradients(model, *batch), true_gradients(model, *fresh)
     rows = f"weighted_loss of {number} rows, padded to {size},"
     assert_allclose(found, expected, rtol=1e-3, atol=1e-5, name=rows)

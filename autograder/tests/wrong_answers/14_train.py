@@ -459,7 +459,7 @@ def port(variables):
     return NnxPainter(variables)
 
 
-# %% task="port" name="two hidden layers, as in the example" fails=["port-check"] hidden=1 message="hidden layers"
+# %% task="port" name="two hidden layers, as in the example" fails=["port-check"] hidden=1 message="Dense_1"
 class NnxPainter(nnx.Module):
     def __init__(self, variables):
         params = variables["params"]
