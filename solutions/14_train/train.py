@@ -43,6 +43,7 @@ from autograder import (
     assert_max_traces,
     assert_prediction,
     assert_primitives,
+    show_jaxpr,
     trace_log,
 )
 
@@ -218,8 +219,9 @@ assert_prediction(
 # `LinenPainter` comes from an older post. It has any number of layers, and its `frequencies` are *not* trained: linen
 # keeps them in a collection of their own, `"constants"`.
 #
-# Write it as an NNX module that is made from the old one's variables, so that `port(variables)(xy)` paints the same
-# picture, and so that an `nnx.Optimizer(..., wrt=nnx.Param)` trains the layers and nothing else.
+# Write it as an NNX module that is made from the old one's variables and never calls the old one (nor wraps it), so that
+# `port(variables)(xy)` paints the same picture, and so that an `nnx.Optimizer(..., wrt=nnx.Param)` trains the layers and
+# nothing else.
 #
 # <details><summary>Hint 1</summary>
 # Each <code>nnx.Linear(inputs, outputs, rngs=...)</code> makes random numbers, which you overwrite. The sizes stand in
@@ -343,11 +345,16 @@ assert_equal(
 name = "port(...)(xy), trained for a step,"
 assert_allclose(painted_after_a_step(ported, xy), later, rtol=1e-3, atol=1e-4, name=name)
 ### BEGIN HIDDEN TESTS
-xy, old = points(30), {widths: old_variables(widths) for widths in ((5,) * 10, (7, 4), ())}
-painters = {widths: port(variables) for widths, variables in old.items()}  # made before the first of them paints
-for widths, painter in painters.items():
-    now, _ = painted_by_linen(widths, old[widths], xy)
-    assert_allclose(painter(xy), now, rtol=1e-4, atol=1e-5, name=f"port(...)(xy) with {len(widths)} hidden layers")
+from unittest import mock
+
+xy, old = points(30), [(widths, old_variables(widths)) for widths in ((5,) * 10, (7, 4), (7, 4), ())]
+called = NotImplementedError("the port calls LinenPainter")
+with mock.patch.object(LinenPainter, "__call__", side_effect=called):
+    painters = [port(variables) for _, variables in old]  # made before the first of them paints
+    pictures = [painter(xy) for painter in painters]
+for (widths, variables), picture in zip(old, pictures, strict=True):
+    now, _ = painted_by_linen(widths, variables, xy)
+    assert_allclose(picture, now, rtol=1e-4, atol=1e-5, name=f"port(...)(xy) with {len(widths)} hidden layers")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -357,7 +364,8 @@ for widths, painter in painters.items():
 # over eight devices. So the batch is **padded**, and each row gets a weight.
 #
 # Write `padded`, which makes a batch of `size` rows out of up to `size`, and `weighted_loss`, so that the loss and its
-# gradients are those of `mean_loss` on the true rows alone, whatever you pad with. One trace serves every batch.
+# gradients are those of `mean_loss` on the true rows alone. What you pad with, and what the weights are, is up to you:
+# `weighted_loss` gets what your `padded` made. One trace serves every batch.
 #
 # <details><summary>Hint 1</summary>
 # A mean is a sum, divided by a number. Which sum, and which number, must not see the padding?
@@ -460,12 +468,15 @@ with assert_max_traces(padded_gradients, 1):
         padded_gradients(model, *padded(*rows_of(number, seed=number), 64))
 ### BEGIN HIDDEN TESTS
 few = int(np.random.default_rng().integers(2, 40))
-for number, size in ((few, 40), (1, 64), (72, 72)):
+sizes, batches = ((few, 40), (40, 40), (1, 64), (257, 257)), []
+for number, size in sizes:
     fresh = rows_of(number)
     for array in fresh:
         array[0] = 0  # a black pixel in the middle is a true row
     batch = padded(*fresh, size)
     assert_equal({"rows": [np.shape(array)[0] for array in batch]}, {"rows": [size] * 3}, name="padded")
+    batches.append((fresh, batch))
+for (number, size), (fresh, batch) in zip(sizes, batches, strict=True):
     found, expected = padded_gradients(model, *batch), true_gradients(model, *fresh)
     rows = f"weighted_loss of {number} rows, padded to {size},"
     assert_allclose(found, expected, rtol=1e-3, atol=1e-5, name=rows)
@@ -475,7 +486,7 @@ for number, size in ((few, 40), (1, 64), (72, 72)):
 # ## Task 4 · An epoch is one call (4 points)
 #
 # `epoch_slow` calls a step for each batch and asks for each loss at once. Write `epoch`: the same as **one** function,
-# in which the step is traced once, however many batches there are. What changes is returned.
+# whose jaxpr holds the step once, however many batches there are. What changes is returned; what goes in stays as it is.
 #
 # Then `compiled_epoch()` returns it jitted (by `jax.jit`). Mind the memory: the state that goes in is not needed again,
 # so what comes out must lie in its memory. (The batches are needed again, and nothing that comes out would fit there.)
@@ -575,6 +586,21 @@ batches = batches_of(32, 7)
 *slow, expected = epoch_slow(*begin(5), *batches)
 assert_allclose(losses, expected, rtol=1e-2, atol=1e-4, name="the losses of an epoch")
 assert_allclose(jax.tree.leaves(state), jax.tree.leaves(slow), rtol=2e-2, atol=2e-3, name="the state after an epoch")
+xy, colours = batches
+spoilt = xy, colours.at[3].set(jnp.nan)
+*_, losses = run_epoch(*begin(5), *spoilt)
+*_, expected = epoch_slow(*begin(5), *spoilt)
+assert_allclose(losses, expected, rtol=1e-2, atol=1e-4, name="the losses of an epoch with a NaN in batch 3")
+state, alone = begin(5), (xy[:1], colours[:1])
+before = jax.tree.leaves(state)
+*_, losses = epoch(*state, *alone)
+replaced = sum(new is not old for new, old in zip(jax.tree.leaves(state), before, strict=True))
+assert_equal({"arrays replaced": replaced}, {"arrays replaced": 0}, name="the state that went into epoch")
+*_, expected = epoch_slow(*begin(5), *alone)
+assert_allclose(losses, expected, rtol=1e-2, atol=1e-4, name="the losses of an epoch of one batch")
+in_step = show_jaxpr(one_step, *begin(5), xy[0], colours[0]).primitives["dot_general"]
+in_epoch = show_jaxpr(epoch, *begin(5), *batches).primitives["dot_general"]
+assert_equal({"how often the step is in it": in_epoch // in_step}, {"how often the step is in it": 1}, name="epoch")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "epoch-memory", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -764,11 +790,11 @@ assert_equal({"batches left": list(stream)}, {"batches left": [7.0]}, name="trai
 # state on every device, an eighth of the rows of the batch on each. The step stays as it is.
 #
 # Then, be the judge. A colleague has written parallel steps by hand, with `shard_map`. Each trains, each looks fine
-# under Adam, and some are wrong. `faithful(step)` returns whether a parallel step does **what `wash_step` does on one
-# device**, up to rounding. You choose the optimiser (`PLAIN` or `ADAPTIVE`), the batch and what to compare:
+# under Adam, and some are wrong. `faithful(step)` returns whether a parallel step does to the model **what `wash_step`
+# does on one device**, up to rounding. You choose the optimiser (`PLAIN` or `ADAPTIVE`), the batch and what to compare:
 # `wash(optimiser)` makes a model and its optimizer, `rows_of(64)` a batch. In the hidden tests are gradients that are
 # too large (all of them, or those of one array) or of the wrong sign, gradients of one device only, and rows that
-# nobody looks at.
+# nobody looks at, be it one among many. (None returns a wrong loss after a right step.)
 #
 # <details><summary>Hint 1</summary>
 # <code>jax.device_put</code> takes pytrees, and one sharding for all of their leaves. For the judge: which optimiser
@@ -931,7 +957,8 @@ def the_first_rows(model, xy, colours):
 
 
 def all_rows_but_the_last(model, xy, colours):
-    return lax.pmean(nnx.value_and_grad(mean_loss)(model, xy[:-1], colours[:-1]), "batch")
+    some = slice(max(1, len(xy) - 1))  # a device that has one row looks at it
+    return lax.pmean(nnx.value_and_grad(mean_loss)(model, xy[some], colours[some]), "batch")
 
 
 def uphill(model, xy, colours):

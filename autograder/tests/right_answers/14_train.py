@@ -308,3 +308,18 @@ def faithful(step):
         return jax.tree.leaves(jax.device_get(nnx.state(state[0], nnx.Param))) + [jax.device_get(loss)]
 
     return bool(all(np.allclose(a, b, rtol=1e-3, atol=1e-4) for a, b in zip(run(step), run(wash_step), strict=True)))
+
+
+# %% task="epoch" name="donated where it is defined; unrolled once it is traced"
+@functools.partial(jax.jit, donate_argnames=("model", "optimizer"))
+def epoch(model, optimizer, xy, colours):
+    def body(state, batch):
+        *state, loss = one_step(*state, *batch)
+        return tuple(state), loss
+
+    (model, optimizer), losses = lax.scan(body, (model, optimizer), (xy, colours), unroll=True)
+    return model, optimizer, losses
+
+
+def compiled_epoch():
+    return epoch

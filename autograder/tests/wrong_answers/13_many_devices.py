@@ -748,3 +748,136 @@ def gradient(params, x, y, real, devices):
     rows = P("i")
     split = jax.shard_map(one_device, mesh=ring_of(devices), in_specs=(P(), rows, rows, rows), out_specs=P())
     return split(params, x, y, real)
+
+
+# %% task="ring" name="does not know frost" fails=["ring-jit"] hidden=1 message="diffuse at index"
+@jax.jit
+def diffuse_shards(u):
+    def one_device(part):
+        onwards = [(d, (d + 1) % 8) for d in range(8)]
+        backwards = [(there, here) for here, there in onwards]
+        left = lax.ppermute(part[-1:], "i", onwards)
+        right = lax.ppermute(part[:1], "i", backwards)
+        around = jnp.concatenate([left, part, right])
+        return part + 0.1 * (around[:-2] - 2 * part + around[2:])
+
+    return jax.shard_map(one_device, mesh=RING, in_specs=P("i"), out_specs=P("i"))(u)
+
+
+@jax.jit
+def diffuse(u):
+    return jnp.maximum(u + 0.1 * (jnp.roll(u, 1) - 2 * u + jnp.roll(u, -1)), 0.0)
+
+
+# %% task="ring" name="XLA fetches the neighbours, and the messages sent in shard_map are not used" fails=["ring-shards"] hidden=1 message="No point that came by ppermute counts"
+@jax.jit
+def diffuse_shards(u):
+    onwards = [(d, (d + 1) % 8) for d in range(8)]
+
+    def one_device(part, left, right):
+        lax.ppermute(part[-1:], "i", onwards)
+        lax.ppermute(part[:1], "i", [(there, here) for here, there in onwards])
+        return part + 0.1 * (left - 2 * part + right)
+
+    step = jax.shard_map(one_device, mesh=RING, in_specs=(P("i"),) * 3, out_specs=P("i"))
+    return step(u, jnp.roll(u, 1), jnp.roll(u, -1))
+
+
+@jax.jit
+def diffuse(u):
+    return u + 0.1 * (jnp.roll(u, 1) - 2 * u + jnp.roll(u, -1))
+
+
+# %% task="ring" name="sends an eighth of its piece" fails=["ring-shards"] hidden=1 message="diffuse_shards of a longer ring"
+@jax.jit
+def diffuse_shards(u):
+    onwards = [(d, (d + 1) % 8) for d in range(8)]
+
+    def one_device(part):
+        border = max(1, part.size // 8)
+        left = lax.ppermute(part[-border:], "i", onwards)
+        right = lax.ppermute(part[:border], "i", [(there, here) for here, there in onwards])
+        around = jnp.concatenate([left, part, right])[border - 1 : border + part.size + 1]
+        return part + 0.1 * (around[:-2] - 2 * part + around[2:])
+
+    return jax.shard_map(one_device, mesh=RING, in_specs=P("i"), out_specs=P("i"))(u)
+
+
+@jax.jit
+def diffuse(u):
+    return u + 0.1 * (jnp.roll(u, 1) - 2 * u + jnp.roll(u, -1))
+
+
+# %% task="call" name="each device takes off its own mean, rounded" fails=["call-digits"] hidden=1 message="the mean at index"
+@jax.jit
+def moments(x):
+    def one_device(x):
+        about = jnp.round(x.mean(0), -3)
+        deviations = x - about
+        sums = jnp.stack([deviations.sum(0), (deviations**2).sum(0)])
+        first, second = lax.psum(sums, "i") / (8 * len(x))
+        return about + first, second - first**2
+
+    return jax.shard_map(one_device, mesh=RING, in_specs=P("i"), out_specs=P(), check_vma=False)(x)
+
+
+# %% task="call" name="adds a little to each variance" fails=["call-digits"] hidden=1 message="the variance at index"
+@jax.jit
+def moments(x):
+    def one_device(x):
+        mine = jnp.stack([x.mean(0), x.var(0)])
+        means, variances = lax.all_gather(mine, "i", axis=1, to="invarying")
+        return means.mean(0), variances.mean(0) + means.var(0) + 1e-3
+
+    return jax.shard_map(one_device, mesh=RING, in_specs=P("i"), out_specs=P())(x)
+
+
+# %% task="call" name="only the first device gets the numbers" fails=["call-digits"] hidden=1 message="the mean at index"
+@jax.jit
+def moments(x):
+    def one_device(x):
+        mine = jnp.stack([x.mean(0), x.var(0)])
+        means, variances = lax.all_gather(mine, "i", axis=1)
+        is_first = lax.axis_index("i") == 0
+        return is_first * means.mean(0), is_first * (variances.mean(0) + means.var(0))
+
+    return jax.shard_map(one_device, mesh=RING, in_specs=P("i"), out_specs=P(), check_vma=False)(x)
+
+
+# %% task="call" name="reads the table to everybody, in two halves" fails=["call-digits", "call-one"] message="makes an intermediate"
+@jax.jit
+def moments(x):
+    def one_device(x):
+        middle, rows = len(x) // 2, 8 * len(x)
+        halves = [lax.all_gather(half, "i", tiled=True, to="invarying") for half in (x[:middle], x[middle:])]
+        mean = sum(half.sum(0) for half in halves) / rows
+        return mean, sum(((half - mean) ** 2).sum(0) for half in halves) / rows
+
+    return jax.shard_map(one_device, mesh=RING, in_specs=P("i"), out_specs=P())(x)
+
+
+# %% task="eight" name="shard_map only hands something through" fails=["eight-values"] hidden=1 message="The devices never talk inside shard_map"
+@functools.partial(jax.jit, static_argnames="devices")
+def gradient(params, x, y, real, devices):
+    real = jax.shard_map(lambda real: real, mesh=ring_of(devices), in_specs=P("i"), out_specs=P("i"))(real)
+
+    def sum_of_errors(params):
+        return jnp.sum(real * (x @ params["w"] + params["b"] - y) ** 2)
+
+    return jax.tree.map(lambda leaf: leaf / real.sum(), jax.grad(sum_of_errors)(params))
+
+
+# %% task="eight" name="adds up all rows and takes the padding off again" fails=["eight-values"] hidden=1 message="gradient: leaf"
+@functools.partial(jax.jit, static_argnames="devices")
+def gradient(params, x, y, real, devices):
+    def one_device(params, x, y, real):
+        def sum_of_errors(params, rows):
+            return jnp.sum(rows * (x @ params["w"] + params["b"] - y) ** 2)
+
+        total = jax.grad(sum_of_errors)(params, jnp.ones_like(real))
+        padding, count = jax.grad(sum_of_errors)(params, 1 - real), lax.psum(real.sum(), "i")
+        return jax.tree.map(lambda all_rows, rubbish: (all_rows - rubbish) / count, total, padding)
+
+    rows = P("i")
+    split = jax.shard_map(one_device, mesh=ring_of(devices), in_specs=(P(), rows, rows, rows), out_specs=P())
+    return split(params, x, y, real)
