@@ -13,6 +13,7 @@ class KernelBlock(NamedTuple):
     """One input or output of a kernel, block by block."""
 
     array: str  # the whole array: "float32[1024,64]"
+    array_shape: tuple[int, ...]
     shape: tuple[int, ...]  # of a block; an axis that the kernel does not see has length 1
     nbytes: int  # of a block, padding included
     named: np.ndarray  # int[steps, axes]: the block that its index map names in each step, counted in blocks
@@ -24,9 +25,10 @@ def kernel_blocks(kernel: JaxprEqn) -> list[KernelBlock]:
 
     kernel   a `pallas_call` equation of a jaxpr.
 
-    Returns a `KernelBlock` for each: `array` (text such as "float32[1024,64]"), `shape` (of a block), `nbytes` (of a
-    block), `named` (int[steps, axes], the block that the index map names in each step, counted in blocks; the last
-    axis of the grid moves fastest), `is_output`. Scratch is left out. Raises ValueError for any other equation.
+    Returns a `KernelBlock` for each: `array` (text such as "float32[1024,64]"), `array_shape`, `shape` (of a block),
+    `nbytes` (of a block), `named` (int[steps, axes], the block that the index map names in each step, counted in
+    blocks; the last axis of the grid moves fastest), `is_output`. Scratch is left out. Raises ValueError for any other
+    equation.
 
     Source: the parameter `grid_mapping`, which JAX does not document.
     """
@@ -41,7 +43,8 @@ def kernel_blocks(kernel: JaxprEqn) -> list[KernelBlock]:
             named = np.stack(jax.vmap(jaxpr_as_fun(block.index_map_jaxpr))(*steps), 1)
         else:
             named = np.zeros((1, len(shape)), np.int32)
-        nbytes = int(np.prod(shape, dtype=np.int64)) * block.array_aval.dtype.itemsize
+        array = block.array_aval
+        nbytes = int(np.prod(shape, dtype=np.int64)) * array.dtype.itemsize
         is_output = number >= mapping.num_inputs
-        found.append(KernelBlock(type_notation(block.array_aval), shape, nbytes, named, is_output))
+        found.append(KernelBlock(type_notation(array), array.shape, shape, nbytes, named, is_output))
     return found

@@ -30,6 +30,7 @@ def test_blocks_are_named_step_by_step():
     assert x.named.tolist() == out.named.tolist() == steps, MOVED
     assert y.named.tolist() == [[j] for _, j in steps], MOVED
     assert [b.array for b in (x, y, out)] == ["float32[5,8]", "float32[8]", "float32[5,8]"], MOVED
+    assert [b.array_shape for b in (x, y, out)] == [(5, 8), (8,), (5, 8)], MOVED
     assert [b.shape for b in (x, y, out)] == [(2, 4), (4,), (2, 4)] and [b.nbytes for b in (x, y, out)] == [32, 16, 32]
     assert [b.is_output for b in (x, y, out)] == [False, False, True], MOVED
 
