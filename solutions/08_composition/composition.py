@@ -538,9 +538,12 @@ def mirrors(x):
     return x
 
 
-mirror_tape = jax.make_jaxpr(mirrors)(1.5)
-mine = [float(number) for number in tape_jvp(mirror_tape, [1.5], [0.5])]
-assert_allclose(mine, [1.5, 0.5], rtol=1e-6, name="tape_jvp on a tape of 4000 equations")
+case = "value and tangent on a tape of 4000 equations"
+try:
+    mine = [float(number) for number in tape_jvp(jax.make_jaxpr(mirrors)(1.5), [1.5], [0.5])]
+except RecursionError as error:
+    mine = f"RecursionError: {error}"
+assert_equal({case: mine}, {case: [1.5, 0.5]}, name="tape_jvp")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "tape-backward", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -1621,9 +1624,9 @@ assert_slopes_agree(
 ### BEGIN HIDDEN TESTS
 slopes_by_name = replay_backwards(slope_tape, slope_w.tolist(), slope_x.astype(np.float64))
 assert_equal(
-    {name: str(type_of(slope)) for name, slope in sorted(slopes_by_name.items())},
-    {name: str(type) for name, type in slope_tape.types.items()},
-    name="replay_backwards once more, of a list and a float64 array (the types of the slopes)",
+    {name: str(np.asarray(slope).dtype) for name, slope in sorted(slopes_by_name.items())},
+    {name: type.dtype for name, type in slope_tape.types.items()},
+    name="replay_backwards once more, of a list and a float64 array (the dtypes of the slopes)",
 )
 
 

@@ -1949,7 +1949,7 @@ def simulate_lean(step, u, length):
     return jax.lax.scan(lambda u, _: (block(u), None), u, length=length // size)[0]
 
 
-# %% task="minijit-grad" name="takes the equations off the tape" fails=["minijit-grad-check"] hidden=1 message="the types of the slopes"
+# %% task="minijit-grad" name="takes the equations off the tape" fails=["minijit-grad-check"] hidden=1 message="the dtypes of the slopes"
 def pull_sum(slope, x, axis):
     """The slope by x of sum[axis] x, from the slope of the sum. x has one axis more than slope."""
     return bind("spread", slope, axis=axis, size=x.shape[axis])
@@ -1977,7 +1977,7 @@ def replay_backwards(tape, *args):
     return slopes
 
 
-# %% task="minijit-grad" name="a replay of its own, which lifts nothing" fails=["minijit-grad-check"] hidden=1 message="AttributeError"
+# %% task="minijit-grad" name="a replay of its own, which lifts nothing" fails=["minijit-grad-check"] hidden=1 message="the dtypes of the slopes"
 def pull_sum(slope, x, axis):
     """The slope by x of sum[axis] x, from the slope of the sum. x has one axis more than slope."""
     return bind("spread", slope, axis=axis, size=x.shape[axis])
