@@ -759,8 +759,9 @@ assert_allclose(found, np.full_like(fresh, 0.5), rtol=1e-3, name="one step to th
 # **A cloud of NaNs.** Every two of $n$ points are joined by a spring of length 1, so the energy is the sum of
 # $(|p_i - p_j| - 1)^2$ over all pairs $i < j$. In NumPy one loops over pairs. On arrays it is natural to compute all
 # $n \times n$ distances at once and to leave out the diagonal with a `where`; the energy is right, and every single
-# force is `nan`. Write `spring_energy` without a Python loop (more points add no equation, and no callback runs one on
-# the host), and with forces, wherever the cloud lies. (Two points at exactly the same place exert no force on each other.)
+# force is `nan`. Write `spring_energy` without a Python loop (more points add no equation, a `scan` is allowed, and a
+# callback to the host is not), and with forces, wherever the cloud lies. (Two points at exactly the same place exert no
+# force on each other.)
 #
 # **Kepler's equation.** The planet with mean anomaly $M$ and eccentricity $e$ is found at the $E$ with
 #
@@ -768,7 +769,7 @@ assert_allclose(found, np.full_like(fresh, 0.5), rtol=1e-3, name="one step to th
 #
 # `solve_kepler` finds it for any $M$, with a `while_loop`, and `jax.grad` refuses: a `while_loop` may run any number of
 # rounds, so there is no backward pass through it. But the search itself need not be differentiated. Differentiate the
-# *equation*, solve it for $dE$, and teach it to JAX: on the tape of `grad(kepler)` one search, one `while`, is enough.
+# *equation*, solve it for $dE$, and teach it to JAX: the tape of `grad(kepler)` has one search on it, one `while`.
 # Derivatives of any order, `vmap`, `jit` and both modes then come for free, if the rule is written well.
 #
 # <details><summary>Hint 1</summary>
