@@ -191,6 +191,10 @@ assert_primitives(golf_relu, x, counts={"abs": 1, "add": 1, "mul": 1}, max_equat
 ### BEGIN HIDDEN TESTS
 x = jnp.asarray(np.random.default_rng(7).normal(size=50).astype(np.float32))
 assert_allclose(jax.jit(golf_relu)(x), relu_spec(x), name="golf_relu of fresh numbers, by its tape")
+for fresh in (x, -x):
+    assert_allclose(golf_relu(fresh), relu_spec(fresh), name="golf_relu of fresh numbers")
+for n in (1, 5001):
+    assert_primitives(golf_relu, jnp.ones(n), counts={"abs": 1, "add": 1, "mul": 1}, max_equations=3)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -231,6 +235,10 @@ assert_primitives(golf_poly, x, counts={"add": 2, "mul": 2}, max_equations=4)
 ### BEGIN HIDDEN TESTS
 x = jnp.arange(-20, 20, dtype=jnp.float32)
 assert_allclose(jax.jit(golf_poly)(x), poly_spec(x), name="golf_poly of fresh numbers, by its tape")
+for fresh in (x, -x):
+    assert_allclose(golf_poly(fresh), poly_spec(fresh), name="golf_poly of fresh numbers")
+for n in (1, 5001):
+    assert_primitives(golf_poly, jnp.ones(n), counts={"add": 2, "mul": 2}, max_equations=4)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -279,7 +287,10 @@ assert_primitives(golf_power, x, counts={"mul": strokes})
 ### BEGIN HIDDEN TESTS
 x = jnp.linspace(-1.4, 1.4, 29)
 assert_allclose(jax.jit(golf_power)(x), power_spec(x), rtol=1e-5, name="golf_power of fresh numbers, by its tape")
-assert_primitives(golf_power, x, counts={"mul": strokes}, max_equations=strokes)
+for fresh in (x, x[::-1]):
+    assert_allclose(golf_power(fresh), power_spec(fresh), rtol=1e-5, name="golf_power of fresh numbers")
+for n in (1, 29, 5001):
+    assert_primitives(golf_power, jnp.ones(n), counts={"mul": strokes}, max_equations=strokes)
 ### END HIDDEN TESTS
 partial_credit(14 - strokes, {8: 1, 9: 2})
 
@@ -364,6 +375,8 @@ desired = np.log(np.exp(a - largest).sum()) + largest
 assert_allclose(
     jax.jit(unprint_a)(jnp.asarray(a, jnp.float32)), np.float32(desired), rtol=1e-5, name="unprint_a of fresh numbers"
 )
+for n in (1, 5001):
+    assert_primitives(unprint_a, jnp.ones(n), counts=on_tape_a, max_equations=on_tape_a.total(), hint=line_by_line)
 ### END HIDDEN TESTS
 
 
@@ -412,6 +425,8 @@ assert_allclose(
 for difference in (0.991, 1.009):
     desired = np.float32(4 * (difference**2 / 2 if difference < 1 else difference - 0.5))
     assert_allclose(unprint_b(zeros + difference, zeros), desired, rtol=1e-5, name="unprint_b near 1")
+for ones in (jnp.ones(1), jnp.ones(5001)):
+    assert_primitives(unprint_b, ones, ones, counts=on_tape_b, max_equations=on_tape_b.total(), hint=line_by_line)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -578,6 +593,14 @@ assert_equal({name: counts[name] for name in desired}, desired, name="count_prim
 counts = counted(deep, x)
 desired = {"scan": 2, "cond": 1, "sin": 2, "cos": 1, "tanh": 1, "max": 1, "jit": 0, "custom_jvp_call": 0}
 assert_equal({name: counts[name] for name in desired}, desired, name="count_primitives")
+counts = counted(lambda v: (jnp.sin(v), v * 2)[1], x)
+assert_equal({"sin that nobody uses": counts["sin"]}, {"sin that nobody uses": 1}, name="count_primitives")
+counts = counted(lambda v: lax.custom_linear_solve(lambda w: w * 2, v, lambda _, w: w / 2), x)
+found = {"custom_linear_solve itself": counts["custom_linear_solve"]}
+assert_equal(found, {"custom_linear_solve itself": 1}, name="count_primitives")
+tape = jax.make_jaxpr(rounds)(x)
+found = {"mul in a jit in the scan, counted twice": [count_primitives(tape)["mul"] for _ in range(2)]}
+assert_equal(found, {"mul in a jit in the scan, counted twice": [1, 1]}, name="count_primitives")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -743,6 +766,9 @@ assert_equal(
         "sum over two axes": meter(lambda u, v: jnp.tensordot(u, v, 2), jnp.ones((4, 5, 6)), jnp.ones((5, 6, 7))),
         "one after the other": meter(one_after_the_other, jnp.ones(20), jnp.ones((20, 20))),
         "what is not on the list": meter(lambda v: -jnp.sum(lax.sqrt(lax.max(lax.abs(v), v) ** 3)), jnp.ones(20)),
+        "add_any is not add": meter(lambda v: jax.vjp(lambda u: (u, u), v)[1]((v, v)), jnp.ones(20)),
+        "unrolled four times": meter(lambda v: lax.scan(lambda c, _: (c + v, c), v, length=12, unroll=4), jnp.ones(5)),
+        "a whole number": isinstance(meter(lambda v: v * v, 1.5), int | np.integer),
     },
     {
         "batched product": 3 * matmul_flops_spec(4, 5, 6),
@@ -752,6 +778,9 @@ assert_equal(
         "sum over two axes": matmul_flops_spec(4, 30, 7),
         "one after the other": matmul_flops_spec(20, 20, 1) + 4 * 20,
         "what is not on the list": 0,
+        "add_any is not add": 0,
+        "unrolled four times": 60,
+        "a whole number": True,
     },
     name="count_flops",
 )
@@ -1379,6 +1408,17 @@ assert_equal(
 (operands,) = (operands for _, _, operands, _ in trace(lambda x: x * kept, Type((3,), "int32")).equations)
 found = {"an array as operand": any(isinstance(x, np.ndarray) for x in operands)}
 assert_equal(found, {"an array as operand": True}, name="trace")
+
+
+def around(x):
+    tapes.append(trace(lambda y: (x * 2, y + 1)[1], Type((3,), "int32")))
+    return x
+
+
+tapes = []
+tapes.append(trace(around, Type((3,), "int32")))
+found = {"an inner tape, and the one around it": [[line[1] for line in tape.equations] for tape in tapes]}
+assert_equal(found, {"an inner tape, and the one around it": [["add"], ["mul"]]}, name="trace")
 ### END HIDDEN TESTS
 
 
@@ -1386,7 +1426,7 @@ assert_equal(found, {"an array as operand": True}, name="trace")
 def replay(tape, *args):
     """Run a tape on arguments of its types; return the value of every name on it: a dict.
 
-    args: numbers, arrays or tracers.
+    args: numbers, arrays or tracers. lift makes float32 of a float64 array.
     """
     ### BEGIN SOLUTION
     # Each name is written once, so one dict is all the memory. bind decides: compute, or record again.
@@ -1430,6 +1470,8 @@ named_tape.equations += [("far", "add", ("faster", "speed"), {})]
 found = replay(named_tape, 1.5)
 assert_equal({"names": sorted(found)}, {"names": ["far", "faster", "idle", "speed"]}, name="replay")
 assert_allclose(found["far"], np.float32([3, 4.5]), name="far")
+wide = {name: str(value.dtype) for name, value in replay(tape_by_hand(), replay_x.astype(np.float64)).items()}
+assert_equal(wide, dict.fromkeys("abcd", "float32"), name="replay of a float64 array (the dtypes)")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "minijit-replay-jit", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
@@ -1460,6 +1502,10 @@ assert_equal(
     name="replay",
     hints={"the tape of a replay": "lift leaves a tracer as it is, and bind knows what to do with it."},
 )
+### BEGIN HIDDEN TESTS
+played = minijit(lambda x: mini_tape.play(mini_w, x))(mini_x)
+assert_allclose(played, desired, rtol=1e-5, name="a replay of an array and a tracer")
+### END HIDDEN TESTS
 
 # %% [markdown]
 # ## What you have now

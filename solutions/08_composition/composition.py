@@ -334,6 +334,9 @@ assert_allclose(sixth, -64 * np.sin(2 * angles), rtol=1e-3, atol=1e-3, name="the
 whole = tower(lambda x: jnp.dot(jnp.stack([x, 1.0]), jnp.stack([x, x])), angles, 2)
 expected = [angles**2 + angles, 2 * angles + 1, 0 * angles + 2]
 assert_allclose(whole, np.stack(expected), rtol=1e-4, atol=1e-5, name="the tower of a dot product")
+edge = tower(jnp.log, np.float32([-1, 0, 1]), 1)
+expected = np.float32([[np.nan, -np.inf, 0], [-1, np.inf, 1]])
+assert_allclose(edge, expected, rtol=1e-4, atol=1e-5, name="the tower of log, at 0 and below as well")
 other = tower(lambda x: 3 * x, angles, 2)  # another function of that name
 assert_allclose(other, np.stack([3 * angles, 0 * angles + 3, 0 * angles]), rtol=1e-4, name="the tower of 3x")
 long = np.linspace(0, 3, 300, dtype=np.float32)
@@ -352,12 +355,13 @@ assert_primitives(tower, cubic, long, 4, excludes={"scan", "while"}, smaller=(cu
 #   [the words](../../lessons/00_before_you_start.ipynb#The-words)). Returns the pair (value, tangent) of the result.
 # - `tape_grad(tape, args)` reads forward to get the values, then **backward**. It keeps for each name a cotangent: how
 #   fast the *result* changes with it. Returns the list of the inputs' cotangents: the gradient, all of it from one
-#   walk. When `tape_grad` is traced itself, the tape of a gradient by forty inputs may have at most 8 times the
-#   equations of the function, and no arrays.
+#   walk. When `tape_grad` is traced itself, the tape of the gradient of a product of forty sines may have at most 8
+#   times the equations of the product, and no arrays.
 #
-# The tapes are flat (no `jit` inside), everything on them is a number, and there is one result. Your functions must
-# also run under `jit`, and on tapes that were made by tracing them: the check ends with three derivatives of
-# $x^3 + 2x$, none of them by `jax.grad`.
+# Take every partial derivative from `PARTIALS`: a check puts in a rule of its own. The tapes are flat (no `jit` inside),
+# everything on them and every partial derivative is a finite number, and there is one result. A tape may be thousands
+# of equations long. Your functions must also run under `jit`, and on tapes that were made by tracing them: the check
+# ends with three derivatives of $x^3 + 2x$, none of them by `jax.grad`.
 #
 # <details><summary>Hint 1</summary>
 # Do <code>x * x</code> on paper, both ways, before you write code: one equation, one name, two operands.
@@ -526,6 +530,20 @@ with mock.patch.dict(PARTIALS, {"mul": lambda params, x, y: (2 * y, x)}):
 assert_allclose(float(mine), 9.0, rtol=1e-5, name="tape_jvp by another rule for mul in PARTIALS")
 both = jax.jit(lambda x, dx: tape_jvp(wave_tape, [x], [dx]))(0.3, 0.5)
 assert_allclose(jnp.stack(both), np.float32([np.sin(0.6), np.cos(0.6)]), rtol=1e-4, name="tape_jvp under jit")
+
+
+def mirrors(x):
+    for _ in range(4000):
+        x = -x
+    return x
+
+
+case = "value and tangent on a tape of 4000 equations"
+try:
+    mine = [float(number) for number in tape_jvp(jax.make_jaxpr(mirrors)(1.5), [1.5], [0.5])]
+except RecursionError as error:
+    mine = f"RecursionError: {error}"
+assert_equal({case: mine}, {case: [1.5, 0.5]}, name="tape_jvp")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "tape-backward", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -604,10 +622,10 @@ assert_allclose(mine, -4 * np.sin(2 * angles), rtol=1e-4, atol=1e-5, name="jit(v
 #
 # with the gradient $g$ and the Hessian $H$. But $H$ has $n^2$ numbers, and your largest value may have $n$.
 #
-# - `hvp(loss, x, v)`: the product $Hv$. At most 10 times the FLOPs of `loss`, for any $n$.
+# - `hvp(loss, x, v)`: the product $Hv$, under `jit` and `vmap` as well. At most 10 times the FLOPs of `loss`, for any $n$.
 # - `newton(loss, x, steps)`: `steps` steps of Newton, in one jit, the loop rolled: neither more steps nor a longer x
-#   add an equation. `jax.scipy.sparse.linalg.cg(A, b)` solves $A p = b$ (returning the pair `(p, None)`) and does not
-#   want a matrix: `A` may be a function that multiplies.
+#   add an equation. `jax.scipy.sparse.linalg.cg(A, b)` solves $A p = b$ (returning the pair `(p, None)`), exactly enough
+#   without a `tol`, and does not want a matrix: `A` may be a function that multiplies.
 #
 # <details><summary>Hint 1</summary>
 # $Hv$ is a derivative: how does the gradient change when x moves in the direction v?
@@ -696,6 +714,10 @@ x, v = rng.normal(size=(2, 9)).astype(np.float32)
 by_matrix = jax.jit(jax.hessian(quartic))(x) @ v
 assert_allclose(jax.jit(quartic_product)(x, v), by_matrix, rtol=1e-4, atol=1e-3, name="hvp of a quartic")
 assert_primitives(quartic_product, x, v, max_intermediate=9, max_flops=10 * show_jaxpr(quartic, x).flops)
+directions = np.diag(np.float32([0, 1, 1, 1, 1, 1, 1, 1, 1]))  # the first of them has no length
+rows = jax.jit(jax.vmap(quartic_product, (None, 0)))(x, directions)
+by_matrix = jax.jit(jax.hessian(quartic))(x) @ directions
+assert_allclose(rows.T, by_matrix, rtol=1e-4, atol=1e-3, name="vmap of hvp, in nine directions")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "newton-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -715,8 +737,18 @@ fresh = np.random.default_rng(1).uniform(-2, 2, 60).astype(np.float32)
 for steps, name in ((8, "the rope from a third start"), (1, "another single step of Newton"), (2, "two steps")):
     found = newton(rope_energy, fresh, steps)
     assert_allclose(found, rope_newton_slow(fresh, steps), rtol=1e-2, atol=1e-2, name=name)
-found = newton(lambda x: ((x - 1) ** 2).sum(), fresh, 1)
+
+
+def bowl(x):
+    return ((x - 1) ** 2).sum()
+
+
+found = newton(bowl, fresh, 1)
 assert_allclose(found, np.ones_like(fresh), rtol=1e-3, name="one step to the bottom of a bowl")
+found = newton(bowl, 1000 * fresh, 1)
+assert_allclose(found, np.ones_like(fresh), atol=0.1, name="one step to the bottom of a bowl, from far away")
+assert_allclose(newton(bowl, fresh, 0), fresh, rtol=1e-6, name="no step at all")
+assert_primitives(newton, rope_energy, fresh, 100, smaller=(rope_energy, fresh, 3))
 found = newton(lambda x: ((x - 1) ** 2).sum() + x.sum() ** 2 / 60, fresh, 1)
 assert_allclose(found, np.full_like(fresh, 0.5), rtol=1e-3, name="one step to the bottom of a slanted bowl")
 ### END HIDDEN TESTS
@@ -727,17 +759,18 @@ assert_allclose(found, np.full_like(fresh, 0.5), rtol=1e-3, name="one step to th
 # **A cloud of NaNs.** Every two of $n$ points are joined by a spring of length 1, so the energy is the sum of
 # $(|p_i - p_j| - 1)^2$ over all pairs $i < j$. In NumPy one loops over pairs. On arrays it is natural to compute all
 # $n \times n$ distances at once and to leave out the diagonal with a `where`; the energy is right, and every single
-# force is `nan`. Write `spring_energy` without a Python loop (more points add no equation), and with forces. (Two
-# points at the same place exert no force on each other.)
+# force is `nan`. Write `spring_energy` without a Python loop (more points add no equation, a `scan` is allowed, and a
+# callback to the host is not), and with forces, wherever the cloud lies. (Two points at exactly the same place exert no
+# force on each other.)
 #
 # **Kepler's equation.** The planet with mean anomaly $M$ and eccentricity $e$ is found at the $E$ with
 #
 # $$E - e \sin E = M.$$
 #
-# `solve_kepler` finds it with a `while_loop`, and `jax.grad` refuses: a `while_loop` may run any number of rounds, so
-# there is no backward pass through it. But the search itself need not be differentiated. Differentiate the *equation*,
-# solve it for $dE$, and teach it to JAX. Higher derivatives, `vmap`, `jit` and both modes then come for free, if the
-# rule is written well.
+# `solve_kepler` finds it for any $M$, with a `while_loop`, and `jax.grad` refuses: a `while_loop` may run any number of
+# rounds, so there is no backward pass through it. But the search itself need not be differentiated. Differentiate the
+# *equation*, solve it for $dE$, and teach it to JAX: the tape of `grad(kepler)` has one search on it, one `while`.
+# Derivatives of any order, `vmap`, `jit` and both modes then come for free, if the rule is written well.
 #
 # <details><summary>Hint 1</summary>
 # Springs: what is the derivative of <code>sqrt</code> at 0, and what is 0 times that? Kepler: take d of both sides of
@@ -847,8 +880,12 @@ energy, gradient = value_and_gradient(cloud)
 assert_allclose(energy, spring_energy_slow(cloud)[0], rtol=1e-4, name="spring_energy with twins")
 assert_allclose(gradient, spring_energy_slow(cloud)[1], rtol=1e-3, atol=1e-4, name="the gradient with twins")
 ### BEGIN HIDDEN TESTS
-assert_primitives(spring_energy, np.zeros((12, 2), np.float32), smaller=[np.zeros((5, 2), np.float32)])
+callbacks = {"pure_callback", "io_callback"}
+few = [np.zeros((5, 2), np.float32)]
+assert_primitives(spring_energy, np.zeros((12, 2), np.float32), smaller=few, excludes=callbacks)
 clouds = np.random.default_rng().normal(size=(3, 5, 2)).astype(np.float32)
+clouds[0] += 1000  # far from the origin
+clouds[1, 1] = clouds[1, 0] + np.float32(1e-4)  # near to one another
 gradients = [spring_energy_slow(cloud)[1] for cloud in clouds]
 mine = jax.jit(jax.vmap(jax.grad(spring_energy)))(clouds)
 assert_allclose(mine, np.stack(gradients), rtol=1e-3, atol=1e-4, name="jit(vmap(grad(spring_energy)))")
@@ -900,6 +937,10 @@ assert_allclose(mine, np.float32(third), rtol=1e-2, name="the third derivative b
 by_e_twice = jax.grad(jax.grad(kepler, 1), 1)(jnp.float32(M), jnp.float32(e))
 desired = np.float32(slope_slow(lambda e: by_e(M, e), e))
 assert_allclose(by_e_twice, desired, rtol=1e-2, name="the second derivative by e")
+fifth = kepler
+for _ in range(5):
+    fifth = jax.grad(fifth)
+assert_primitives(fifth, jnp.float32(M), jnp.float32(e), includes={"while"})
 late = kepler(jnp.float32(M + 4 * math.pi), jnp.float32(e))
 assert_allclose(late, np.float32(E + 4 * math.pi), rtol=1e-4, name="two revolutions later")
 assert_allclose(
@@ -922,8 +963,9 @@ assert_allclose(
 #   `jax.checkpoint`.
 # - **work**: the FLOPs of the gradient, where the gradient of `simulate` counts as 1.
 #
-# Write `simulate_lean`, with the same result. For a `length` of $k^2$ steps (16, 64, 100): a peak of at most $8k$
-# states, work of at most 1.4, and the loop rolled: a `scan`, and more steps add no equation to the gradient's tape.
+# Write `simulate_lean`, with the same result and the same gradient (forward mode is not asked for). For a `length` of
+# $k^2$ steps (16, 64, 100, 10000): a peak of at most $8k$ states, work of at most 1.4, and the loop rolled: a `scan`,
+# and more steps add no equation to the gradient's tape.
 # Neither one `jax.checkpoint` around everything nor one around each step is in that budget.
 #
 # <details><summary>Hint 1</summary>
@@ -1052,6 +1094,11 @@ for length in (16, 64):
 assert_equal(costs(swing, 100), budgets(100), hints=advice(100), name="simulate_lean")
 mine, full = (jax.jit(gradient_of(run, swing, 100))(start) for run in (simulate_lean, simulate))
 assert_allclose(mine, full, rtol=1e-4, atol=1e-5, name="the gradient of another simulation")
+ends = simulate_lean(swing, start, 64), simulate(swing, start, 64)
+assert_allclose(*ends, rtol=1e-4, atol=1e-5, name="the end of another simulation")
+assert_equal(costs(swing, 10_000), budgets(10_000), hints=advice(10_000), name="simulate_lean")
+for length in (100, 10_000):
+    assert_primitives(lean_gradient, start, length, smaller=(start, 16))
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -1070,7 +1117,8 @@ assert_allclose(mine, full, rtol=1e-4, atol=1e-5, name="the gradient of another 
 # - `pull_spread(slope, axis)`: the slope by `x` of `spread[axis size] x`. The two are a pair;
 # - `replay_backwards(tape, *args)`: forwards with `replay`, then backwards, each equation pulled once: the tape of a
 #   gradient has at most 5 times the equations of the function. Returns the slopes: a dict from name to slope, for the
-#   names on which the result depends.
+#   names on which the result depends. (Where the result is a plain number and no name, that is none of them.) A slope
+#   has the shape of what it belongs to, and is float32.
 #
 # <details><summary>Hint 1</summary>
 # Wiggle one element of <code>x</code>: which elements of <code>sum</code> feel it, and how strongly? And of
@@ -1575,6 +1623,12 @@ assert_slopes_agree(
     }
 )
 ### BEGIN HIDDEN TESTS
+slopes_by_name = replay_backwards(slope_tape, slope_w.tolist(), slope_x.astype(np.float64))
+assert_equal(
+    {name: str(np.asarray(slope).dtype) for name, slope in sorted(slopes_by_name.items())},
+    {name: type.dtype for name, type in slope_tape.types.items()},
+    name="replay_backwards once more, of a list and a float64 array (the dtypes of the slopes)",
+)
 
 
 def slope_deep(x, xp=np):

@@ -617,3 +617,77 @@ def break_even(eager_first, eager, jit_first, jit):
     if calls is None and eager > jit:
         calls = 1 + (jit_first - eager_first) // (eager - jit)
     return calls
+
+
+# %% task="honest-timer" name="looks at the first five rounds only" fails=["honest-timer-rounds"] hidden=1 message="the median is the one in the middle"
+def honest_timer(fn, *args, rounds=5, clock=time.perf_counter):
+    """Time `fn(*args)`: (duration of the first call, median duration of `rounds` later calls), in units of `clock`."""
+    jax.block_until_ready(args)
+    readings = []
+    for _ in range(1 + rounds):
+        start = clock()
+        jax.block_until_ready(fn(*args))
+        readings.append(clock() - start)
+    return readings[0], statistics.median(readings[1:6])
+
+
+# %% task="honest-timer" name="remembers the readings of a function" fails=["honest-timer-rounds"] hidden=1 message="once more"
+_known_readings = {}
+
+
+def honest_timer(fn, *args, rounds=5, clock=time.perf_counter):
+    """Time `fn(*args)`: (duration of the first call, median duration of `rounds` later calls), in units of `clock`."""
+    key = fn, rounds, clock
+    if key not in _known_readings:
+        jax.block_until_ready(args)
+        readings = []
+        for _ in range(1 + rounds):
+            start = clock()
+            jax.block_until_ready(fn(*args))
+            readings.append(clock() - start)
+        _known_readings[key] = readings[0], statistics.median(readings[1:])
+    return _known_readings[key]
+
+
+# %% task="fusion-ceiling" name="divides whole seconds by //" fails=["fusion-ceiling-check"] hidden=1 message="fusion_ceiling(4, 1)"
+def fusion_ceiling(kept, removed):
+    """The largest speedup from making `removed` seconds free, if the other `kept` seconds stay as they are."""
+    before, after = kept + removed, kept
+    if isinstance(before, int):
+        return before // after
+    return before / after
+
+
+# %% task="fuse-me" name="makes numbers of NaN" fails=["fuse-me-check"] hidden=1 message="fuse_me at any numbers"
+@jax.jit
+def fuse_me(coefficients, x):
+    """The polynomial with `coefficients` (float32[d+1], highest power first) at each of `x` (float32[n])."""
+    y = jnp.zeros_like(x)
+    for k in range(coefficients.shape[0]):
+        y = y * x + coefficients[k]
+    return jnp.nan_to_num(y)
+
+
+# %% task="fuse-me" name="clips the points" fails=["fuse-me-check"] hidden=1 message="fuse_me at any numbers"
+@jax.jit
+def fuse_me(coefficients, x):
+    """The polynomial with `coefficients` (float32[d+1], highest power first) at each of `x` (float32[n])."""
+    x = jnp.clip(x, -1.0, 1.0)
+    y = jnp.zeros_like(x)
+    for k in range(coefficients.shape[0]):
+        y = y * x + coefficients[k]
+    return y
+
+
+# %% task="sealed-box" name="reads the clock as a float" fails=["sealed-box-check"] hidden=1 message="open_the_box is wrong"
+def open_the_box(program, clock):
+    """The dials of the box, in ticks: {"build": ..., "dispatch": ..., "run": ..., "backlog": ...}."""
+    times = [float(clock())]
+    for _ in range(2):
+        result = program()
+        times.append(float(clock()))
+        result.block_until_ready()
+        times.append(float(clock()))
+    a, b, c, d, e = times
+    dials = {"build": b - a - (d - c), "dispatch": d - c, "run": e - d, "backlog": c - a - (e - d)}
+    return {name: round(ticks) for name, ticks in dials.items()}

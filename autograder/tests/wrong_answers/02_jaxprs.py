@@ -1097,3 +1097,272 @@ def replay(tape, *args):
         if name in wanted:
             values[name] = bind(primitive, *[read(values, x) for x in operands], **params)
     return values
+
+
+# %% task="golf-relu" name="max for a single number" fails=["golf-relu-check"] hidden=1 message="golf_relu"
+def golf_relu(x):
+    """relu of float32[n], in three equations: abs, add, mul."""
+    if x.size <= 1:
+        return jnp.maximum(x, 0.0)
+    return (x + jnp.abs(x)) * 0.5
+
+
+# %% task="golf-relu" name="remembers results by shape" fails=["golf-relu-check"] hidden=1 message="golf_relu of fresh numbers"
+_relu_of_shape = {}
+
+
+def golf_relu(x):
+    """relu of float32[n], in three equations: abs, add, mul."""
+    if isinstance(x, jax.core.Tracer):
+        return (x + jnp.abs(x)) * 0.5
+    if x.shape not in _relu_of_shape:
+        _relu_of_shape[x.shape] = (x + jnp.abs(x)) * 0.5
+    return _relu_of_shape[x.shape]
+
+
+# %% task="golf-relu" name="a loop over a long vector" fails=["golf-relu-check"] hidden=1 message="golf_relu"
+def golf_relu(x):
+    """relu of float32[n], in three equations: abs, add, mul."""
+
+    def relu(v):
+        return (v + jnp.abs(v)) * 0.5
+
+    return lax.map(relu, x) if x.size > 1024 else relu(x)
+
+
+# %% task="golf-poly" name="five equations for a single number" fails=["golf-poly-check"] hidden=1 message="golf_poly"
+def golf_poly(x):
+    """2x² + 3x + 3 of float32[n] in four equations: two add, two mul."""
+    if x.size == 1:
+        return poly_spec(x)
+    return (2 * x + 3) * x + 3
+
+
+# %% task="golf-poly" name="pads an odd number of elements" fails=["golf-poly-check"] hidden=1 message="golf_poly"
+def golf_poly(x):
+    """2x² + 3x + 3 of float32[n] in four equations: two add, two mul."""
+    if x.size % 2:
+        return golf_poly(jnp.pad(x, (0, 1)))[: x.size]
+    return (2 * x + 3) * x + 3
+
+
+# %% task="golf-power" name="refuses a single number" fails=["golf-power-check"] hidden=1 message="ValueError"
+def golf_power(x):
+    """x**15 of float32[n], using multiplications only."""
+    if x.size < 2:
+        raise ValueError("a vector, please")
+    x3 = x * x * x
+    x6 = x3 * x3
+    return x6 * x6 * x3
+
+
+# %% task="golf-power" name="** for a single number" fails=["golf-power-check"] hidden=1 message="golf_power"
+def golf_power(x):
+    """x**15 of float32[n], using multiplications only."""
+    if x.size == 1:
+        return x**15
+    x3 = x * x * x
+    x6 = x3 * x3
+    return x6 * x6 * x3
+
+
+# %% task="golf-power" name="remembers powers by shape" fails=["golf-power-check"] hidden=1 message="golf_power of fresh numbers"
+_powers = {}
+
+
+def golf_power(x):
+    """x**15 of float32[n], using multiplications only."""
+    known = {} if isinstance(x, jax.core.Tracer) else _powers.setdefault(x.shape, {})
+
+    def power(a, b):
+        if a + b not in known:
+            known[a + b] = known[a] * known[b]
+
+    known.setdefault(1, x)
+    for a, b in ((1, 1), (2, 1), (3, 3), (6, 6), (12, 3)):
+        power(a, b)
+    return known[15]
+
+
+# %% task="golf-power" name="a loop for a long vector" fails=["golf-power-check"] hidden=1 message="golf_power"
+def golf_power(x):
+    """x**15 of float32[n], using multiplications only."""
+    if x.size > 4096:
+        return lax.fori_loop(0, 14, lambda _, y: y * x, x)
+    x3 = x * x * x
+    x6 = x3 * x3
+    return x6 * x6 * x3
+
+
+# %% task="unprint-a" name="one number is its own answer" fails=["unprint-a-check"] hidden=1 message="unprint_a"
+def unprint_a(a):
+    """Tape A: float32[n] -> float32[]."""
+    if a.shape[0] == 1:
+        return a[0]
+    b = jnp.max(a)
+    return jnp.log(jnp.sum(jnp.exp(a - b))) + b
+
+
+# %% task="unprint-b" name="a reshape in place of a sum of one" fails=["unprint-b-check"] hidden=1 message="unprint_b"
+def unprint_b(a, b):
+    """Tape B: two float32[n] -> float32[]."""
+    c = a - b
+    d = jnp.abs(c)
+    i = jnp.where(d < 1.0, 0.5 * c * c, d - 0.5)
+    return i.reshape(()) if i.size == 1 else jnp.sum(i)
+
+
+# %% task="count-primitives" name="writes into the tape's list" fails=["count-primitives-check"] hidden=1 message="counted twice"
+def count_primitives(tape):
+    """Primitives of a tape and of all tapes in it: a dict (or Counter) of name -> how many equations."""
+    counts = Counter()
+    todo = tape.eqns
+    for eqn in todo:
+        if eqn.primitive.name not in WRAPPERS:
+            counts[eqn.primitive.name] += 1
+        for value in eqn.params.values():
+            for inner in value if isinstance(value, tuple) else (value,):
+                if hasattr(inner, "eqns"):
+                    todo += inner.eqns
+    return counts
+
+
+# %% task="count-primitives" name="leaves out what nobody uses" fails=["count-primitives-check"] hidden=1 message="sin that nobody uses"
+def count_primitives(tape):
+    """Primitives of a tape and of all tapes in it: a dict (or Counter) of name -> how many equations."""
+    counts = Counter()
+    used = {id(v) for v in getattr(tape, "jaxpr", tape).outvars}
+    used |= {id(v) for eqn in tape.eqns for v in eqn.invars}
+    for eqn in tape.eqns:
+        if not any(id(v) in used for v in eqn.outvars):
+            continue
+        if eqn.primitive.name not in WRAPPERS:
+            counts[eqn.primitive.name] += 1
+        for value in eqn.params.values():
+            for inner in value if isinstance(value, tuple) else (value,):
+                if hasattr(inner, "eqns"):
+                    counts += count_primitives(inner)
+    return counts
+
+
+# %% task="count-primitives" name="wrappers by the beginning of their names" fails=["count-primitives-check"] hidden=1 message="custom_linear_solve itself"
+def count_primitives(tape):
+    """Primitives of a tape and of all tapes in it: a dict (or Counter) of name -> how many equations."""
+    counts = Counter()
+    for eqn in tape.eqns:
+        if not re.match(r"p?jit$|custom_|remat", eqn.primitive.name):
+            counts[eqn.primitive.name] += 1
+        for value in eqn.params.values():
+            for inner in value if isinstance(value, tuple) else (value,):
+                if hasattr(inner, "eqns"):
+                    counts += count_primitives(inner)
+    return counts
+
+
+# %% task="count-flops" name="prices by the beginning of the name" fails=["count-flops-check"] hidden=1 message="add_any is not add"
+def count_flops(tape):
+    """FLOPs of a tape by the price list above, loops multiplied by their length. An int."""
+    total = 0
+    for eqn in tape.eqns:
+        name = eqn.primitive.name
+        if name.startswith(tuple(ARITHMETIC)):
+            total += eqn.outvars[0].aval.size
+        elif name == "dot_general":
+            (summed, _), _ = eqn.params["dimension_numbers"]
+            summed_over = math.prod(eqn.invars[0].aval.shape[axis] for axis in summed)
+            total += 2 * eqn.outvars[0].aval.size * summed_over
+        elif name == "scan":
+            total += eqn.params["length"] * count_flops(eqn.params["jaxpr"])
+        elif name == "jit":
+            total += count_flops(eqn.params["jaxpr"])
+    return total
+
+
+# %% task="count-flops" name="divides the rounds by unroll" fails=["count-flops-check"] hidden=1 message="unrolled four times"
+def count_flops(tape):
+    """FLOPs of a tape by the price list above, loops multiplied by their length. An int."""
+    total = 0
+    for eqn in tape.eqns:
+        name, params = eqn.primitive.name, eqn.params
+        if name in ARITHMETIC:
+            total += eqn.outvars[0].aval.size
+        elif name == "dot_general":
+            (summed, _), _ = params["dimension_numbers"]
+            total += 2 * eqn.outvars[0].aval.size * math.prod(eqn.invars[0].aval.shape[axis] for axis in summed)
+        elif name == "scan":
+            total += -(-params["length"] // params["unroll"]) * count_flops(params["jaxpr"])
+        elif name == "jit":
+            total += count_flops(params["jaxpr"])
+    return total
+
+
+# %% task="count-flops" name="np.prod makes a float of no axes" fails=["count-flops-check"] hidden=1 message="a whole number"
+def count_flops(tape):
+    """FLOPs of a tape by the price list above, loops multiplied by their length. An int."""
+    total = 0
+    for eqn in tape.eqns:
+        name = eqn.primitive.name
+        size = np.prod(eqn.outvars[0].aval.shape)
+        if name in ARITHMETIC:
+            total += size
+        elif name == "dot_general":
+            (summed, _), _ = eqn.params["dimension_numbers"]
+            total += 2 * size * np.prod([eqn.invars[0].aval.shape[axis] for axis in summed])
+        elif name == "scan":
+            total += eqn.params["length"] * count_flops(eqn.params["jaxpr"])
+        elif name == "jit":
+            total += count_flops(eqn.params["jaxpr"])
+    return total
+
+
+# %% task="minijit-trace" name="writes on the tape that was opened last" fails=["minijit-trace-check"] hidden=1 message="an inner tape"
+_tapes = []
+
+
+def record(primitive, operands, params):
+    """Write one equation on the tape of the operands; return the tracer of its result.
+
+    primitive: its name. operands: tracers (one at least), plain numbers, arrays. params: a dict.
+    """
+    tape = _tapes[-1]
+    result = tape.new(result_type(primitive, operands, params))
+    names = tuple(x.name if isinstance(x, Tracer) else x for x in operands)
+    tape.equations.append((result.name, primitive, names, params))
+    return result
+
+
+def trace(fn, *types):
+    """Run fn once, on one tracer for each Type in types; return its Tape. fn returns one value."""
+    tape = Tape()
+    _tapes.append(tape)
+    tracers = [tape.new(type) for type in types]
+    tape.inputs = [tracer.name for tracer in tracers]
+    result = fn(*tracers)
+    tape.output = result.name if isinstance(result, Tracer) else result
+    return tape
+
+
+# %% task="minijit-replay" name="lifts nothing" fails=["minijit-replay-check"] hidden=1 message="the dtypes"
+def replay(tape, *args):
+    """Run a tape on arguments of its types; return the value of every name on it: a dict.
+
+    args: numbers, arrays or tracers.
+    """
+    values = dict(zip(tape.inputs, args, strict=False))
+    for name, primitive, operands, params in tape.equations:
+        values[name] = bind(primitive, *[read(values, x) for x in operands], **params)
+    return values
+
+
+# %% task="minijit-replay" name="the first argument decides whether to record" fails=["minijit-replay-jit"] hidden=1 message="TypeError"
+def replay(tape, *args):
+    """Run a tape on arguments of its types; return the value of every name on it: a dict.
+
+    args: numbers, arrays or tracers.
+    """
+    values = dict(zip(tape.inputs, map(lift, args), strict=False))
+    traced = any(isinstance(x, Tracer) for x in args[:1])
+    for name, primitive, operands, params in tape.equations:
+        values_in = [read(values, x) for x in operands]
+        values[name] = bind(primitive, *values_in, **params) if traced else RUN[primitive](*values_in, **params)
+    return values

@@ -1665,3 +1665,342 @@ def replay_backwards(tape, *args):
                 if isinstance(x, str) and slope is not None:
                     slopes[x] = slopes[x] + slope if x in slopes else slope
     return slopes
+
+
+# %% task="tower" name="numbers in place of inf and nan" fails=["tower-check"] hidden=1 message="the tower of log"
+@jax.jit(static_argnames=("f", "order"))
+def tower(f, xs, order):
+    """Derivatives 0 to `order` of f, a function of one number, at xs: float32[n]. Returns float32[order + 1, n]."""
+    rows = []
+    for _ in range(order + 1):
+        rows.append(jnp.nan_to_num(jax.vmap(f)(xs)))
+        f = jax.grad(f)
+    return jnp.stack(rows)
+
+
+# %% task="tape" name="tangents by recursion from the result" fails=["tape-forward"] hidden=1 message="RecursionError"
+def tape_jvp(tape, primals, tangents):
+    """Forward mode. primals, tangents: a number for each input. Returns (value, tangent) of the tape's result."""
+    maker = {eqn.outvars[0]: eqn for eqn in tape.jaxpr.eqns}
+    known = dict(zip(tape.jaxpr.invars, zip(primals, tangents, strict=True), strict=True))
+
+    def pair(operand):
+        if isinstance(operand, Literal):
+            return operand.val, 0.0
+        if operand not in known:
+            eqn = maker[operand]
+            operands = [pair(v)[0] for v in eqn.invars]
+            partials = PARTIALS[eqn.primitive.name](eqn.params, *operands)
+            pairs = zip(eqn.invars, partials, strict=True)
+            tangent = sum(p * pair(v)[1] for v, p in pairs if not isinstance(v, Literal))
+            known[operand] = eqn.primitive.bind(*operands, **eqn.params), tangent
+        return known[operand]
+
+    return pair(tape.jaxpr.outvars[0])
+
+
+def tape_grad(tape, args):
+    """Reverse mode. args: a number for each input. Returns the list of the result's derivatives by each input."""
+    values = dict(zip(tape.jaxpr.invars, args, strict=True))
+
+    def read(operand):
+        return operand.val if isinstance(operand, Literal) else values[operand]
+
+    for eqn in tape.jaxpr.eqns:
+        values[eqn.outvars[0]] = eqn.primitive.bind(*map(read, eqn.invars), **eqn.params)
+    result = tape.jaxpr.outvars[0]
+    cotangent = {} if isinstance(result, Literal) else {result: 1.0}
+    for eqn in reversed(tape.jaxpr.eqns):
+        if eqn.outvars[0] not in cotangent:
+            continue
+        arriving = cotangent[eqn.outvars[0]]
+        partials = PARTIALS[eqn.primitive.name](eqn.params, *map(read, eqn.invars))
+        for operand, partial in zip(eqn.invars, partials, strict=True):
+            if not isinstance(operand, Literal):
+                sent = arriving * partial
+                cotangent[operand] = cotangent[operand] + sent if operand in cotangent else sent
+    return [cotangent.get(v, 0.0) for v in tape.jaxpr.invars]
+
+
+# %% task="newton" name="a loop for every 16 steps" fails=["newton-check"] hidden=1 message="`newton` is unrolled"
+def hvp(loss, x, v):
+    """The Hessian of `loss` at x, times v, without the Hessian. x, v: float32[n]. Returns float32[n]."""
+    return jax.jvp(jax.grad(loss), (x,), (v,))[1]
+
+
+@jax.jit(static_argnames=("loss", "steps"))
+def newton(loss, x, steps):
+    """`steps` steps of Newton's method for `loss`, from x: float32[n]. Returns float32[n]."""
+
+    def step(_, x):
+        p, _ = jax.scipy.sparse.linalg.cg(lambda v: hvp(loss, x, v), jax.grad(loss)(x))
+        return x - p
+
+    for first in range(0, max(steps, 1), 16):
+        x = jax.lax.fori_loop(first, min(first + 16, steps), step, x)
+    return x
+
+
+# %% task="newton" name="divides by the length of v" fails=["newton-hvp"] hidden=1 message="vmap of hvp"
+def hvp(loss, x, v):
+    """The Hessian of `loss` at x, times v, without the Hessian. x, v: float32[n]. Returns float32[n]."""
+    length = jnp.sqrt(jnp.sum(v * v))
+    return length * jax.jvp(jax.grad(loss), (x,), (v / length,))[1]
+
+
+@jax.jit(static_argnames=("loss", "steps"))
+def newton(loss, x, steps):
+    """`steps` steps of Newton's method for `loss`, from x: float32[n]. Returns float32[n]."""
+
+    def step(x, _):
+        gradient, times = jax.linearize(jax.grad(loss), x)
+        return x - jax.scipy.sparse.linalg.cg(times, gradient)[0], None
+
+    return jax.lax.scan(step, x, length=steps)[0]
+
+
+# %% task="newton" name="the first step is always made" fails=["newton-check"] hidden=1 message="no step at all"
+def hvp(loss, x, v):
+    """The Hessian of `loss` at x, times v, without the Hessian. x, v: float32[n]. Returns float32[n]."""
+    return jax.jvp(jax.grad(loss), (x,), (v,))[1]
+
+
+@jax.jit(static_argnames=("loss", "steps"))
+def newton(loss, x, steps):
+    """`steps` steps of Newton's method for `loss`, from x: float32[n]. Returns float32[n]."""
+
+    def step(_, x):
+        p, _ = jax.scipy.sparse.linalg.cg(lambda v: hvp(loss, x, v), jax.grad(loss)(x))
+        return x - p
+
+    return jax.lax.fori_loop(1, steps, step, step(0, x))
+
+
+# %% task="newton" name="no node may move far in a step" fails=["newton-check"] hidden=1 message="from far away"
+def hvp(loss, x, v):
+    """The Hessian of `loss` at x, times v, without the Hessian. x, v: float32[n]. Returns float32[n]."""
+    return jax.jvp(jax.grad(loss), (x,), (v,))[1]
+
+
+@jax.jit(static_argnames=("loss", "steps"))
+def newton(loss, x, steps):
+    """`steps` steps of Newton's method for `loss`, from x: float32[n]. Returns float32[n]."""
+
+    def step(_, x):
+        p, _ = jax.scipy.sparse.linalg.cg(lambda v: hvp(loss, x, v), jax.grad(loss)(x))
+        return x - jnp.clip(p, -100.0, 100.0)
+
+    return jax.lax.fori_loop(0, steps, step, x)
+
+
+# %% task="cures" name="near points are taken for one" fails=["cures-springs"] hidden=1 message="jit(vmap(grad(spring_energy)))"
+def spring_energy(points):
+    """The energy of spring_energy_slow, on arrays. points: float32[n, 2]. Returns float32[]."""
+    away = points[:, None] - points[None]
+    squared = (away**2).sum(-1)
+    apart = squared > 1e-6
+    distance = jnp.where(apart, jnp.sqrt(jnp.where(apart, squared, 1.0)), 0.0)
+    return jnp.triu((distance - 1) ** 2, 1).sum()
+
+
+@jax.custom_jvp
+def kepler(M, e):
+    """E with E - e sin E = M. M, e: float32[]. Returns float32[], differentiable as often as you like."""
+    return solve_kepler(M, e)
+
+
+@kepler.defjvp
+def kepler_rule(primals, tangents):
+    """The rule for kepler. primals: (M, e); tangents: (dM, de). Returns (E, dE)."""
+    (M, e), (dM, de) = primals, tangents
+    E = kepler(M, e)
+    return E, (dM + jnp.sin(E) * de) / (1 - e * jnp.cos(E))
+
+
+# %% task="cures" name="distances by squares and a product of matrices" fails=["cures-springs"] hidden=1 message="jit(vmap(grad(spring_energy)))"
+def spring_energy(points):
+    """The energy of spring_energy_slow, on arrays. points: float32[n, 2]. Returns float32[]."""
+    norms = (points**2).sum(-1)
+    squared = norms[:, None] + norms[None] - 2 * points @ points.T
+    apart = (points[:, None] != points[None]).any(-1)
+    safe = jnp.where(apart, jnp.maximum(squared, 1e-12), 1.0)
+    distance = jnp.where(apart, jnp.sqrt(safe), 0.0)
+    return jnp.triu((distance - 1) ** 2, 1).sum()
+
+
+@jax.custom_jvp
+def kepler(M, e):
+    """E with E - e sin E = M. M, e: float32[]. Returns float32[], differentiable as often as you like."""
+    return solve_kepler(M, e)
+
+
+@kepler.defjvp
+def kepler_rule(primals, tangents):
+    """The rule for kepler. primals: (M, e); tangents: (dM, de). Returns (E, dE)."""
+    (M, e), (dM, de) = primals, tangents
+    E = kepler(M, e)
+    return E, (dM + jnp.sin(E) * de) / (1 - e * jnp.cos(E))
+
+
+# %% task="cures" name="asks spring_energy_slow on the host" fails=["cures-springs"] hidden=1 message="pure_callback"
+def ask(points):
+    shapes = jax.ShapeDtypeStruct((), jnp.float32), jax.ShapeDtypeStruct(points.shape, jnp.float32)
+    return jax.pure_callback(spring_energy_slow, shapes, points, vmap_method="sequential")
+
+
+@jax.custom_vjp
+def spring_energy(points):
+    """The energy of spring_energy_slow, on arrays. points: float32[n, 2]. Returns float32[]."""
+    return ask(points)[0]
+
+
+def spring_back(gradient, slope):
+    return (slope * gradient,)
+
+
+spring_energy.defvjp(ask, spring_back)
+
+
+@jax.custom_jvp
+def kepler(M, e):
+    """E with E - e sin E = M. M, e: float32[]. Returns float32[], differentiable as often as you like."""
+    return solve_kepler(M, e)
+
+
+@kepler.defjvp
+def kepler_rule(primals, tangents):
+    """The rule for kepler. primals: (M, e); tangents: (dM, de). Returns (E, dE)."""
+    (M, e), (dM, de) = primals, tangents
+    E = kepler(M, e)
+    return E, (dM + jnp.sin(E) * de) / (1 - e * jnp.cos(E))
+
+
+# %% task="cures" name="differentiable three times, and no more" fails=["cures-kepler"] hidden=1 message="Reverse-mode differentiation does not work"
+def layer(depth):
+    if depth == 0:
+        return solve_kepler
+    below = layer(depth - 1)
+
+    @jax.custom_jvp
+    def known(M, e):
+        return solve_kepler(M, e)
+
+    @known.defjvp
+    def rule(primals, tangents):
+        (M, e), (dM, de) = primals, tangents
+        E = below(M, e)
+        return E, (dM + jnp.sin(E) * de) / (1 - e * jnp.cos(E))
+
+    return known
+
+
+solved = layer(2)
+
+
+def spring_energy(points):
+    """The energy of spring_energy_slow, on arrays. points: float32[n, 2]. Returns float32[]."""
+    away = points[:, None] - points[None]
+    squared = (away**2).sum(-1)
+    apart = squared > 0
+    distance = jnp.where(apart, jnp.sqrt(jnp.where(apart, squared, 1.0)), 0.0)
+    return jnp.triu((distance - 1) ** 2, 1).sum()
+
+
+@jax.custom_jvp
+def kepler(M, e):
+    """E with E - e sin E = M. M, e: float32[]. Returns float32[], differentiable as often as you like."""
+    return solve_kepler(M, e)
+
+
+@kepler.defjvp
+def kepler_rule(primals, tangents):
+    """The rule for kepler. primals: (M, e); tangents: (dM, de). Returns (E, dE)."""
+    (M, e), (dM, de) = primals, tangents
+    E = solved(M, e)
+    return E, (dM + jnp.sin(E) * de) / (1 - e * jnp.cos(E))
+
+
+# %% task="diet" name="blocks remembered by their length" fails=["diet-check"] hidden=1 message="the end of another simulation"
+BLOCKS = {}
+
+
+def simulate_lean(step, u, length):
+    """The same as simulate, on a diet. length: a square number, k². u: float32[n]. Returns float32[n]."""
+    k = math.isqrt(length)
+    block = BLOCKS.setdefault(length, jax.checkpoint(lambda u: simulate(step, u, k)))
+    return jax.lax.scan(lambda u, _: (block(u), None), u, length=k)[0]
+
+
+# %% task="diet" name="a scan for every eight blocks" fails=["diet-check"] hidden=1 message="is unrolled"
+def simulate_lean(step, u, length):
+    """The same as simulate, on a diet. length: a square number, k². u: float32[n]. Returns float32[n]."""
+    k = math.isqrt(length)
+    block = jax.checkpoint(lambda u: simulate(step, u, k))
+    for first in range(0, k, 8):
+        u = jax.lax.scan(lambda u, _: (block(u), None), u, length=min(8, k - first))[0]
+    return u
+
+
+# %% task="diet" name="no block of more than eight steps" fails=["diet-check"] hidden=1 message="simulate_lean"
+def simulate_lean(step, u, length):
+    """The same as simulate, on a diet. length: a square number, k². u: float32[n]. Returns float32[n]."""
+    size = max(d for d in range(1, min(math.isqrt(length), 8) + 1) if length % d == 0)
+    block = jax.checkpoint(lambda u: simulate(step, u, size))
+    return jax.lax.scan(lambda u, _: (block(u), None), u, length=length // size)[0]
+
+
+# %% task="minijit-grad" name="takes the equations off the tape" fails=["minijit-grad-check"] hidden=1 message="the dtypes of the slopes"
+def pull_sum(slope, x, axis):
+    """The slope by x of sum[axis] x, from the slope of the sum. x has one axis more than slope."""
+    return bind("spread", slope, axis=axis, size=x.shape[axis])
+
+
+def pull_spread(slope, axis):
+    """The slope by x of spread[axis] x, from the slope of all the copies."""
+    return bind("sum", slope, axis=axis)
+
+
+def replay_backwards(tape, *args):
+    """Run a tape forwards, then backwards. args: as for replay; the result of the tape is a number.
+
+    Returns a dict: name -> slope of the result by this name, for every name that it depends on.
+    """
+    values = replay(tape, *args)
+    slopes = {tape.output: np.ones((), np.float32)} if isinstance(tape.output, str) else {}
+    while tape.equations:
+        name, primitive, operands, params = tape.equations.pop()
+        if name in slopes:
+            pulled = PULL[primitive](slopes[name], *[read(values, x) for x in operands], **params)
+            for x, slope in zip(operands, pulled, strict=True):
+                if isinstance(x, str) and slope is not None:
+                    slopes[x] = slopes[x] + slope if x in slopes else slope
+    return slopes
+
+
+# %% task="minijit-grad" name="a replay of its own, which lifts nothing" fails=["minijit-grad-check"] hidden=1 message="the dtypes of the slopes"
+def pull_sum(slope, x, axis):
+    """The slope by x of sum[axis] x, from the slope of the sum. x has one axis more than slope."""
+    return bind("spread", slope, axis=axis, size=x.shape[axis])
+
+
+def pull_spread(slope, axis):
+    """The slope by x of spread[axis] x, from the slope of all the copies."""
+    return bind("sum", slope, axis=axis)
+
+
+def replay_backwards(tape, *args):
+    """Run a tape forwards, then backwards. args: as for replay; the result of the tape is a number.
+
+    Returns a dict: name -> slope of the result by this name, for every name that it depends on.
+    """
+    values = dict(zip(tape.inputs, args, strict=True))
+    for name, primitive, operands, params in tape.equations:
+        values[name] = bind(primitive, *[read(values, x) for x in operands], **params)
+    slopes = {tape.output: np.ones((), np.float32)} if isinstance(tape.output, str) else {}
+    for name, primitive, operands, params in reversed(tape.equations):
+        if name in slopes:
+            pulled = PULL[primitive](slopes[name], *[read(values, x) for x in operands], **params)
+            for x, slope in zip(operands, pulled, strict=True):
+                if isinstance(x, str) and slope is not None:
+                    slopes[x] = slopes[x] + slope if x in slopes else slope
+    return slopes
