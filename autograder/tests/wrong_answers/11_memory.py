@@ -692,3 +692,194 @@ def loss_lean(X, E, y):
         return (jnp.log(jnp.exp(scores).sum(1)) - scores[jnp.arange(len(right)), right]).mean()
 
     return lax.map(of_a_piece, (X.reshape(-1, 32, X.shape[1]), y.reshape(-1, 32))).mean()
+
+
+# %% task="hoarder" name="keeps every copy, as pickled bytes" fails=["hoarder-train"] message="What do you still need after the step?"
+import pickle
+
+
+def in_place(step):
+    """`step(params, momentum, batch)`, jitted such that params and momentum are updated in place."""
+    return jax.jit(step, donate_argnums=(0, 1))
+
+
+def train(step, params, batches):
+    """As train_slow, in at most 5.5 models. `step` deletes its first two arguments."""
+    params = jax.tree.map(jnp.copy, params)
+    momentum = jax.tree.map(jnp.zeros_like, params)
+    history, losses = [], []
+    for batch in batches:
+        history.append(pickle.dumps(jax.device_get(jax.tree.map(jnp.copy, params))))
+        params, momentum, value = step(params, momentum, batch)
+        losses.append(float(value))
+    best = jax.tree.map(jnp.asarray, pickle.loads(history[int(np.argmin(losses))]))
+    return params, best, losses
+
+
+# %% task="hoarder" name="only a loss that is much smaller is smaller" fails=["hoarder-train"] hidden=1 message="nearly equal losses"
+def in_place(step):
+    """`step(params, momentum, batch)`, jitted such that params and momentum are updated in place."""
+    return jax.jit(step, donate_argnums=(0, 1))
+
+
+def train(step, params, batches):
+    """As train_slow, in at most 5.5 models. `step` deletes its first two arguments."""
+    params = jax.tree.map(jnp.copy, params)
+    momentum = jax.tree.map(jnp.zeros_like, params)
+    best, best_value, losses = None, float("inf"), []
+    for batch in batches:
+        candidate = jax.tree.map(jnp.copy, params)
+        params, momentum, value = step(params, momentum, batch)
+        value = float(value)
+        losses.append(value)
+        if value < best_value - 1e-4:
+            best, best_value = candidate, value
+    return params, best, losses
+
+
+# %% task="cache" name="a score of -50 is no weight" fails=["cache-check"] hidden=1 message="answers at index"
+@functools.partial(jax.jit, donate_argnums=0)
+def remember(cache, count, item):
+    """Writes item in row `count` of cache: float32[capacity, d]. Returns the cache and the answer."""
+    cache = cache.at[count].set(item)
+    scores = jnp.where(jnp.arange(len(cache)) <= count, cache @ item, -50.0)
+    return cache, jax.nn.softmax(scores) @ cache
+
+
+# %% task="cache" name="adds -inf to the scores of garbage" fails=["cache-check"] hidden=1 message="answers at index"
+@functools.partial(jax.jit, donate_argnums=0)
+def remember(cache, count, item):
+    """Writes item in row `count` of cache: float32[capacity, d]. Returns the cache and the answer."""
+    cache = cache.at[count].set(item)
+    mask = jnp.where(jnp.arange(len(cache)) > count, -jnp.inf, 0.0)
+    return cache, jax.nn.softmax(cache @ item + mask) @ cache
+
+
+# %% task="ranker" name="sorted by NumPy, in the first call" fails=["ranker-check"] hidden=1 message="ranks at index"
+@jax.jit
+def rank(ordered, x):
+    """How many of the sorted numbers ordered: float32[n] are smaller than each of x: float32[k]."""
+    return jnp.searchsorted(ordered, x)
+
+
+def make_ranker(table):
+    """The same as make_ranker_slow; all rankers of one shape share their programs, and sort once."""
+
+    @functools.cache
+    def ordered():
+        return np.sort(np.asarray(table), axis=None)
+
+    return lambda x: rank(ordered(), x)
+
+
+# %% task="ranker" name="counts numbers that occur twice once" fails=["ranker-check"] hidden=1 message="ranks at index"
+@jax.jit
+def rank(ordered, x):
+    """How many of the sorted numbers ordered: float32[n] are smaller than each of x: float32[k]."""
+    return jnp.searchsorted(ordered, x)
+
+
+def make_ranker(table):
+    """The same as make_ranker_slow; all rankers of one shape share their programs, and sort once."""
+    return functools.partial(rank, jnp.asarray(np.unique(table)))
+
+
+# %% task="recorder" name="the row in float32" fails=["recorder-check"] hidden=1 message="the ring, a high flight"
+@jax.jit
+def flight(x, box, count):
+    """1000 recorded steps of glide from x: float32[2]. box: ref float32[k, 2]; count: ref int32[]."""
+
+    def recorded(state):
+        state = glide(state)
+        row = jnp.mod(count[...].astype(jnp.float32), box.shape[0])
+        box[row.astype(jnp.int32)] = state
+        count[...] = count[...] + 1
+        return state
+
+    return simulate(recorded, x, 1000)
+
+
+# %% task="recorder" name="records NaN as numbers" fails=["recorder-check"] hidden=1 message="rows that are NaN"
+@jax.jit
+def flight(x, box, count):
+    """1000 recorded steps of glide from x: float32[2]. box: ref float32[k, 2]; count: ref int32[]."""
+
+    def recorded(state):
+        state = glide(state)
+        box[count[...] % box.shape[0]] = jnp.nan_to_num(state)
+        count[...] = count[...] + 1
+        return state
+
+    return simulate(recorded, x, 1000)
+
+
+# %% task="recorder" name="records in half precision" fails=["recorder-check"] hidden=1 message="the ring, a high flight"
+@jax.jit
+def flight(x, box, count):
+    """1000 recorded steps of glide from x: float32[2]. box: ref float32[k, 2]; count: ref int32[]."""
+
+    def recorded(state):
+        state = glide(state)
+        box[count[...] % box.shape[0]] = state.astype(jnp.float16).astype(box.dtype)
+        count[...] = count[...] + 1
+        return state
+
+    return simulate(recorded, x, 1000)
+
+
+# %% task="diet" name="a callback on the way back" fails=["diet-gradient"] message="pure_callback"
+def slopes_on_the_host(X, E, y):
+    X, E, y = (np.asarray(each) for each in (X, E, y))
+    scores = X @ E.T
+    shares = np.exp(scores - scores.max(1, keepdims=True))
+    shares /= shares.sum(1, keepdims=True)
+    shares[np.arange(len(y)), y] -= 1
+    shares /= len(y)
+    return (shares @ E).astype(X.dtype), (shares.T @ X).astype(E.dtype)
+
+
+@jax.custom_vjp
+def loss_lean(X, E, y):
+    """The same as loss_slow, in at most a fifth of its scratch space, forwards and backwards."""
+    pieces = X.reshape(-1, 32, X.shape[1]), y.reshape(-1, 32)
+    return lax.map(lambda part: loss_slow(part[0], E, part[1]), pieces).mean()
+
+
+def forward(X, E, y):
+    return loss_lean(X, E, y), (X, E, y)
+
+
+def backward(kept, cotangent):
+    X, E, y = kept
+    types = jax.ShapeDtypeStruct(X.shape, X.dtype), jax.ShapeDtypeStruct(E.shape, E.dtype)
+    by_X, by_E = jax.pure_callback(slopes_on_the_host, types, X, E, y)
+    return cotangent * by_X, cotangent * by_E, None
+
+
+loss_lean.defvjp(forward, backward)
+
+
+# %% task="diet" name="words of zeros are words too" fails=["diet-loss"] hidden=1 message="large scores"
+def loss_lean(X, E, y):
+    """The same as loss_slow, in at most a fifth of its scratch space, forwards and backwards."""
+    missing = -len(E) % 128
+    pieces = jnp.pad(E, ((0, missing), (0, 0))).reshape(-1, 128, E.shape[1])
+
+    @jax.checkpoint
+    def piece(words):
+        return jax.nn.logsumexp(X @ words.T, axis=1)
+
+    normaliser = jax.nn.logsumexp(lax.map(piece, pieces), axis=0)
+    return (normaliser - (X * E[y]).sum(1)).mean()
+
+
+# %% task="ranker" name="sorts the table of the caller" fails=["ranker-check"] hidden=1 message="the tables, after"
+@jax.jit
+def rank(ordered, x):
+    return jnp.searchsorted(ordered, x)
+
+
+def make_ranker(table):
+    flat = np.asarray(table).reshape(-1)
+    flat.sort()
+    return functools.partial(rank, flat.copy())
