@@ -354,11 +354,13 @@ with assert_max_traces(cured_step, 2):
         cured_step(cure_w, 0.1 * i, i % 2 == 0)
 ### BEGIN HIDDEN TESTS
 cured_step = make_step()
-cure_w = jnp.array([[9.0, 7.5], [0.125, 2e38]], jnp.float32)  # the moves of a step have one sign, and none is too long
+cure_w = jnp.array([[9.0, 7.5], [0.125, 2.0]], jnp.float32)  # all moves of one step have one sign
+large_w = jnp.full((2, 2), 2e38)
 with assert_max_traces(cured_step, 2):
     for i in range(8):
         case = (cure_w, 0.07 * i - 0.3, i % 3 == 0)
         assert_allclose(cured_step(*case), spec_step(*case), name=f"step {i}")
+    assert_allclose(cured_step(large_w, 0.25, False), spec_step(large_w, 0.25, False), name="a large step")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "cures-follow-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -623,9 +625,10 @@ with assert_max_traces(orbit, 1):
         assert_allclose(orbit(shifted), spec_orbit(shifted), rtol=1e-3, name="orbit(x)")
 assert_leaves_nothing(orbit, jnp.ones(5) / 3)  # a new shape: the alarm hears fresh traces only
 ### BEGIN HIDDEN TESTS
-orbit_x = np.array([[0.2], [0.9], [1.2]], np.float32)
+orbit_x, far_out = np.array([[[0.2], [0.9], [0.33]], [[-0.5], [1.2], [1.5]]], np.float32)
 assert_allclose(orbit(orbit_x), spec_orbit(orbit_x), rtol=1e-3)
 assert_allclose(orbit(orbit_x / 2), spec_orbit(orbit_x / 2), rtol=1e-3)
+assert_allclose(orbit(far_out), spec_orbit(far_out), rtol=1e-3)
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "exorcism-noisy", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -706,16 +709,12 @@ assert_equal(
     name="noisy",
     hints={"four draws keep the same number": "Each element has an even chance by itself: nobody counts them."},
 )
-infinite = noisy(jax.random.key(44), jnp.full(2000, jnp.inf))[1]
 tails = int((abs(noisy(jax.random.key(45), jnp.zeros(100_000))[1]) > 3.5).sum())  # about 47 of a normal distribution
 assert_equal(
-    {"NaN where x is infinite": int(jnp.isnan(infinite).sum()), "noise beyond 3.5": 15 < tails < 110},
-    {"NaN where x is infinite": 0, "noise beyond 3.5": True},
+    {"noise beyond 3.5": 15 < tails < 110},
+    {"noise beyond 3.5": True},
     name="noisy",
-    hints={
-        "NaN where x is infinite": "A zeroed element is 0 plus noise, whatever it was: infinity times 0 is NaN.",
-        "noise beyond 3.5": "The normal distribution has no bounds.",
-    },
+    hints={"noise beyond 3.5": "The normal distribution has no bounds."},
 )
 ### END HIDDEN TESTS
 
