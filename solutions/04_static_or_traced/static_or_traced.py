@@ -507,10 +507,10 @@ assert_equal(
 # larger image nor larger blocks add an equation, and every equation works on pixels: all that the sizes of the image
 # and `k` decide by themselves is Python's.
 #
-# **`get_negatives(x, size)`** (3 points): the negatives of `x` in their order and dtype, under `jit`. As a shape cannot
-# depend on values, the caller gives a budget, `size`, up to the length of `x`. Return two things: the first `size`
-# negatives, filled up with zeros where there are fewer, and how many negatives there are in all (an `int32`, which may
-# be more than `size`). One trace for each budget, whatever is in `x`, and no callback.
+# **`get_negatives(x, size)`** (3 points): the negatives of `x` in their order and dtype (a NaN is none), under `jit`.
+# As a shape cannot depend on values, the caller gives a budget, `size`, up to the length of `x`. Return two things: the
+# first `size` negatives, filled up with zeros where there are fewer, and how many negatives there are in all (an
+# `int32`, which may be more than `size`). One trace for each budget, whatever is in `x`, and no callback.
 #
 # <details><summary>Hint 1</summary>
 # <code>x.shape</code> holds Python integers, as long as no <code>jnp</code> touches them; a block is an axis that
@@ -918,10 +918,10 @@ assert_allclose(slope(2.0, "fold", 5.0, 3.0), jnp.float32(3.0 * math.cos(6.0 / 5
 # Somebody hands you a jitted function, sealed: you may call it, trace it, and count its traces in any way, but what it
 # was made with cannot be read. Some of its arguments are static. Which?
 #
-# `find_static(box, args)` gets the box and one call that works, `box(*args)`, all numbers between 0 and 1000. It returns the positions
-# of the static arguments, as a list in ascending order. The box has been used before: it knows some values already,
-# you are not told which, and it remembers yours as well. Its results tell you nothing; a static argument computes the
-# same as a traced one.
+# `find_static(box, args)` gets the box and one call that works, `box(*args)`, all numbers between 0 and 1000. It
+# returns the positions of the static arguments, as a list in ascending order. The box has been used before: it knows
+# some values already, you are not told which, and it remembers yours as well. Its results tell you nothing; a static
+# argument computes the same as a traced one.
 #
 # You may call the box as often as you like. (There is a solution that calls it once for each argument, and counts
 # nothing at all.)
