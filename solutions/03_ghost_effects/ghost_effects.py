@@ -677,7 +677,7 @@ def assert_good_noise(seed, shape=(2000,)):
         "about half is kept": "Each element has an even chance, by itself.",
         "each element draws by itself": "One draw for each element of x, not one for each row or column.",
         "the noise is standard normal": "Mean 0 and deviation 1, on every element, the zeroed ones too.",
-        "the mask says nothing about the noise": "Mask and noise come from one draw, or from one key: they share bits.",
+        "the mask says nothing about the noise": "Mask and noise come from one draw or one key: they share their bits.",
     }
     said = {name: bool(holds) for name, holds in said.items()}
     assert_equal(said, dict.fromkeys(said, True), name="noisy", hints=hints)
