@@ -915,7 +915,8 @@ assert_equal(
 # 2. the program carries **run-time effects** (`debug.print`, `io_callback`, ...);
 # 3. a **tracer leaks** out of the first trace or a later one.
 #
-# `fn` may be plain or jitted, called before or not, and raises no error of its own. Its arguments are arrays or numbers.
+# `fn` may be plain or jitted, called before or not, and raises no error of its own. Its arguments are arrays or
+# numbers.
 #
 # It is a good detector, not a perfect one. **`sneaky()`** proves it: it returns a new function `f(x)` that your
 # detector believes to be pure, and that gives at least two different results in twenty plain calls `f(1.0)`.
