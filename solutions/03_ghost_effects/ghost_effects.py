@@ -355,7 +355,7 @@ with assert_max_traces(cured_step, 2):
 ### BEGIN HIDDEN TESTS
 cured_step = make_step()
 cure_w = jnp.array([[9.0, 7.5], [0.125, 2.0]], jnp.float32)  # all moves of one step have one sign
-large_w = jnp.full((2, 2), 2e38)
+large_w = jnp.full((2, 2), 2e38, jnp.float32)
 with assert_max_traces(cured_step, 2):
     for i in range(8):
         case = (cure_w, 0.07 * i - 0.3, i % 3 == 0)
