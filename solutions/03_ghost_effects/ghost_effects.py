@@ -1141,7 +1141,6 @@ assert_judges(
         "the first only": (keeps_the_first, False, "The first trace leaks, the second one does not."),
         "a key": (fixed_key, True, "A fixed key gives fixed numbers."),
         "a name": (lambda x: debug_print_io_callback(x), True, "The name of a function is no effect."),
-        "a table with a NaN": (lambda x: x + np.array([1, np.nan], np.float32), True, "The same table each time."),
         "prints arrays": (prints_arrays, True, "It prints for arrays, and this is a number."),
         "gelu": (jax.jit(jax.nn.gelu), True, "A jitted function is as pure as what it jits."),
     },
@@ -1151,7 +1150,13 @@ assert_judges({"two arguments": (lambda x, y: x * y + 1, True, "It has two argum
 assert_judges(
     {"prints arrays": (prints_arrays, False, "It printed nothing for a number; this is an array.")}, jnp.ones(3)
 )
-assert_judges({"times a count": (multiplies_by_count, False, "Results may agree where programs differ.")}, 0.0)
+assert_judges(
+    {
+        "times a count": (multiplies_by_count, False, "Results may agree where programs differ."),
+        "a table with a NaN": (lambda x: x + np.array([1, np.nan], np.float32), True, "The same table each time."),
+    },
+    0.0,
+)
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "is-pure-sneaky", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
