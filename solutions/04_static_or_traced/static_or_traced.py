@@ -292,7 +292,15 @@ wanted = {
     "exhibit_mask raises": (exhibit_mask, "NonConcreteBooleanIndexError"),
     "exhibit_shape raises": (exhibit_shape, "TypeError"),
 }
-for numbers in ([3, 1], [-1, -2], [np.nan, np.inf], [-np.inf, 0.5], [*range(40, 0, -1)], [-2, 1e30, *range(9), -1e30]):
+for numbers in (
+    [3, 1],
+    [-1, -2],
+    [np.nan, np.inf],
+    [-np.inf, 0.5],
+    [*range(40, 0, -1)],
+    [-2, 1e30, *range(9), -1e30],
+    [1e30, np.inf],
+):
     fresh = jnp.array(numbers, jnp.float32)
     said = {name: raised_by(exhibit, fresh) for name, (exhibit, _) in wanted.items()}
     assert_equal(said, {name: error for name, (_, error) in wanted.items()}, name="the collection")
@@ -328,7 +336,15 @@ wanted = {
     "exhibit_array raises": (exhibit_array, "TracerArrayConversionError"),
     "exhibit_slice raises": (exhibit_slice, "IndexError"),
 }
-for numbers in ([3, 1], [-1, -2], [np.nan, np.inf], [-np.inf, 0.5], [*range(40, 0, -1)], [-2, 1e30, *range(9), -1e30]):
+for numbers in (
+    [3, 1],
+    [-1, -2],
+    [np.nan, np.inf],
+    [-np.inf, 0.5],
+    [*range(40, 0, -1)],
+    [-2, 1e30, *range(9), -1e30],
+    [1e30, np.inf],
+):
     fresh = jnp.array(numbers, jnp.float32)
     said = {name: raised_by(exhibit, fresh) for name, (exhibit, _) in wanted.items()}
     assert_equal(said, {name: error for name, (_, error) in wanted.items()}, name="the collection")
@@ -339,13 +355,13 @@ for numbers in ([3, 1], [-1, -2], [np.nan, np.inf], [-np.inf, 0.5], [*range(40, 
 #
 # The tax of a small country comes in three pieces; `tax_spec` has them as a Python `if`.
 #
-# **`tax(income)`** (2 points): the same under `jit`, in `float32`. One trace must serve every single income. An
-# array of incomes must work as well, and so must `jax.grad`: the slope of the tax is the rate for the next unit of
-# income, at 10 and 40 too.
+# **`tax(income)`** (2 points): the same under `jit`, in `float32`, for every finite income, however large. One trace
+# must serve every single `float` (an `int` is another type, and has another one). An array of incomes must work as
+# well, and so must `jax.grad`: the slope of the tax is the rate for the next unit of income, at 10 and 40 too.
 #
 # **`static_traces(values)`** (1 point): a colleague would rather write `jax.jit(tax_spec, static_argnums=0)` and
 # calls it with each of `values` in turn. How often does that trace? Return the number, for any list of hashable
-# values. Your function is run in plain Python, where neither JAX nor this notebook exists.
+# values without a NaN. Your function is run in plain Python, where neither JAX nor this notebook exists.
 #
 # <details><summary>Hint 1</summary>
 # A tracer cannot choose between pieces of Python, but a program can choose between two results, for each number of
@@ -407,10 +423,10 @@ for income in (5.0, 25.0, 100.0):
     assert_allclose(jax.grad(tax)(income), rate, rtol=1e-3, atol=1e-3, name=f"slope of the tax at {income}")
 ### BEGIN HIDDEN TESTS
 fresh = np.random.default_rng(4).uniform(-5, 90, size=(2, 7)).astype(np.float32)
-for incomes in (fresh, np.array([5, 25, 100, 70_000])):
+for incomes in (fresh, np.array([5, 25, 100, 70_000, 2_000_000_000])):
     expected = np.vectorize(tax_spec, otypes=[np.float32])(incomes)
     assert_allclose(tax(incomes), expected, rtol=1e-4, atol=1e-4, name="tax of fresh incomes")
-for income in (10.5, 40.5, 1e5):
+for income in (10.5, 40.5, 1e5, 1e30):
     assert_allclose(tax(income), jnp.float32(tax_spec(income)), rtol=1e-4, name=f"tax({income})")
 for income, rate in ((-3.0, 0), (10.0, 0.2), (11.0, 0.2), (40.0, 0.5), (41.0, 0.5), (1e5, 0.5)):
     assert_allclose(jax.grad(tax)(income), jnp.float32(rate), rtol=1e-4, name=f"slope of the tax at {income}")
@@ -463,15 +479,22 @@ assert_equal(
 fresh_cases = {
     "NumPy's numbers": [np.float32(0.5), 0.5, np.float64(0.5), np.int64(3), 3],
     "frozen sets": [frozenset({1, 2}), frozenset({2.0, 1})],
-    "a hundred incomes": [float(k % 13) for k in range(100)],
+    "many incomes, twice": [float(k % 150) for k in range(300)],
     "ranges and tuples": [range(3), range(3), (0, 1, 2)],
     "numbers that share a hash": [-1, -2, 0, 2**61 - 1, -1],
     "equal numbers of four types": [1 + 0j, 1, True, 1.0, 1 + 0j],
+    "two types that are called bool": [np.True_, True, False, np.True_],
     "nothing": [],
 }
 assert_equal(
     {case: run_alone(static_traces, values) for case, values in fresh_cases.items()},
     {case: counted(values) for case, values in fresh_cases.items()},
+    name="static_traces",
+)
+assert_equal(
+    {"two lists, each by itself": [static_traces([2.0, 3.0]) for _ in range(2)]},
+    {"two lists, each by itself": [2, 2]},
+    hints={"two lists, each by itself": "Each list has a jitted function of its own, which has met no value yet."},
     name="static_traces",
 )
 ### END HIDDEN TESTS
@@ -481,12 +504,13 @@ assert_equal(
 #
 # **`pool(x, k)`** (1 point): the mean of each `k` × `k` block of an image; rows and columns that do not fill a block
 # are dropped, all of them if the image is smaller than a block. Jitted, `k` static, no loop and no callback. Neither a
-# larger image nor larger blocks add an equation, and no equation does arithmetic about shapes.
+# larger image nor larger blocks add an equation, and every equation works on pixels: all that the sizes of the image
+# and `k` decide by themselves is Python's.
 #
-# **`get_negatives(x, size)`** (3 points): the negatives of `x` in their order, under `jit`. As a shape cannot
-# depend on values, the caller gives a budget, `size`, up to the length of `x`. Return two things: the first `size`
-# negatives, filled up with zeros where there are fewer, and how many negatives there are in all (an `int32`, which may
-# be more than `size`). One trace for each budget, whatever is in `x`, and no callback.
+# **`get_negatives(x, size)`** (3 points): the negatives of `x` in their order and dtype (a NaN is none), under `jit`.
+# As a shape cannot depend on values, the caller gives a budget, `size`, up to the length of `x`. Return two things: the
+# first `size` negatives, filled up with zeros where there are fewer, and how many negatives there are in all (an
+# `int32`, which may be more than `size`). One trace for each budget, whatever is in `x`, and no callback.
 #
 # <details><summary>Hint 1</summary>
 # <code>x.shape</code> holds Python integers, as long as no <code>jnp</code> touches them; a block is an axis that
@@ -568,6 +592,30 @@ fresh[2, 3], fresh[9, 9] = np.inf, np.nan
 assert_allclose(pool(fresh, k=4), pool_spec(fresh, 4), rtol=1e-4, atol=1e-5, name="pool of an image with inf and NaN")
 for narrow in (fresh[:, :3], fresh[:3], fresh[:3, :3]):
     assert_allclose(pool(narrow, k=4), pool_spec(narrow, 4), name="pool of an image without one whole block")
+
+
+def without_pixels(jaxpr, pixels):
+    """The primitives of the equations that read no pixel. pixels: the ids of the names that stand for some."""
+    found = []
+    for eqn in jaxpr.eqns:
+        reads = [id(operand) in pixels for operand in eqn.invars]
+        for inner in [value.jaxpr for value in eqn.params.values() if hasattr(value, "jaxpr")]:
+            if len(inner.invars) == len(reads):
+                found += without_pixels(inner, {id(v) for v, read in zip(inner.invars, reads, strict=True) if read})
+        if any(reads):
+            pixels |= set(map(id, eqn.outvars))
+        else:
+            found.append(eqn.primitive.name)
+    return found
+
+
+tape = jax.make_jaxpr(lambda x: pool(x, k=4))(fresh).jaxpr
+assert_equal(
+    {"equations without pixels": without_pixels(tape, set(map(id, tape.invars)))},
+    {"equations without pixels": []},
+    hints={"equations without pixels": "What follows from h, w and k alone is a number that Python can have before."},
+    name="the tape of pool",
+)
 ### END HIDDEN TESTS
 
 
@@ -616,6 +664,16 @@ zeros = np.array([0.0, -2.0, -0.0], np.float32)
 assert_allclose(get_negatives(zeros, size=2), get_negatives_spec(zeros, 2), name="get_negatives with zeros in front")
 odd = np.array([np.inf, -np.inf, 2.0, -1.0, 0.0], np.float32)
 assert_allclose(get_negatives(odd, size=4), get_negatives_spec(odd, 4), name="get_negatives of infinities")
+odd = np.array([np.nan, -2.0, np.nan, 3.0, -1.0, np.nan], np.float32)
+assert_allclose(get_negatives(odd, size=4), get_negatives_spec(odd, 4), name="get_negatives of numbers and NaN")
+whole = np.array([5, -16_777_217, 0, -3], np.int32)  # float32 has no -16777217
+found, number = get_negatives(whole, size=3)
+assert_equal(
+    {"the numbers": [str(found.dtype), *found.tolist()], "how many": int(number)},
+    {"the numbers": ["int32", -16_777_217, -3, 0], "how many": 2},
+    hints={"the numbers": "What is read from x has the dtype of x."},
+    name="get_negatives of integers",
+)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -630,9 +688,9 @@ assert_allclose(get_negatives(odd, size=4), get_negatives_spec(odd, 4), name="ge
 # computes what `amplify_spec` says, and
 #
 # - turning the knob (`amplifier.gain = 10.0`) takes effect and never traces again;
-# - new settings (`amplifier.settings = ...`) take effect, with one trace for each mode (for two modes, two traces),
-#   which equal settings share;
-# - settings cannot be changed in place;
+# - new settings (`amplifier.settings = ...`) take effect, with one trace for settings that there have not been yet
+#   (two modes of one ceiling: two traces), which equal settings share;
+# - settings cannot be changed in place, nor what is in them;
 # - the gain is the amplifier's only leaf (`jax.tree.leaves`), so that `jax.grad` can differentiate with respect to an
 #   amplifier: the result is an amplifier whose `gain` is the slope. (The *leaves* are the arrays and numbers into which
 #   JAX takes a *pytree* apart: see [the words](../../lessons/00_before_you_start.ipynb#The-words).)
@@ -715,7 +773,7 @@ def settings_can_change():
         except AttributeError:
             continue
         return True
-    return False
+    return any(isinstance(value, (list, dict, set)) for value in getattr(settings, "__dict__", {}).values())
 
 
 def slope(gain, mode, ceiling, x):
@@ -837,19 +895,33 @@ assert_allclose(loud(sound), jnp.float32(amplify_spec(5.0, "clip", 7.0, sound)),
 assert_allclose(quiet(sound), jnp.float32(amplify_spec(-0.5, "clip", 0.2, sound)), name="the second of two amplifiers")
 loud.settings = quiet.settings
 assert_allclose(loud(sound), jnp.float32(amplify_spec(5.0, "clip", 0.2, sound)), name="the ceiling of the new settings")
+turned, alike = (make_amplifier(2.0, "clip", 9.0) for _ in range(2))
+turned.gain = 3.0
+assert_equal(
+    {
+        "what the second of two alike plays": float(alike(4.0)),
+        "its slope is an Amplifier": isinstance(jax.grad(lambda amplifier: amplifier(4.0))(alike), Amplifier),
+    },
+    {"what the second of two alike plays": 8.0, "its slope is an Amplifier": True},
+    hints={
+        "what the second of two alike plays": "Somebody has turned the knob of the first: each has its own.",
+        "its slope is an Amplifier": "JAX puts the leaves back together: into what?",
+    },
+    name="the amplifier",
+)
 assert_allclose(slope(2.0, "fold", 5.0, 3.0), jnp.float32(3.0 * math.cos(6.0 / 5.0)), rtol=1e-4, name="slope of a fold")
 ### END HIDDEN TESTS
 
 # %% [markdown]
 # ## Task 6 · The sealed box (3 points)
 #
-# Somebody hands you a jitted function, sealed: you may call it, but not look inside. Some of its arguments are
-# static. Which?
+# Somebody hands you a jitted function, sealed: you may call it, trace it, and count its traces in any way, but what it
+# was made with cannot be read. Some of its arguments are static. Which?
 #
-# `find_static(box, args)` gets the box and one call that works, `box(*args)`, all numbers. It returns the positions
-# of the static arguments, as a list in ascending order. The box has been used before: it knows some values already,
-# you are not told which, and it remembers yours as well. Its results tell you nothing; a static argument computes the
-# same as a traced one.
+# `find_static(box, args)` gets the box and one call that works, `box(*args)`, all numbers between 0 and 1000. It
+# returns the positions of the static arguments, as a list in ascending order. The box has been used before: it knows
+# some values already, you are not told which, and it remembers yours as well. Its results tell you nothing; a static
+# argument computes the same as a traced one.
 #
 # You may call the box as often as you like. (There is a solution that calls it once for each argument, and counts
 # nothing at all.)
@@ -941,6 +1013,7 @@ fresh_boxes = {
     "floats": (seal(lambda a, b, c: a * b - c, [2]), (0.5, 1.5, 2.5), [2]),
     "other numbers": (seal(lambda a, b, c: a + b - c, [0, 1]), (7, 3, 5), [0, 1]),
     "zeros": (seal(lambda a, b, c, d: a * b - c * d, [0, 2]), (0, 0, 0.0, 0.0), [0, 2]),
+    "whole scalars only": (seal(lambda a, b, c: jax.lax.switch(a, [jnp.sin, jnp.cos], b + c), [2]), (1, 0.5, 1), [2]),
 }
 assert_equal(
     {name: [find_static(box, args) for _ in range(2)] for name, (box, args, _) in fresh_boxes.items()},

@@ -207,8 +207,8 @@ def get_negatives(x, size):
 
 # %% task="negatives" name="a stable sort"
 def first_negatives(x, size):
-    order = jnp.argsort(x >= 0, stable=True)[:size]
-    return jnp.minimum(x[order], 0.0), jnp.sum((x < 0).astype(jnp.int32))
+    order = jnp.argsort(~(x < 0), stable=True)[:size]
+    return jnp.where(x[order] < 0, x[order], 0), jnp.sum((x < 0).astype(jnp.int32))
 
 
 get_negatives = jax.jit(first_negatives, static_argnums=1, static_argnames="size")

@@ -1773,3 +1773,636 @@ def trace(fn, *types):
     for kept in survivors(tape):
         raise Leak(f"{kept.name}:{kept.type} is still held")
     return tape
+
+
+# %% task="cures" name="w is donated" fails=["cures-step-check"] hidden=1 message="deleted"
+def make_step():
+    """A jitted step(w, rate, clip), with at most two traces for each type of w."""
+
+    def step(w, rate, clip):
+        move = w * rate
+        if clip:
+            move = jnp.clip(move, -1, 1)
+        return w - move
+
+    return jax.jit(step, static_argnames="clip", donate_argnames="w")
+
+
+def follow(jitted, look):
+    """A function call(*args) that answers as `jitted` would if it read its global, look(), at each call."""
+    seen = object()
+
+    def call(*args):
+        nonlocal seen
+        now = look()
+        if now != seen:
+            jitted.clear_cache()
+            seen = now
+        return jitted(*args)
+
+    return call
+
+
+# %% task="cures" name="a limit of a million" fails=["cures-step-check"] hidden=1 message="a large step"
+def make_step():
+    """A jitted step(w, rate, clip), with at most two traces for each type of w."""
+
+    @jax.jit
+    def step(w, rate, clip):
+        limit = jnp.where(clip, 1.0, 1e6).astype(w.dtype)
+        return w - jnp.clip(w * rate, -limit, limit)
+
+    return step
+
+
+def follow(jitted, look):
+    """A function call(*args) that answers as `jitted` would if it read its global, look(), at each call."""
+    seen = object()
+
+    def call(*args):
+        nonlocal seen
+        now = look()
+        if now != seen:
+            jitted.clear_cache()
+            seen = now
+        return jitted(*args)
+
+    return call
+
+
+# %% task="cures" name="the hash tells values apart" fails=["cures-follow-check"] hidden=1 message="Some come from an old value"
+def make_step():
+    """A jitted step(w, rate, clip), with at most two traces for each type of w."""
+
+    def step(w, rate, clip):
+        move = w * rate
+        if clip:
+            move = jnp.clip(move, -1, 1)
+        return w - move
+
+    return jax.jit(step, static_argnames="clip")
+
+
+def follow(jitted, look):
+    """A function call(*args) that answers as `jitted` would if it read its global, look(), at each call."""
+    seen = None
+
+    def call(*args):
+        nonlocal seen
+        mark = hash((type(look()), look()))
+        if mark != seen:
+            seen = mark
+            jitted.clear_cache()
+        return jitted(*args)
+
+    return call
+
+
+# %% task="cures" name="compiled for the types of the first call" fails=["cures-follow-check"] hidden=1 message="TypeError"
+def make_step():
+    """A jitted step(w, rate, clip), with at most two traces for each type of w."""
+
+    def step(w, rate, clip):
+        move = w * rate
+        if clip:
+            move = jnp.clip(move, -1, 1)
+        return w - move
+
+    return jax.jit(step, static_argnames="clip")
+
+
+def follow(jitted, look):
+    """A function call(*args) that answers as `jitted` would if it read its global, look(), at each call."""
+    state = {}
+
+    def call(*args):
+        value = look()
+        if "value" not in state or state["value"] != value:
+            jitted.clear_cache()
+            state["value"], state["run"] = value, jitted.lower(*args).compile()
+        return state["run"](*args)
+
+    return call
+
+
+# %% task="exorcism" name="the global is counted up, too" fails=["exorcism-tick"] message="leaves the globals alone"
+@jax.jit
+def tick(calls, x):
+    """(calls + 1, x / (calls + 1)). calls: int32[]; x: float32 array."""
+    global number_of_calls
+    number_of_calls += 1
+    calls = calls + 1
+    return calls, x / calls
+
+
+@jax.jit
+def orbit(x):
+    """(end point, the six points visited). x: float32[...]; visited: float32[6, ...]."""
+    visited = []
+    for _ in range(6):
+        x = 3.7 * x * (1 - x)
+        visited.append(x)
+    return x, jnp.stack(visited)
+
+
+@jax.jit
+def noisy(key, x):
+    """(next key, x kept or zeroed with an even chance, plus standard normal noise). x: float32 array."""
+    key, for_mask, for_noise = jax.random.split(key, 3)
+    keep = jax.random.bernoulli(for_mask, 0.5, x.shape)
+    return key, jnp.where(keep, x, 0.0) + jax.random.normal(for_noise, x.shape)
+
+
+# %% task="exorcism" name="a callback fills the global list, too" fails=["exorcism-orbit"] message="calls nobody back"
+@jax.jit
+def tick(calls, x):
+    """(calls + 1, x / (calls + 1)). calls: int32[]; x: float32 array."""
+    calls = calls + 1
+    return calls, x / calls
+
+
+@jax.jit
+def orbit(x):
+    """(end point, the six points visited). x: float32[...]; visited: float32[6, ...]."""
+    visited = []
+    for _ in range(6):
+        x = 3.7 * x * (1 - x)
+        visited.append(x)
+        jax.debug.callback(all_visited.append, x)
+    return x, jnp.stack(visited)
+
+
+@jax.jit
+def noisy(key, x):
+    """(next key, x kept or zeroed with an even chance, plus standard normal noise). x: float32 array."""
+    key, for_mask, for_noise = jax.random.split(key, 3)
+    keep = jax.random.bernoulli(for_mask, 0.5, x.shape)
+    return key, jnp.where(keep, x, 0.0) + jax.random.normal(for_noise, x.shape)
+
+
+# %% task="exorcism" name="a clone of the mask's key goes out" fails=["exorcism-noisy"] message="the one that drew this call's noise or mask"
+@jax.jit
+def tick(calls, x):
+    """(calls + 1, x / (calls + 1)). calls: int32[]; x: float32 array."""
+    calls = calls + 1
+    return calls, x / calls
+
+
+@jax.jit
+def orbit(x):
+    """(end point, the six points visited). x: float32[...]; visited: float32[6, ...]."""
+    visited = []
+    for _ in range(6):
+        x = 3.7 * x * (1 - x)
+        visited.append(x)
+    return x, jnp.stack(visited)
+
+
+@jax.jit
+def noisy(key, x):
+    """(next key, x kept or zeroed with an even chance, plus standard normal noise). x: float32 array."""
+    for_mask, for_noise = jax.random.split(key)
+    keep = jax.random.bernoulli(for_mask, 0.5, x.shape)
+    return jax.random.clone(for_mask), jnp.where(keep, x, 0.0) + jax.random.normal(for_noise, x.shape)
+
+
+# %% task="exorcism" name="kept where the noise is large" fails=["exorcism-noisy"] message="Mask and noise come from one draw"
+@jax.jit
+def tick(calls, x):
+    """(calls + 1, x / (calls + 1)). calls: int32[]; x: float32 array."""
+    calls = calls + 1
+    return calls, x / calls
+
+
+@jax.jit
+def orbit(x):
+    """(end point, the six points visited). x: float32[...]; visited: float32[6, ...]."""
+    visited = []
+    for _ in range(6):
+        x = 3.7 * x * (1 - x)
+        visited.append(x)
+    return x, jnp.stack(visited)
+
+
+@jax.jit
+def noisy(key, x):
+    """(next key, x kept or zeroed with an even chance, plus standard normal noise). x: float32 array."""
+    key, for_noise = jax.random.split(key)
+    noise = jax.random.normal(for_noise, x.shape)
+    keep = jnp.abs(noise) > 0.67449
+    return key, jnp.where(keep, x, 0.0) + noise
+
+
+# %% task="exorcism" name="orbit cut to 0 and 1" fails=["exorcism-orbit"] hidden=1 message="differ"
+@jax.jit
+def tick(calls, x):
+    """(calls + 1, x / (calls + 1)). calls: int32[]; x: float32 array."""
+    calls = calls + 1
+    return calls, x / calls
+
+
+@jax.jit
+def orbit(x):
+    """(end point, the six points visited). x: float32[...]; visited: float32[6, ...]."""
+    visited = []
+    for _ in range(6):
+        x = jnp.clip(3.7 * x * (1 - x), 0.0, 1.0)
+        visited.append(x)
+    return x, jnp.stack(visited)
+
+
+@jax.jit
+def noisy(key, x):
+    """(next key, x kept or zeroed with an even chance, plus standard normal noise). x: float32 array."""
+    key, for_mask, for_noise = jax.random.split(key, 3)
+    keep = jax.random.bernoulli(for_mask, 0.5, x.shape)
+    return key, jnp.where(keep, x, 0.0) + jax.random.normal(for_noise, x.shape)
+
+
+# %% task="exorcism" name="noise within three deviations" fails=["exorcism-noisy"] hidden=1 message="has no bounds"
+@jax.jit
+def tick(calls, x):
+    """(calls + 1, x / (calls + 1)). calls: int32[]; x: float32 array."""
+    calls = calls + 1
+    return calls, x / calls
+
+
+@jax.jit
+def orbit(x):
+    """(end point, the six points visited). x: float32[...]; visited: float32[6, ...]."""
+    visited = []
+    for _ in range(6):
+        x = 3.7 * x * (1 - x)
+        visited.append(x)
+    return x, jnp.stack(visited)
+
+
+@jax.jit
+def noisy(key, x):
+    """(next key, x kept or zeroed with an even chance, plus standard normal noise). x: float32 array."""
+    key, for_mask, for_noise = jax.random.split(key, 3)
+    keep = jax.random.bernoulli(for_mask, 0.5, x.shape)
+    return key, jnp.where(keep, x, 0.0) + jax.random.truncated_normal(for_noise, -3.0, 3.0, x.shape)
+
+
+# %% task="leak-hunt" name="room for eight sizes" fails=["leak-hunt-repair"] hidden=1 message="maxsize forgets"
+def who_leaks():
+    """Which of the eight suspects leak: a dict from the name to True or False."""
+    return {
+        "value": True,
+        "shape": False,
+        "constant": True,
+        "NumPy constant": False,
+        "local list": False,
+        "attribute": True,
+        "closure": True,
+        "callback": False,
+    }
+
+
+@functools.lru_cache(maxsize=8)
+def mixer(n):
+    """float32[n, n], standard normal, from jax.random.key(n). May be called first from anywhere."""
+    with jax.ensure_compile_time_eval():
+        return jax.random.normal(jax.random.key(n), (n, n))
+
+
+# %% task="leak-hunt" name="tables that are held weakly" fails=["leak-hunt-repair"] hidden=1 message="A weak reference keeps nothing"
+def who_leaks():
+    """Which of the eight suspects leak: a dict from the name to True or False."""
+    return {
+        "value": True,
+        "shape": False,
+        "constant": True,
+        "NumPy constant": False,
+        "local list": False,
+        "attribute": True,
+        "closure": True,
+        "callback": False,
+    }
+
+
+alive = weakref.WeakValueDictionary()
+
+
+def mixer(n):
+    """float32[n, n], standard normal, from jax.random.key(n). May be called first from anywhere."""
+    table = alive.get(n)
+    if table is None:
+        with jax.ensure_compile_time_eval():
+            table = alive[n] = jax.random.normal(jax.random.key(n), (n, n))
+    return table
+
+
+# %% task="is-pure" name="watches the second trace only" fails=["is-pure-check"] hidden=1 message="The first trace leaks"
+def is_pure(fn, *args):
+    """Whether two fresh traces agree, without run-time effects and without a leak. Returns a bool."""
+    jax.clear_caches()
+    first = jax.jit(fn).trace(*args)
+    jax.clear_caches()
+    try:
+        with jax.checking_leaks():
+            second = jax.jit(fn).trace(*args)
+    except Exception:
+        return False
+    if first.jaxpr.effects or second.jaxpr.effects:
+        return False
+    return first.lower().as_text() == second.lower().as_text()
+
+
+def sneaky():
+    """A new function f(x) that is_pure believes, with more than one result in twenty plain calls f(1.0)."""
+    calls = 0
+
+    def f(x):
+        nonlocal calls
+        calls += 1
+        return x + 1 if calls > 10 else x
+
+    return f
+
+
+# %% task="is-pure" name="effects by their names in the text" fails=["is-pure-check"] hidden=1 message="The name of a function is no effect"
+def is_pure(fn, *args):
+    """Whether two fresh traces agree, without run-time effects and without a leak. Returns a bool."""
+    programs = []
+    for _ in range(2):
+        jax.clear_caches()
+        try:
+            with jax.checking_leaks():
+                traced = jax.jit(fn).trace(*args)
+        except Exception:
+            return False
+        text = str(traced.jaxpr)
+        if "debug" in text or "io_callback" in text:
+            return False
+        programs.append(traced.lower().as_text())
+    return programs[0] == programs[1]
+
+
+def sneaky():
+    """A new function f(x) that is_pure believes, with more than one result in twenty plain calls f(1.0)."""
+    calls = 0
+
+    def f(x):
+        nonlocal calls
+        calls += 1
+        return x + 1 if calls > 10 else x
+
+    return f
+
+
+# %% task="is-pure" name="one verdict for each function" fails=["is-pure-check"] hidden=1 message="this is an array"
+verdicts = weakref.WeakKeyDictionary()
+
+
+def is_pure(fn, *args):
+    """Whether two fresh traces agree, without run-time effects and without a leak. Returns a bool."""
+    if fn in verdicts:
+        return verdicts[fn]
+    programs = set()
+    for _ in range(2):
+        jax.clear_caches()
+        try:
+            with jax.checking_leaks():
+                traced = jax.jit(fn).trace(*args)
+        except Exception:
+            programs |= {1, 2}
+            break
+        programs.add("effects" if traced.jaxpr.effects else traced.lower().as_text())
+    verdicts[fn] = len(programs) == 1 and "effects" not in programs
+    return verdicts[fn]
+
+
+def sneaky():
+    """A new function f(x) that is_pure believes, with more than one result in twenty plain calls f(1.0)."""
+    calls = 0
+
+    def f(x):
+        nonlocal calls
+        calls += 1
+        return x + 1 if calls > 10 else x
+
+    return f
+
+
+# %% task="be-the-jit" name="the first letter of the dtype" fails=["be-the-jit-all"] hidden=1 message="ghost is wrong"
+def ghost(script):
+    """Play the script without JAX: (answers of all calls, runs of the body of f)."""
+    g, runs, answers = 0.0, 0, []
+    tapes_of_f = {}
+    tapes = tapes_of_f
+    for action, *details in script:
+        match action:
+            case "set":
+                (g,) = details
+            case "call" | "look":
+                kind = details[0][0], tuple(details[1])
+                if kind not in tapes:
+                    runs, tapes[kind] = runs + 1, g
+                answers += [1.0 + tapes[kind]] * (action == "call")
+            case "rejit":
+                tapes = tapes_of_f
+            case "wrap":
+                tapes = {}
+            case "clear":
+                tapes.clear()
+    return answers, runs
+
+
+# %% task="be-the-jit" name="tapes that outlive the script" fails=["be-the-jit-all"] hidden=1 message="begins without tapes"
+def ghost(script, tapes_of_f={}):  # noqa: B006
+    """Play the script without JAX: (answers of all calls, runs of the body of f)."""
+    g, runs, answers, tapes = 0.0, 0, [], tapes_of_f
+    for action, *details in script:
+        if action == "set":
+            (g,) = details
+        elif action in ("call", "look"):
+            kind = tuple(details)
+            if kind not in tapes:
+                runs += 1
+                tapes[kind] = g
+            if action == "call":
+                answers.append(1.0 + tapes[kind])
+        elif action == "rejit":
+            tapes = tapes_of_f
+        elif action == "wrap":
+            tapes = {}
+        elif action == "clear":
+            tapes.clear()
+    return answers, runs
+
+
+# %% task="be-the-jit" name="a wrapper after f finds the last one's tapes" fails=["be-the-jit-all"] hidden=1 message="ghost is wrong"
+def ghost(script):
+    """Play the script without JAX: (answers of all calls, runs of the body of f)."""
+    g, runs, answers = 0.0, 0, []
+    tapes = {"f": {}, "lambda": {}}
+    now = "f"
+    for action, *details in script:
+        if action == "set":
+            (g,) = details
+        elif action in ("call", "look"):
+            kind = tuple(details)
+            if kind not in tapes[now]:
+                runs += 1
+                tapes[now][kind] = g
+            if action == "call":
+                answers.append(1.0 + tapes[now][kind])
+        elif action == "rejit":
+            now = "f"
+        elif action == "wrap":
+            if now == "lambda":
+                tapes["lambda"] = {}
+            now = "lambda"
+        elif action == "clear":
+            tapes[now].clear()
+    return answers, runs
+
+
+# %% task="be-the-jit" name="a recursion over the script" fails=["be-the-jit-all"] hidden=1 message="RecursionError"
+def ghost(script):
+    """Play the script without JAX: (answers of all calls, runs of the body of f)."""
+    tapes_of_f = {}
+
+    def play_on(rest, g, tapes):
+        if not rest:
+            return [], 0
+        (action, *details), rest = rest[0], rest[1:]
+        said, ran = [], 0
+        if action == "set":
+            g = details[0]
+        elif action == "rejit":
+            tapes = tapes_of_f
+        elif action == "wrap":
+            tapes = {}
+        elif action == "clear":
+            tapes.clear()
+        else:
+            kind = tuple(details)
+            if kind not in tapes:
+                tapes[kind], ran = g, 1
+            if action == "call":
+                said = [1.0 + tapes[kind]]
+        answers, runs = play_on(rest, g, tapes)
+        return said + answers, ran + runs
+
+    return play_on(list(script), 0.0, tapes_of_f)
+
+
+# %% task="minijit-refuse" name="the first and the last tracer" fails=["minijit-refuse-check"] hidden=1 message="between others"
+def no_value(tracer, wanted):
+    """Raise NoValue. The message names the type of the tracer, and wanted: bool, int, float or array."""
+    raise NoValue(f"{wanted} of {tracer.name}:{tracer.type} was asked for; a tracer has only a type")
+
+
+def tape_for(operands):
+    """The innermost tape among those of the tracers in operands. Raises Leak if one of these is not open."""
+    tracers = [x for x in operands if isinstance(x, Tracer)]
+    pair = tracers[0], tracers[-1]
+    for x in pair:
+        if x.tape not in OPEN:
+            raise Leak(f"{x.name}:{x.type} is used after its tape was closed")
+    left, right = (OPEN.index(x.tape) for x in pair)
+    return OPEN[max(left, right)]
+
+
+# %% task="minijit-refuse" name="a Leak for a value of a closed tape" fails=["minijit-refuse-check"] hidden=1 message="closed tape"
+def no_value(tracer, wanted):
+    """Raise NoValue. The message names the type of the tracer, and wanted: bool, int, float or array."""
+    text = f"{wanted} of {tracer.type} was asked for; a tracer has only a type"
+    if tracer.tape not in OPEN:
+        raise Leak(text + ", and the tape of this one is closed")
+    raise NoValue(text)
+
+
+def tape_for(operands):
+    """The innermost tape among those of the tracers in operands. Raises Leak if one of these is not open."""
+    tracers = [x for x in operands if isinstance(x, Tracer)]
+    for x in tracers:
+        if x.tape not in OPEN:
+            raise Leak(f"{x.name}:{x.type} is used after its tape was closed")
+    return max((x.tape for x in tracers), key=OPEN.index)
+
+
+# %% task="minijit-refuse" name="a list of the refused" fails=["minijit-refuse-check"] hidden=1 message="is kept"
+refused_tracers = []
+
+
+def no_value(tracer, wanted):
+    """Raise NoValue. The message names the type of the tracer, and wanted: bool, int, float or array."""
+    refused_tracers.append((tracer, wanted))
+    raise NoValue(f"{wanted} was asked of {tracer.name}:{tracer.type}, number {len(refused_tracers)}")
+
+
+def tape_for(operands):
+    """The innermost tape among those of the tracers in operands. Raises Leak if one of these is not open."""
+    tracers = [x for x in operands if isinstance(x, Tracer)]
+    for x in tracers:
+        if x.tape not in OPEN:
+            raise Leak(f"{x.name}:{x.type} is used after its tape was closed")
+    return max((x.tape for x in tracers), key=OPEN.index)
+
+
+# %% task="minijit-refuse" name="a value where there are no elements" fails=["minijit-refuse-check"] hidden=1 message="no elements"
+def no_value(tracer, wanted):
+    """Raise NoValue. The message names the type of the tracer, and wanted: bool, int, float or array."""
+    if 0 in tracer.shape and wanted in ("bool", "array"):
+        return False if wanted == "bool" else np.zeros(tracer.shape, tracer.dtype)
+    raise NoValue(f"{wanted} of {tracer.type}: there is no value yet")
+
+
+def tape_for(operands):
+    """The innermost tape among those of the tracers in operands. Raises Leak if one of these is not open."""
+    tracers = [x for x in operands if isinstance(x, Tracer)]
+    for x in tracers:
+        if x.tape not in OPEN:
+            raise Leak(f"{x.name}:{x.type} is used after its tape was closed")
+    return max((x.tape for x in tracers), key=OPEN.index)
+
+
+# %% task="minijit-trace" name="shallow copies" fails=["minijit-trace-check"] hidden=1 message="changes_a_list_in_a_dict"
+def trace(fn, *types):
+    """The tape of fn for arguments of these types.
+
+    Raises Effect, with the names, if data that fn can see has changed; else Leak if a tracer survives.
+    """
+    import copy
+
+    def seen():
+        if not inspect.isfunction(fn):
+            return {}
+        outside = inspect.getclosurevars(fn)
+        return {
+            name: copy.copy(x)
+            for name, x in {**outside.globals, **outside.nonlocals}.items()
+            if isinstance(x, (int, float, str, list, dict, set))
+        }
+
+    tape, before = Tape(), seen()
+    with writing(tape):
+        write(tape, fn, types)
+    changed = [name for name, x in seen().items() if name not in before or before[name] != x]
+    if changed:
+        raise Effect(f"{', '.join(changed)} changed while the tape was written")
+    for kept in survivors(tape):
+        raise Leak(f"{kept.name}:{kept.type} is still held")
+    return tape
+
+
+# %% task="minijit-trace" name="a new name is no change" fails=["minijit-trace-check"] hidden=1 message="creates_a_global"
+def trace(fn, *types):
+    """The tape of fn for arguments of these types.
+
+    Raises Effect, with the names, if data that fn can see has changed; else Leak if a tracer survives.
+    """
+    tape, before = Tape(), visible(fn)
+    with writing(tape):
+        write(tape, fn, types)
+    after = visible(fn)
+    changed = sorted(name for name in before.keys() & after.keys() if before[name] != after[name])
+    if changed:
+        raise Effect(f"{', '.join(changed)} changed while the tape was written")
+    if kept := survivors(tape):
+        raise Leak(f"{kept[0].name}:{kept[0].type} is still held")
+    return tape

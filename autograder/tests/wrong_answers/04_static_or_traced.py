@@ -915,3 +915,254 @@ def find_static(box, args):
         except ValueError:
             static.add(position)
     return static
+
+
+# %% task="collect" name="a number may be too large for math.exp" fails=["collect-rare"] hidden=1 message="OverflowError without jit already"
+def exhibit_if(x):
+    """Raises TracerBoolConversionError under jit."""
+    if x[0] > 0:
+        return x
+    return -x
+
+
+def exhibit_mask(x):
+    """Raises NonConcreteBooleanIndexError under jit."""
+    return x[x > 0]
+
+
+def exhibit_shape(x):
+    """Raises TypeError under jit, and no child of it."""
+    return jnp.ones(jnp.argmin(x))
+
+
+def unhashable():
+    """Returns a value for which static_argnums raises ValueError."""
+    return [1, 2]
+
+
+def exhibit_number(x):
+    """Raises ConcretizationTypeError under jit, and no child of it."""
+    return math.exp(x[0])
+
+
+def exhibit_place(x):
+    """Raises TracerIntegerConversionError under jit."""
+    return "somewhere"[jnp.argmin(x) % 9]
+
+
+def exhibit_array(x):
+    """Raises TracerArrayConversionError under jit."""
+    return np.asarray(x)
+
+
+def exhibit_slice(x):
+    """Raises IndexError under jit, and no child of it."""
+    return x[: jnp.argmin(x)]
+
+
+# %% task="tax" name="multiplies whole incomes" fails=["tax-check"] hidden=1 message="tax of fresh incomes"
+@jax.jit
+def tax(income):
+    """The tax on an income, or on each income in an array. float32."""
+    middle = (2 * income - 20) / 10
+    top = (5 * income - 140) / 10
+    return jnp.where(income < 10, 0.0, jnp.where(income < 40, middle, top))
+
+
+# %% task="tax" name="a table that ends at a million" fails=["tax-check"] hidden=1 message="tax of fresh incomes"
+@jax.jit
+def tax(income):
+    """The tax on an income, or on each income in an array. float32."""
+    corners = np.array([0.0, 10.0, 40.0, 1e6], np.float32)
+    owed = np.array([0.0, 0.0, 6.0, 6.0 + 0.5 * (1e6 - 40)], np.float32)
+    return jnp.interp(jnp.asarray(income, jnp.float32), corners, owed)
+
+
+# %% task="price" name="a cache that forgets" fails=["price-check"] hidden=1 message="many incomes, twice"
+def static_traces(values):
+    """Traces of a function with one static argument that is called with each of `values` in turn. An int."""
+    import functools
+
+    @functools.lru_cache(typed=True)
+    def traced(value):
+        return 0.0
+
+    for value in values:
+        traced(value)
+    return traced.cache_info().misses
+
+
+# %% task="price" name="the name of the type" fails=["price-check"] hidden=1 message="two types that are called bool"
+def static_traces(values):
+    """Traces of a function with one static argument that is called with each of `values` in turn. An int."""
+    return len({(type(value).__name__, value) for value in values})
+
+
+# %% task="price" name="remembers the list before" fails=["price-check"] hidden=1 message="Each list has a jitted function of its own"
+def static_traces(values, seen=set()):  # noqa: B006
+    """Traces of a function with one static argument that is called with each of `values` in turn. An int."""
+    before = len(seen)
+    seen.update((type(value), value) for value in values)
+    return len(seen) - before
+
+
+# %% task="pool" name="counts the pixels of a block" fails=["pool-check"] hidden=1 message="What follows from h, w and k alone"
+@partial(jax.jit, static_argnames="k")
+def pool(x, k):
+    """Mean of each k by k block of x: float32[h,w] -> float32[h//k,w//k]."""
+    rows, columns = x.shape[0] // k, x.shape[1] // k
+    blocks = x[: rows * k, : columns * k].reshape(rows, k, columns, k)
+    return blocks.sum((1, 3)) / jnp.ones((k, k), x.dtype).sum()
+
+
+# %% task="negatives" name="the least at each place" fails=["negatives-check"] hidden=1 message="get_negatives of numbers and NaN"
+@partial(jax.jit, static_argnames="size")
+def get_negatives(x, size):
+    """The first `size` negatives of x in their order, filled up with zeros; and the number of all negatives, int32."""
+
+    negative = x < 0
+    place = jnp.cumsum(negative) - 1
+    values = jnp.zeros(size, x.dtype).at[place].min(x, mode="drop")
+    return values, negative.sum(dtype=jnp.int32)
+
+
+# %% task="negatives" name="floats whatever x holds" fails=["negatives-check"] hidden=1 message="What is read from x has the dtype of x"
+@partial(jax.jit, static_argnames="size")
+def get_negatives(x, size):
+    """The first `size` negatives of x in their order, filled up with zeros; and the number of all negatives, int32."""
+
+    negative = x < 0
+    place = jnp.where(negative, jnp.cumsum(negative) - 1, size)
+    values = jnp.zeros(size, jnp.float32).at[place].set(x.astype(jnp.float32), mode="drop")
+    return values, negative.sum(dtype=jnp.int32)
+
+
+# %% task="amplifier" name="one amplifier for equal arguments" fails=["amplifier-check"] hidden=1 message="each has its own"
+made = {}
+
+
+def make_amplifier(gain, mode, ceiling):
+    """An amplifier: amplifier(x) is amplify_spec(gain, mode, ceiling, x). Write the two classes below it."""
+    values = gain, mode, ceiling
+    if values not in made:
+        made[values] = Amplifier(gain, Settings(mode, ceiling))
+    return made[values]
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    mode: str
+    ceiling: float
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Amplifier:
+    gain: float
+    settings: Settings = dataclasses.field(metadata={"static": True})
+
+    @jax.jit
+    def __call__(self, x):
+        loud, ceiling = self.gain * x, self.settings.ceiling
+        if self.settings.mode == "clip":
+            return jnp.clip(loud, -ceiling, ceiling)
+        return ceiling * jnp.sin(loud / ceiling)
+
+
+# %% task="amplifier" name="a list in the settings" fails=["amplifier-check"] message="must never change"
+def make_amplifier(gain, mode, ceiling):
+    """An amplifier: amplifier(x) is amplify_spec(gain, mode, ceiling, x). Write the two classes below it."""
+    return Amplifier(gain, Settings(mode, ceiling))
+
+
+class Settings:
+    def __init__(self, *values):
+        self.values = list(values)
+
+    mode = property(lambda self: self.values[0])
+    ceiling = property(lambda self: self.values[1])
+
+    def __eq__(self, other):
+        return isinstance(other, Settings) and self.values == other.values
+
+    def __hash__(self):
+        return hash(tuple(self.values))
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Amplifier:
+    gain: float
+    settings: Settings = dataclasses.field(metadata={"static": True})
+
+    @jax.jit
+    def __call__(self, x):
+        loud, ceiling = self.gain * x, self.settings.ceiling
+        if self.settings.mode == "clip":
+            return jnp.clip(loud, -ceiling, ceiling)
+        return ceiling * jnp.sin(loud / ceiling)
+
+
+# %% task="amplifier" name="the leaves come back in another class" fails=["amplifier-check"] hidden=1 message="JAX puts the leaves back together"
+def make_amplifier(gain, mode, ceiling):
+    """An amplifier: amplifier(x) is amplify_spec(gain, mode, ceiling, x). Write the two classes below it."""
+    return Amplifier(gain, Settings(mode, ceiling))
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    mode: str
+    ceiling: float
+
+
+class Amplifier:
+    def __init__(self, gain, settings):
+        self.gain, self.settings = gain, settings
+
+    @jax.jit
+    def __call__(self, x):
+        loud, ceiling = self.gain * x, self.settings.ceiling
+        if self.settings.mode == "clip":
+            return jnp.clip(loud, -ceiling, ceiling)
+        return ceiling * jnp.sin(loud / ceiling)
+
+
+class Shell:
+    def __init__(self, settings, leaves):
+        self.settings, (self.gain,) = settings, leaves
+
+    def __call__(self, x):
+        return Amplifier.__call__(Amplifier(self.gain, self.settings), x)
+
+
+jax.tree_util.register_pytree_node(Amplifier, lambda a: ((a.gain,), a.settings), Shell)
+
+
+# %% task="sealed-box" name="a float array for every number" fails=["sealed-box-check"] hidden=1 message="asked twice"
+def find_static(box, args):
+    """Positions of the static arguments of box, a jitted function for which box(*args) works. A list, ascending."""
+
+    static = []
+    for position, arg in enumerate(args):
+        probe = np.array(float(arg))
+        try:
+            box(*args[:position], probe, *args[position + 1 :])
+        except Exception:
+            static.append(position)
+    return static
+
+
+# %% task="sealed-box" name="a probe with an axis" fails=["sealed-box-check"] hidden=1 message="asked twice"
+def find_static(box, args):
+    """Positions of the static arguments of box, a jitted function for which box(*args) works. A list, ascending."""
+
+    def refuses(position):
+        probe = [*args]
+        probe[position] = np.array([probe[position]])
+        try:
+            box(*probe)
+        except Exception:
+            return True
+        return False
+
+    return [position for position in range(len(args)) if refuses(position)]
