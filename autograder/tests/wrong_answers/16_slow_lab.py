@@ -1322,11 +1322,3 @@ def day(u, v, W, waves):
     if key not in _DAYS:
         _DAYS[key] = arguments, _day(*arguments)
     return _DAYS[key][1]
-
-
-# %% task="day" name="looks through waves of its own" fails=["day-modules"] hidden=1 message="day: leaf"
-@jax.jit
-def day(u, v, W, waves):
-    u, v = simulate(u, v, FEED, KILL, 4)
-    waves = sine_waves(v.shape[0], waves.shape[1])
-    return render(low_pass(v, waves), 2.0), predict(W, lab_terms(u, v)[:48])
