@@ -687,7 +687,7 @@ def train(device, steps):
     state = 0
     for step in range(steps):
         state, loss = device.step(state, device.fetch(step))
-        device.report(step, float(1000 // (loss.step + 1)))
+        device.report(step, float(1000 // (step + 1)))
 
 
 # %% task="fed" name="sets the meter back" fails=["fed-check"] message="the device then has work"
