@@ -607,10 +607,27 @@ numbers = np.random.default_rng().normal(size=2000).astype(np.float32)
 found = {
     "fresh_program": culprit(fresh_program, ["plant", "planted", "ant"], numbers),
     "once_and_often": culprit(once_and_often, ["once", "often"], numbers),
-    "shared_out": culprit(shared_out, ["little", "one_long", "many_short"], numbers),
 }
-right = {"fresh_program": "planted", "once_and_often": "once", "shared_out": "many_short"}
-assert_equal(found, right, name="culprit")
+assert_equal(found, {"fresh_program": "planted", "once_and_often": "once"}, name="culprit")
+
+
+def planted_record(fn, *args):
+    """Of each sort an event, whose length hangs on its scope."""
+    ops, now = [], 0.0
+    for name, origin in re.findall(r'%(\S+) = .*op_name="([^"]*)"', show_hlo(fn, *args).text):
+        if origin.endswith("/sort"):
+            length = 2.0 if "many_short" in origin else 5.0 if "one_long" in origin else 50.0
+            ops.append(Op("main", name, now, length))
+            now += length
+    return ops
+
+
+measured_record, record = record, planted_record  # so that no other program on the machine decides
+try:
+    found = culprit(shared_out, ["little", "one_long", "many_short"], numbers)
+finally:
+    record = measured_record
+assert_equal({"shared_out": found}, {"shared_out": "many_short"}, name="culprit")
 ### END HIDDEN TESTS
 
 # %% [markdown]
