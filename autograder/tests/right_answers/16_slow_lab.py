@@ -390,3 +390,38 @@ def day(u, v, W, waves):
 
     u, v = evening(u, v)
     return show(v), foretell(u, v)
+
+
+# %% task="model" name="all weights stacked, and the last one taken"
+@jax.jit
+def predict(W, A):
+    return A @ W
+
+
+@jax.jit
+def fit(W, A, Y, rates):
+    def descend(W, rate):
+        W = W - rate * jax.grad(lab_loss)(W, A, Y)
+        return W, W
+
+    _, fitted = lax.scan(descend, W, rates)
+    return lax.index_in_dim(fitted, rates.shape[0] - 1, keepdims=False)
+
+
+# %% task="house" name="one program for each number of cells; a callback for the shares"
+def open_service(W, most):
+    forecast = jax.jit(jnp.matmul)
+    programs = [
+        forecast.lower(jax.ShapeDtypeStruct((cells, 7), jnp.float32), W).compile() for cells in range(1, most + 1)
+    ]
+
+    def serve(A):
+        return np.asarray(programs[len(A) - 1](A, W))
+
+    return serve
+
+
+def spread(dishes, mesh):
+    (axis,) = mesh.axis_names
+    layout = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(axis, *[None] * 3))
+    return jax.make_array_from_callback(np.shape(dishes), layout, lambda index: np.asarray(dishes)[index])

@@ -1022,3 +1022,303 @@ def simulate(u, v, feed, kill, steps):
 def watch(u, v, feed, kill, steps):
     curve = jax.ShapeDtypeStruct((steps,), jnp.float32)
     return jax.pure_callback(lambda *dish: np.asarray(lab_watch(*dish, steps)), curve, u, v, feed, kill)
+
+
+# %% task="dish" name="the first tick before the loop" fails=["dish-unrolling"] hidden=1 message="simulate: leaf"
+def step(u, v, feed, kill):
+    reaction = u * v * v
+    u_next = u + DU * lab_laplacian(u) - reaction + feed * (1 - u)
+    v_next = v + DV * lab_laplacian(v) + reaction - (feed + kill) * v
+    return u_next, v_next
+
+
+@functools.partial(jax.jit, static_argnames="steps")
+def simulate(u, v, feed, kill, steps):
+    first = step(u, v, feed, kill)
+    return lax.fori_loop(1, steps, lambda _, dish: step(*dish, feed, kill), first)
+
+
+@functools.partial(jax.jit, static_argnames="steps")
+def watch(u, v, feed, kill, steps):
+    def tick(dish, _):
+        u, v = step(*dish, feed, kill)
+        return (u, v), v.mean()
+
+    return lax.scan(tick, (u, v), length=steps)[1]
+
+
+# %% task="dish" name="never below 0, never above 1" fails=["dish-equations"] hidden=1 message="step: leaf"
+def step(u, v, feed, kill):
+    reaction = u * v * v
+    u_next = u + DU * lab_laplacian(u) - reaction + feed * (1 - u)
+    v_next = v + DV * lab_laplacian(v) + reaction - (feed + kill) * v
+    return jnp.clip(u_next, 0, 1), jnp.clip(v_next, 0, 1)
+
+
+@functools.partial(jax.jit, static_argnames="steps")
+def simulate(u, v, feed, kill, steps):
+    return lax.fori_loop(0, steps, lambda _, dish: step(*dish, feed, kill), (u, v))
+
+
+@functools.partial(jax.jit, static_argnames="steps")
+def watch(u, v, feed, kill, steps):
+    def tick(dish, _):
+        u, v = step(*dish, feed, kill)
+        return (u, v), v.mean()
+
+    return lax.scan(tick, (u, v), length=steps)[1]
+
+
+# %% task="dish" name="a look at every tick on the host" fails=["dish-equations", "dish-unrolling", "dish-memory"] message="uses debug_callback"
+LARGEST_FLOWS = {}
+
+
+def step(u, v, feed, kill):
+    flow_u, flow_v, reaction = DU * lab_laplacian(u), DV * lab_laplacian(v), u * v * v
+    jax.debug.callback(lambda u, v: LARGEST_FLOWS.update({"in u": abs(u).max(), "in v": abs(v).max()}), flow_u, flow_v)
+    return u + flow_u - reaction + feed * (1 - u), v + flow_v + reaction - (feed + kill) * v
+
+
+@functools.partial(jax.jit, static_argnames="steps")
+def simulate(u, v, feed, kill, steps):
+    return lax.fori_loop(0, steps, lambda _, dish: step(*dish, feed, kill), (u, v))
+
+
+@functools.partial(jax.jit, static_argnames="steps")
+def watch(u, v, feed, kill, steps):
+    def tick(dish, _):
+        u, v = step(*dish, feed, kill)
+        return (u, v), v.mean()
+
+    return lax.scan(tick, (u, v), length=steps)[1]
+
+
+# %% task="microscope" name="makes as many waves as it is given, itself" fails=["microscope-flops"] hidden=1 message="low_pass"
+def low_pass(z, waves):
+    waves = sine_waves(z.shape[0], waves.shape[1])
+    return waves @ (waves.T @ z @ waves) @ waves.T
+
+
+def contrast(v):
+    return jnp.sqrt(((v - v.mean()) ** 2).mean())
+
+
+def disorder(v):
+    safe = jnp.where(v > 0, v, 1.0)
+    return -jnp.where(v > 0, v * jnp.log(safe), 0.0).sum()
+
+
+# %% task="microscope" name="a billionth under the root" fails=["microscope-digits"] hidden=1 message="jit(contrast)"
+def low_pass(z, waves):
+    return waves @ (waves.T @ z @ waves) @ waves.T
+
+
+def contrast(v):
+    deviations = v - v.mean()
+    return jnp.sqrt((deviations * deviations).mean() + 1e-9)
+
+
+def disorder(v):
+    safe = jnp.where(v > 0, v, 1.0)
+    return -jnp.where(v > 0, v * jnp.log(safe), 0.0).sum()
+
+
+# %% task="microscope" name="one cell less" fails=["microscope-digits"] hidden=1 message="jit(contrast)"
+def low_pass(z, waves):
+    return waves @ (waves.T @ z @ waves) @ waves.T
+
+
+def contrast(v):
+    return jnp.std(jnp.asarray(v), ddof=1)
+
+
+def disorder(v):
+    safe = jnp.where(v > 0, v, 1.0)
+    return -jnp.where(v > 0, v * jnp.log(safe), 0.0).sum()
+
+
+# %% task="microscope" name="almost bare is bare" fails=["microscope-nan"] hidden=1 message="grad(disorder)"
+def low_pass(z, waves):
+    return waves @ (waves.T @ z @ waves) @ waves.T
+
+
+def contrast(v):
+    return jnp.sqrt(((v - v.mean()) ** 2).mean())
+
+
+def disorder(v):
+    full = v > 1e-3
+    safe = jnp.where(full, v, 1.0)
+    return -jnp.where(full, v * jnp.log(safe), 0.0).sum()
+
+
+# %% task="pictures" name="rows and columns from one key" fails=["pictures-ghosts"] message="Are the rows drawn on their own"
+@functools.partial(jax.jit, static_argnames="size")
+def sow(key, size):
+    places, grit = jax.random.split(key)
+    i, j = (jax.random.randint(places, (3,), 0, size) for _ in range(2))
+    rows = (jnp.arange(size)[:, None, None] - i) % size < size // 8
+    columns = (jnp.arange(size)[None, :, None] - j) % size < size // 8
+    seeds = (rows & columns).any(-1)
+    grain = GRAIN * jax.random.uniform(grit, (size, size))
+    return jnp.where(seeds, 0.5, 1.0) - grain, jnp.where(seeds, 0.25, 0.0) + grain
+
+
+@jax.jit
+def render(v, gain):
+    glow = jnp.clip(gain * v, 0.0, 1.0)
+    return jnp.stack([glow**3, glow**1.5, glow * (2 - glow)], -1)
+
+
+# %% task="pictures" name="more grains in the middle" fails=["pictures-ghosts"] message="as many from 0 to 0.1"
+@functools.partial(jax.jit, static_argnames="size")
+def sow(key, size):
+    places, grit = jax.random.split(key)
+    i, j = jax.random.randint(places, (2, 3), 0, size)
+    rows = (jnp.arange(size)[:, None, None] - i) % size < size // 8
+    columns = (jnp.arange(size)[None, :, None] - j) % size < size // 8
+    seeds = (rows & columns).any(-1)
+    grain = GRAIN * (0.5 + jax.random.truncated_normal(grit, -1.5, 1.5, (size, size)) / 3)
+    return jnp.where(seeds, 0.5, 1.0) - grain, jnp.where(seeds, 0.25, 0.0) + grain
+
+
+@jax.jit
+def render(v, gain):
+    glow = jnp.clip(gain * v, 0.0, 1.0)
+    return jnp.stack([glow**3, glow**1.5, glow * (2 - glow)], -1)
+
+
+# %% task="pictures" name="squares end at the edge" fails=["pictures-ghosts"] message="goes on at the opposite one"
+@functools.partial(jax.jit, static_argnames="size")
+def sow(key, size):
+    places, grit = jax.random.split(key)
+    i, j = jax.random.randint(places, (2, 3), 0, size)
+    below, right = jnp.arange(size)[:, None, None] - i, jnp.arange(size)[None, :, None] - j
+    rows = (below >= 0) & (below < size // 8)
+    columns = (right >= 0) & (right < size // 8)
+    seeds = (rows & columns).any(-1)
+    grain = GRAIN * jax.random.uniform(grit, (size, size))
+    return jnp.where(seeds, 0.5, 1.0) - grain, jnp.where(seeds, 0.25, 0.0) + grain
+
+
+@jax.jit
+def render(v, gain):
+    glow = jnp.clip(gain * v, 0.0, 1.0)
+    return jnp.stack([glow**3, glow**1.5, glow * (2 - glow)], -1)
+
+
+# %% task="model" name="gives the weights away" fails=["model-recompiles"] hidden=1 message="the given W is used up"
+@jax.jit
+def predict(W, A):
+    return A @ W
+
+
+@functools.partial(jax.jit, donate_argnums=0)
+def _descend(W, A, Y, rate):
+    return W - rate * jax.grad(lab_loss)(W, A, Y)
+
+
+def fit(W, A, Y, rates):
+    for rate in rates:
+        W = _descend(W, A, Y, rate)
+    return W
+
+
+# %% task="model" name="only downhill" fails=["model-recompiles"] hidden=1 message="fit at index"
+@jax.jit
+def predict(W, A):
+    return A @ W
+
+
+@jax.jit
+def fit(W, A, Y, rates):
+    def descend(W, rate):
+        loss, slope = jax.value_and_grad(lab_loss)(W, A, Y)
+        lower = W - rate * slope
+        return jnp.where(lab_loss(lower, A, Y) <= loss, lower, W), None
+
+    return lax.scan(descend, W, rates)[0]
+
+
+# %% task="model" name="remembers cells by their number" fails=["model-recompiles"] hidden=1 message="fit at index"
+@jax.jit
+def predict(W, A):
+    return A @ W
+
+
+_PRODUCTS = {}
+
+
+@jax.jit
+def _products(A, Y):
+    return 2 * A.T @ A / Y.size, 2 * A.T @ Y / Y.size
+
+
+@jax.jit
+def _descend(W, squares, mixed, rates):
+    return lax.scan(lambda W, rate: (W - rate * (squares @ W - mixed), None), W, rates)[0]
+
+
+def fit(W, A, Y, rates):
+    if A.shape not in _PRODUCTS:
+        _PRODUCTS[A.shape] = _products(A, Y)
+    return _descend(W, *_PRODUCTS[A.shape], rates)
+
+
+# %% task="house" name="a single cell loses its axis" fails=["house-compiles"] hidden=1 message="has shape"
+def open_service(W, most):
+    program = jax.jit(lambda A: A @ W).lower(jax.ShapeDtypeStruct((most, 7), jnp.float32)).compile()
+
+    def serve(A):
+        rest = np.zeros((most - len(A), 7), np.float32)
+        forecast, _ = np.split(np.asarray(program(np.vstack([A, rest]))), [len(A)])
+        return forecast.squeeze()
+
+    return serve
+
+
+def spread(dishes, mesh):
+    return jax.device_put(dishes, jax.NamedSharding(mesh, P("x")))
+
+
+# %% task="day" name="calls its functions for show" fails=["day-modules"] hidden=1 message="something is computed twice"
+@jax.jit
+def day(u, v, W, waves):
+    simulate(u, v, FEED, KILL, 4)
+    predict(W, lab_terms(u, v)[:48])
+    render(low_pass(v, waves), 2.0)
+
+    u, v = lax.fori_loop(0, 4, lambda _, dish: lab_step(*dish, FEED, KILL), (u, v))
+    glow = jnp.clip(2.0 * (waves @ (waves.T @ v @ waves) @ waves.T), 0.0, 1.0)
+    picture = jnp.stack([glow**3, glow**1.5, glow * (2 - glow)], -1)
+    return picture, lab_terms(u, v)[:48] @ W
+
+
+# %% task="day" name="four rows hold 48 cells" fails=["day-modules"] hidden=1 message="day: leaf"
+@jax.jit
+def day(u, v, W, waves):
+    u, v = simulate(u, v, FEED, KILL, 4)
+    width = u.shape[1]
+    top = [jnp.concatenate([z[-1:], z[:3]]) for z in (u, v)]
+    forecast = predict(W, lab_terms(*top)[width : width + 48])
+    return render(low_pass(v, waves), 2.0), forecast
+
+
+# %% task="day" name="knows the day by its arrays" fails=["day-modules"] hidden=1 message="day: leaf"
+_DAYS = {}
+
+
+@jax.jit
+def _day(u, v, W, waves):
+    u, v = simulate(u, v, FEED, KILL, 4)
+    return render(low_pass(v, waves), 2.0), predict(W, lab_terms(u, v)[:48])
+
+
+def day(u, v, W, waves):
+    arguments = u, v, W, waves
+    if any(isinstance(array, jax.core.Tracer) for array in arguments):
+        return _day(*arguments)
+    key = tuple(map(id, arguments))
+    if key not in _DAYS:
+        _DAYS[key] = arguments, _day(*arguments)
+    return _DAYS[key][1]
