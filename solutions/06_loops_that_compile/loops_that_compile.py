@@ -28,6 +28,7 @@ from jax import lax
 
 from autograder import (
     assert_allclose,
+    assert_equal,
     assert_max_traces,
     assert_prediction,
     assert_primitives,
@@ -333,7 +334,9 @@ row = rng.integers(0, 2, rng.integers(33, 60)).astype(np.int32)
 row[7:10] = 1  # rules from 128 on let a cell live between two living ones
 for rule in rng.integers((0, 0, 128, 128), (128, 128, 256, 256)).tolist():
     assert_allclose(history(row, rule, steps=9), universe_slow(row, rule, 9), name=f"history(row, {rule}, steps=9)")
-    for few in (row[:1], row[6:8]):
+for few in map(np.int32, ([1], [0], [1, 0], [0, 1], [1, 1], [0, 1, 1])):
+    assert_primitives(step, few, 30, excludes={"scan", "while"})
+    for rule in (170, 204, 240, 110, 57):  # 170 looks at the right neighbour alone, 240 at the left
         expected = universe_slow(few, rule, 1)[1]
         assert_allclose(step(jnp.array(few), rule), expected, name=f"step of {len(few)} cells, rule {rule}")
 assert_allclose(history(row, 30, steps=0), row[None], name="history(row, 30, steps=0)")
@@ -357,6 +360,10 @@ for rule, steps in ((86, 13), (173, 40)):
 many, more = np.random.default_rng().integers(4000, 9000, 2).tolist()
 halfway = evolve(row, 30, many)
 assert_allclose(evolve(row, 30, many + more), evolve(halfway, 30, more), name=f"evolve(row, 30, {many + more})")
+for period, steps in ((2, 61), (3, 61), (4, 62), (5, 63), (6, 64), (7, 70_001)):  # rule 170 moves a row to the left
+    row = (np.arange(420) % period == 0).astype(np.int32)
+    name = f"evolve of a row that comes back after {period} steps, {steps} steps"
+    assert_allclose(evolve(row, 170, steps), np.roll(row, -steps), name=name)
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "universe-speed", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -395,10 +402,11 @@ plt.show()
 # Take a number. If it is even, halve it; if it is odd, take three times the number and one more. Collatz guessed in
 # 1937 that you always come down to 1. Nobody knows whether that is true, and 27 makes quite a flight of it.
 #
-# `flight(n)`, jitted, returns the number of steps until 1 is reached and the highest number on the way (the start
-# counts), both as `int32`. One trace for all starts, a `while` on the tape, and `jax.vmap` (which turns a function of
-# one into a function of many: see [the words](../../lessons/00_before_you_start.ipynb#The-words)) must be able to send
-# many at once. The check stays far from numbers that do not fit.
+# `flight(n)`, jitted, takes a Python integer or an `int32` and returns the number of steps until 1 is reached and the
+# highest number on the way (the start counts), both as `int32`. One trace for all starts, a `while` on the tape, and
+# `jax.vmap` (which turns a function of one into a function of many: see
+# [the words](../../lessons/00_before_you_start.ipynb#The-words)) must be able to send many at once. The check stays far
+# from numbers that do not fit.
 #
 # <details><summary>Hint 1</summary>
 # Nobody knows the number of rounds in advance. What has to go round: one number, or three?
@@ -450,7 +458,7 @@ fleet = [flight_slow(start) for start in range(1, 31)]
 fleet = tuple(np.array(column) for column in zip(*fleet, strict=True))
 assert_allclose(jax.vmap(flight)(np.arange(1, 31, dtype=np.int32)), fleet, name="vmap(flight)(1, 2, ..., 30)")
 ### BEGIN HIDDEN TESTS
-for start in (871, 6171, 64, 97, 26623):  # the last one flies up to 106 million
+for start in (871, 6171, 64, 97, 26623, 370153):  # 26623 flies up to 106 million, 370153 is highest at step 200 of 391
     assert_allclose(flight(start), flight_slow(start), name=f"flight({start})")
 ### END HIDDEN TESTS
 
@@ -473,8 +481,8 @@ for start in (871, 6171, 64, 97, 26623):  # the last one flies up to 106 million
 #
 # All but `HALT` and a jump go on at the next instruction. Write `computer(program, registers, limit)`, jitted: it
 # starts at instruction 0 and returns the registers and the number of instructions it has done (`HALT` is not counted).
-# It stops at `HALT`, or when `limit` instructions are done. Do not forget `limit`: it also saves you from waiting for
-# ever.
+# It stops at `HALT`, whatever `a` and `b` are, or when `limit` instructions are done. Do not forget `limit`: it also
+# saves you from waiting for ever. No program here goes on behind its last instruction, and none has a remainder by 0.
 #
 # One `while` and one `cond` on the tape: a new instruction is a choice, not a new loop, and a longer program adds no
 # equation. And **one trace for all programs of one length**.
@@ -598,6 +606,10 @@ for name, program, registers, limit in (
     ("counting up from -3", assemble((SET, 1, 1), (ADD, 0, 1), (ADD, 2, 1), (JNZ, 0, 1)), switched_on(-3), 100),
     ("a product of two large odd numbers", assemble((MUL, 2, 3)), switched_on(0, 0, 12345, 67891), 100),
     ("counting without an end", assemble((SET, 1, 1), (ADD, 0, 1), (JNZ, 1, 1)), switched_on(0), 4321),
+    ("a HALT with numbers beside it", assemble((SET, 0, 5), (HALT, 1, 2), (SET, 0, 6)), switched_on(0), 100),
+    ("a jump over a HALT", assemble((JNZ, 0, 2), (HALT, 0, 0), (SET, 1, 7)), switched_on(1), 100),
+    ("a jump to itself", assemble((JNZ, 0, 0)), switched_on(1), 9),
+    ("a circle in which nothing changes", assemble((COPY, 1, 0), (JNZ, 0, 0)), switched_on(4, 4), 11),
     ("a longer program", assemble(*[(ADD, 0, 0)] * 10, (JNZ, 1, 0), length=12), switched_on(3), 100),
 ):
     assert_allclose(computer(program, registers, limit), computer_slow(program, registers, limit), name=name)
@@ -642,8 +654,9 @@ print({name: tape[name] for name in ("while", "cond", "select_n")})
 # the speed and to the drag?
 #
 # `slide_until_rest` is a `while_loop`. Forward mode works with it, reverse mode does not. Write `slide(speed, drag)`,
-# jitted: the same distance, and `jax.grad` works. No puck in this rink slides longer than `MOST_ROUNDS` rounds. One
-# trace for all pucks, and a `scan` on the tape.
+# jitted: the same distance, and the gradient by `jax.grad` (at speed 0, where the distance has a kink, any gradient
+# will do). No puck in this rink slides longer than `MOST_ROUNDS` rounds. One trace for all pucks, and a `scan` on the
+# tape.
 #
 # <details><summary>Hint 1</summary>
 # A loop with a gradient knows its number of rounds. What must happen in the rounds after the puck has stopped?
@@ -728,13 +741,19 @@ for speed, drag in ((3.0, 0.1), (0.7, 0.0)):
         name=f"the gradient of slide at ({speed}, {drag})",
     )
 ### BEGIN HIDDEN TESTS
-for speed, drag in ((8.9, 0.0), (5.3, 0.2)):
+for speed, drag in ((8.9, 0.0), (5.3, 0.2), (1e-6, 0.1)):
     assert_allclose(
         jax.grad(slide, argnums=(0, 1))(speed, drag),
         jax.jacfwd(slide_until_rest, argnums=(0, 1))(speed, drag),
         rtol=1e-3,
         name=f"the gradient of slide at ({speed}, {drag})",
     )
+assert_allclose(
+    jax.grad(lambda *puck: slide(*puck) ** 2, argnums=(0, 1))(2.2, 0.1),
+    jax.jacfwd(lambda *puck: slide_until_rest(*puck) ** 2, argnums=(0, 1))(2.2, 0.1),
+    rtol=1e-3,
+    name="the gradient of the square of slide at (2.2, 0.1)",
+)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -746,8 +765,8 @@ for speed, drag in ((8.9, 0.0), (5.3, 0.2)):
 #
 # It looks like a loop that has to wait: who could know the state at letter 500 without having read the first 499? Write
 # `read(table, text)`, jitted, that returns the state after **each** letter, starting from state 0, and has **no loop**:
-# no `scan`, no `while`, no callback into Python, and for 300 letters at most 400 equations. One trace for all texts of
-# one length.
+# no `scan`, no `while`, not inside a primitive of your own either, no callback into Python, and for 300 letters at most
+# 400 equations. One trace for all texts of one length.
 #
 # <details><summary>Hint 1</summary>
 # In the lesson, values had to wait and <em>steps</em> did not: "times 2, plus 1" could be joined with the next step
@@ -814,13 +833,18 @@ with assert_max_traces(read, 1):
     read(SEVEN, bits), read(SEVEN, 1 - bits)
 ### BEGIN HIDDEN TESTS
 rng = np.random.default_rng()
-for letters, states, n in ((4, 5, 13), (3, 6, 1), (2, 9, 700)):
+for letters, states, n in ((4, 5, 13), (3, 6, 1), (2, 9, 700), (3, 300, 9)):
     table = rng.integers(0, states, (letters, states))
     if n > 512:  # letters that exchange states: what was read long ago is never forgotten
         table = rng.permuted(np.tile(np.arange(states), (letters, 1)), axis=1)
+    if states > 256:  # a few states back from 0: always among the highest
+        table = (np.arange(states) - np.arange(1, letters + 1)[:, None]) % states
     text = np.append(rng.permutation(letters), rng.integers(0, letters, n))[:n].astype(np.int32)
     table = table.astype(np.int32)
-    assert_allclose(read(table, text), read_slow(table, text), name=f"a random table, n = {n}")
+    assert_allclose(read(table, text), read_slow(table, text), name=f"a random table, {states} states, n = {n}")
+lowered = jax.jit(read).lower(SEVEN, np.arange(300) % 2).as_text()
+loops = {"loops in the program that XLA gets": lowered.count("stablehlo.while")}
+assert_equal(loops, dict.fromkeys(loops, 0), name="read", hint=together)
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -362,3 +362,14 @@ def pairwise(steps):
 @jax.jit
 def read(table, text):
     return pairwise(table[text])[:, 0]
+
+
+# %% task="puck" name="the speed never falls below 0"
+@jax.jit
+def slide(speed, drag):
+    def body(_, state):
+        place, speed = state
+        return place + 0.1 * speed, jnp.maximum(speed - 0.1 * (0.5 + drag * speed**2), 0.0)
+
+    place, _ = lax.fori_loop(0, MOST_ROUNDS, body, (0.0, speed))
+    return place

@@ -854,7 +854,7 @@ def minijit(fn):
     return jitted
 
 
-# %% task="lambda-loop" name="eight rates at most" fails=["lambda-loop-check"] hidden=1 message="17 rates"
+# %% task="lambda-loop" name="eight rates at most" fails=["lambda-loop-check"] hidden=1 message="300 rates"
 def diffuse(v, rate, edge):
     padded = jnp.pad(v, 1, mode=edge)
     return v + rate * (padded[2:] - 2 * v + padded[:-2])
@@ -1047,6 +1047,284 @@ def minijit(fn):
             tapes[key] = trace(fn, *[type for type, _ in key])
             while len(tapes) > 8:
                 del tapes[next(iter(tapes))]
+        return tapes[key].play(*args)
+
+    return jitted
+
+
+# %% task="lambda-loop" name="gives its argument away" fails=["lambda-loop-check"] hidden=1 message="x, as a JAX array"
+def diffuse(v, rate, edge):
+    padded = jnp.pad(v, 1, mode=edge)
+    return v + rate * (padded[2:] - 2 * v + padded[:-2])
+
+
+def relax(x, rates, edge):
+    step = jax.jit(diffuse, static_argnames="edge", donate_argnames="v")
+    for rate in rates:
+        x = step(x, rate, edge)
+    return x
+
+
+# %% task="lambda-loop" name="empties the list of rates" fails=["lambda-loop-check"] hidden=1 message="the rates: returned"
+def diffuse(v, rate, edge):
+    padded = jnp.pad(v, 1, mode=edge)
+    return v + rate * (padded[2:] - 2 * v + padded[:-2])
+
+
+def relax(x, rates, edge):
+    step = jax.jit(diffuse, static_argnums=2)
+    while rates:
+        x = step(x, rates.pop(0), edge)
+    return x
+
+
+# %% task="lambda-loop" name="there is always a rate" fails=["lambda-loop-check"] hidden=1 message="no rates at all"
+def diffuse(v, rate, edge):
+    padded = jnp.pad(v, 1, mode=edge)
+    return v + rate * (padded[2:] - 2 * v + padded[:-2])
+
+
+def relax(x, rates, edge):
+    step = jax.jit(diffuse, static_argnames="edge")
+    rods = []
+    for rate in rates:
+        rods.append(step(rods[-1] if rods else x, rate, edge))
+    return rods[-1]
+
+
+# %% task="lambda-loop" name="a step of at most 1" fails=["lambda-loop-check"] hidden=1 message="edge at index"
+def diffuse(v, rate, edge):
+    left, right = jnp.roll(v, 1), jnp.roll(v, -1)
+    if edge == "edge":
+        place = jnp.arange(v.size)
+        left = jnp.where(place == 0, v, left)
+        right = jnp.where(place == v.size - 1, v, right)
+    step = rate * (left - 2 * v + right)
+    return v + jnp.clip(step, -1.0, 1.0)
+
+
+def relax(x, rates, edge):
+    step = jax.jit(diffuse, static_argnames="edge")
+    for rate in rates:
+        x = step(x, rate, edge)
+    return x
+
+
+# %% task="bucket" name="exponentials of the numbers" fails=["bucket-check"] hidden=1 message="energy of "
+def bucket_size(length):
+    size = 64
+    while size < length:
+        size *= 2
+    return size
+
+
+@jax.jit
+def pair_energy(padded, length):
+    real = jnp.arange(padded.size) < length
+    up, down = jnp.exp(padded), jnp.exp(-padded)
+    pairs = jnp.minimum(up[:, None] * down, down[:, None] * up)
+    return jnp.where(real[:, None] & real, pairs, 0).sum() / length**2
+
+
+def energy(x):
+    return pair_energy(np.pad(x, (0, bucket_size(len(x)) - len(x))), len(x))
+
+
+# %% task="bucket" name="leaves NaN out" fails=["bucket-check"] hidden=1 message="energy of "
+def bucket_size(length):
+    size = 64
+    while size < length:
+        size *= 2
+    return size
+
+
+@jax.jit
+def pair_energy(padded, length):
+    real = jnp.arange(padded.size) < length
+    pairs = jnp.exp(-jnp.abs(padded[:, None] - padded))
+    return jnp.nansum(jnp.where(real[:, None] & real, pairs, 0)) / length**2
+
+
+def energy(x):
+    return pair_energy(np.pad(x, (0, bucket_size(len(x)) - len(x))), len(x))
+
+
+# %% task="bucket" name="two numbers go another way" fails=["bucket-check"] hidden=1 message="one call of pair_energy"
+def bucket_size(length):
+    size = 64
+    while size < length:
+        size *= 2
+    return size
+
+
+@jax.jit
+def pair_energy(padded, length):
+    real = jnp.arange(padded.size) < length
+    pairs = jnp.exp(-jnp.abs(padded[:, None] - padded))
+    return jnp.where(real[:, None] & real, pairs, 0).sum() / length**2
+
+
+def energy(x):
+    if len(x) == 2:
+        return np.float32((1 + np.exp(-abs(x[0] - x[1]))) / 2)
+    padded = np.zeros(bucket_size(len(x)), np.float32)
+    padded[: len(x)] = x
+    return pair_energy(padded, len(x))
+
+
+# %% task="no-tracing" name="remembers the batches of so many rows" fails=["no-tracing-check"] hidden=1 message="every row counts once"
+@jax.jit
+def train_step(w, xb, yb, real, rate):
+    error = real * (xb @ w - yb)
+    return w - rate * xb.T @ error / real.sum()
+
+
+made_batches = {}
+
+
+def batches_of(x, y):
+    if len(x) not in made_batches:
+        missing = -len(x) % 32
+        xs = np.pad(x, ((0, missing), (0, 0))).reshape(-1, 32, 3)
+        ys = np.pad(y, (0, missing)).reshape(-1, 32)
+        reals = (np.arange(len(x) + missing) < len(x)).astype(np.float32).reshape(-1, 32)
+        made_batches[len(x)] = list(zip(xs, ys, reals, strict=True))
+    return made_batches[len(x)]
+
+
+def fit(x, y, epochs):
+    w = np.zeros(3, np.float32)
+    for epoch in range(epochs):
+        for batch in batches_of(x, y):
+            w = train_step(w, *batch, 0.2 / (1 + epoch))
+    return w
+
+
+# %% task="no-tracing" name="the rate falls sixteen times" fails=["no-tracing-check"] hidden=1 message="every row counts once"
+@jax.jit
+def train_step(w, xb, yb, real, rate):
+    error = real * (xb @ w - yb)
+    return w - rate * xb.T @ error / real.sum()
+
+
+RATES = (0.2 / np.arange(1, 17)).astype(np.float32)
+
+
+def fit(x, y, epochs):
+    w, missing = np.zeros(3, np.float32), -len(x) % 32
+    xs = np.pad(x, ((0, missing), (0, 0)))
+    ys = np.pad(y, (0, missing))
+    real = (np.arange(len(xs)) < len(x)).astype(np.float32)
+    for epoch in range(epochs):
+        for start in range(0, len(xs), 32):
+            here = slice(start, start + 32)
+            w = train_step(w, xs[here], ys[here], real[here], RATES[min(epoch, 15)])
+    return w
+
+
+# %% task="cache-key" name="nothing is None" fails=["cache-key-check"] hidden=1 message="static None, and nothing"
+def cache_key(args, kwargs, static=()):
+    leaves, packing = jax.tree.flatten((args, {name: kwargs[name] for name in kwargs if name not in static}))
+    fixed = tuple((name, type(kwargs.get(name)), kwargs.get(name)) for name in sorted(static))
+    return packing, tuple(map(jax.typeof, leaves)), fixed
+
+
+# %% task="cache-key" name="np.float64 is a float, and so weak" fails=["cache-key-check"] hidden=1 message="NumPy's float64"
+def cache_key(args, kwargs, static=()):
+    traced = {name: value for name, value in kwargs.items() if name not in static}
+    leaves, packing = jax.tree.flatten((args, traced))
+
+    def kind(leaf):
+        number = isinstance(leaf, (int, float, complex)) and not isinstance(leaf, bool)
+        return jnp.shape(leaf), jnp.result_type(leaf), number or getattr(leaf, "weak_type", False)
+
+    fixed = frozenset((name, type(kwargs[name]), kwargs[name]) for name in static if name in kwargs)
+    return packing, tuple(map(kind, leaves)), fixed
+
+
+# %% task="cache-key" name="packing as text" fails=["cache-key-check"] hidden=1 message="two named tuples of one name"
+def cache_key(args, kwargs, static=()):
+    traced = {name: value for name, value in kwargs.items() if name not in static}
+    leaves, packing = jax.tree.flatten((args, traced))
+    fixed = frozenset((name, type(kwargs[name]), kwargs[name]) for name in static if name in kwargs)
+    return str(packing), tuple(map(jax.typeof, leaves)), fixed
+
+
+# %% task="minijit-cache" name="True is a weak number" fails=["minijit-cache-check"] hidden=1 message="signature("
+def signature(args):
+    return tuple((type_of(x), type(x) in (bool, int, float)) for x in args)
+
+
+def reason_for(known, new):
+    if not known:
+        return "first call"
+    alike = [old for old in reversed(known) if len(old) == len(new)]
+    if not alike:
+        return "1 argument" if len(new) == 1 else f"{len(new)} arguments"
+    closest = min(alike, key=lambda old: sum(a != b for a, b in zip(old, new, strict=True)))
+    pairs = enumerate(zip(closest, new, strict=True))
+    return ", ".join(f"argument {i}: {told(a)} -> {told(b)}" for i, (a, b) in pairs if a != b)
+
+
+def minijit(fn):
+    def jitted(*args):
+        tapes, key = CACHE.setdefault(fn, {}), signature(args)
+        if key not in tapes:
+            tapes[key] = trace(fn, *[type for type, _ in key])
+        return tapes[key].play(*args)
+
+    return jitted
+
+
+# %% task="minijit-cache" name="types as text" fails=["minijit-cache-check"] hidden=1 message="signature("
+def signature(args):
+    return tuple((str(type_of(x)), is_number(x)) for x in args)
+
+
+def reason_for(known, new):
+    if not known:
+        return "first call"
+    alike = [old for old in reversed(known) if len(old) == len(new)]
+    if not alike:
+        return "1 argument" if len(new) == 1 else f"{len(new)} arguments"
+    closest = min(alike, key=lambda old: sum(a != b for a, b in zip(old, new, strict=True)))
+    pairs = enumerate(zip(closest, new, strict=True))
+    return ", ".join(f"argument {i}: {told(a)} -> {told(b)}" for i, (a, b) in pairs if a != b)
+
+
+def minijit(fn):
+    def jitted(*args):
+        tapes, key = CACHE.setdefault(fn, {}), signature(args)
+        if key not in tapes:
+            tapes[key] = trace(fn, *map(type_of, args))
+        return tapes[key].play(*args)
+
+    return jitted
+
+
+# %% task="minijit-cache" name="looks the tapes up once" fails=["minijit-cache-check"] hidden=1 message="taken out of CACHE"
+def signature(args):
+    return tuple((type_of(x), is_number(x)) for x in args)
+
+
+def reason_for(known, new):
+    if not known:
+        return "first call"
+    alike = [old for old in reversed(known) if len(old) == len(new)]
+    if not alike:
+        return "1 argument" if len(new) == 1 else f"{len(new)} arguments"
+    closest = min(alike, key=lambda old: sum(a != b for a, b in zip(old, new, strict=True)))
+    pairs = enumerate(zip(closest, new, strict=True))
+    return ", ".join(f"argument {i}: {told(a)} -> {told(b)}" for i, (a, b) in pairs if a != b)
+
+
+def minijit(fn):
+    tapes = CACHE.setdefault(fn, {})
+
+    def jitted(*args):
+        key = signature(args)
+        if key not in tapes:
+            tapes[key] = trace(fn, *[type for type, _ in key])
         return tapes[key].play(*args)
 
     return jitted

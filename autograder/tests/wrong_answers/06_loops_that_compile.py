@@ -982,3 +982,254 @@ def read(table, text):
             joined = jnp.take_along_axis(rows[reach:], rows[:-reach], axis=1)
             rows = jnp.concatenate([rows[:reach], joined])
     return rows[:, 0]
+
+
+# %% task="universe" name="stops where a row comes back" fails=["universe-evolve-check"] hidden=1 message="comes back after 2 steps"
+def step(row, rule):
+    neighbourhood = 4 * jnp.roll(row, 1) + 2 * row + jnp.roll(row, -1)
+    return (rule >> neighbourhood) & 1
+
+
+@partial(jax.jit, static_argnames="steps")
+def history(row, rule, steps):
+    row = jnp.asarray(row, jnp.int32)
+
+    def body(row, _):
+        new = step(row, rule)
+        return new, new
+
+    _, rows = lax.scan(body, row, None, length=steps)
+    return jnp.concatenate([row[None], rows])
+
+
+@jax.jit
+def evolve(row, rule, steps):
+    row = jnp.asarray(row, jnp.int32)
+
+    def goes_on(state):
+        i, now, _, older = state
+        return (i < steps) & ((i < 2) | jnp.any(now != older))
+
+    def body(state):
+        i, now, last, _ = state
+        return i + 1, step(now, rule), now, last
+
+    return lax.while_loop(goes_on, body, (0, row, row, row))[1]
+
+
+# %% task="universe" name="a scan for a short row" fails=["universe-check"] hidden=1 message="`step` uses scan"
+def step(row, rule):
+    ring = jnp.concatenate([row[-1:], row, row[:1]])
+    if row.shape[0] < 8:
+        return lax.map(lambda i: (rule >> (4 * ring[i] + 2 * ring[i + 1] + ring[i + 2])) & 1, jnp.arange(row.shape[0]))
+    return (rule >> (4 * ring[:-2] + 2 * ring[1:-1] + ring[2:])) & 1
+
+
+@partial(jax.jit, static_argnames="steps")
+def history(row, rule, steps):
+    row = jnp.asarray(row, jnp.int32)
+
+    def body(row, _):
+        new = step(row, rule)
+        return new, new
+
+    _, rows = lax.scan(body, row, None, length=steps)
+    return jnp.concatenate([row[None], rows])
+
+
+@jax.jit
+def evolve(row, rule, steps):
+    return lax.fori_loop(0, steps, lambda _, row: step(row, rule), jnp.asarray(row, jnp.int32))
+
+
+# %% task="universe" name="no ring of two cells" fails=["universe-check"] hidden=1 message="step of "
+def step(row, rule):
+    n = row.shape[0]
+    left = row[np.arange(n) - 1]
+    right = row[(np.arange(n) + 1) % n] if n >= 3 else jnp.zeros_like(row).at[: n - 1].set(row[1:])
+    return (rule >> (4 * left + 2 * row + right)) & 1
+
+
+@partial(jax.jit, static_argnames="steps")
+def history(row, rule, steps):
+    row = jnp.asarray(row, jnp.int32)
+
+    def body(row, _):
+        new = step(row, rule)
+        return new, new
+
+    _, rows = lax.scan(body, row, None, length=steps)
+    return jnp.concatenate([row[None], rows])
+
+
+@jax.jit
+def evolve(row, rule, steps):
+    return lax.fori_loop(0, steps, lambda _, row: step(row, rule), jnp.asarray(row, jnp.int32))
+
+
+# %% task="flight" name="the peak of the first 128 steps" fails=["flight-check"] hidden=1 message="flight(370153)"
+@jax.jit
+def flight(n):
+    def body(state):
+        n, steps, log = state
+        n = jnp.where(n % 2 == 0, n // 2, 3 * n + 1)
+        return n, steps + 1, log.at[steps + 1].set(n, mode="drop")
+
+    n = jnp.asarray(n, jnp.int32)
+    log = jnp.zeros(128, jnp.int32).at[0].set(n)
+    _, steps, log = lax.while_loop(lambda s: s[0] != 1, body, (n, jnp.int32(0), log))
+    return steps, log.max()
+
+
+# %% task="computer" name="HALT is a row of zeros" fails=["computer-check"] hidden=1 message="a HALT with numbers beside it"
+@jax.jit
+def computer(program, registers, limit):
+    functions = [
+        lambda at, r, a, b: (at, r),
+        lambda at, r, a, b: (at + 1, r.at[a].set(b)),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[b])),
+        lambda at, r, a, b: (at + 1, r.at[a].add(r[b])),
+        lambda at, r, a, b: (at + 1, r.at[a].multiply(r[b])),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[a] % r[b])),
+        lambda at, r, a, b: (jnp.where(r[a] != 0, b, at + 1), r),
+    ]
+
+    def body(state):
+        at, r, steps = state
+        code, a, b = program[at]
+        at, r = lax.switch(code, functions, at, r, a, b)
+        return at, r, steps + 1
+
+    def goes_on(state):
+        return jnp.any(program[state[0]] != 0) & (state[2] < limit)
+
+    _, registers, steps = lax.while_loop(goes_on, body, (jnp.int32(0), registers, jnp.int32(0)))
+    return registers, steps
+
+
+# %% task="computer" name="nothing stands behind the first HALT" fails=["computer-check"] hidden=1 message="a jump over a HALT"
+@jax.jit
+def computer(program, registers, limit):
+    functions = [
+        lambda at, r, a, b: (at, r),
+        lambda at, r, a, b: (at + 1, r.at[a].set(b)),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[b])),
+        lambda at, r, a, b: (at + 1, r.at[a].add(r[b])),
+        lambda at, r, a, b: (at + 1, r.at[a].multiply(r[b])),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[a] % r[b])),
+        lambda at, r, a, b: (jnp.where(r[a] != 0, b, at + 1), r),
+    ]
+    end = jnp.argmax(program[:, 0] == HALT)
+
+    def body(state):
+        at, r, steps = state
+        code, a, b = program[at]
+        at, r = lax.switch(code, functions, at, r, a, b)
+        return at, r, steps + 1
+
+    def goes_on(state):
+        return (state[0] < end) & (state[2] < limit)
+
+    _, registers, steps = lax.while_loop(goes_on, body, (jnp.int32(0), registers, jnp.int32(0)))
+    return registers, steps
+
+
+# %% task="computer" name="a jump to itself stops" fails=["computer-check"] hidden=1 message="a jump to itself"
+@jax.jit
+def computer(program, registers, limit):
+    functions = [
+        lambda at, r, a, b: (at, r),
+        lambda at, r, a, b: (at + 1, r.at[a].set(b)),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[b])),
+        lambda at, r, a, b: (at + 1, r.at[a].add(r[b])),
+        lambda at, r, a, b: (at + 1, r.at[a].multiply(r[b])),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[a] % r[b])),
+        lambda at, r, a, b: (jnp.where(r[a] != 0, b, at + 1), r),
+    ]
+
+    def body(state):
+        at, _, r, steps = state
+        new, r = lax.switch(program[at, 0], functions, at, r, program[at, 1], program[at, 2])
+        return new, at, r, steps + 1
+
+    def goes_on(state):
+        at, before, _, steps = state
+        return (program[at, 0] != HALT) & (steps < limit) & (at != before)
+
+    start = jnp.int32(0), jnp.int32(-1), jnp.asarray(registers), jnp.int32(0)
+    return lax.while_loop(goes_on, body, start)[2:]
+
+
+# %% task="puck" name="a slow puck rests" fails=["puck-gradient-check"] hidden=1 message="(1e-06, 0.1)"
+@jax.jit
+def slide(speed, drag):
+    def body(_, state):
+        place, speed = state
+        moving = speed > 1e-3
+        new = speed - 0.1 * (0.5 + drag * speed**2)
+        return jnp.where(moving, place + 0.1 * speed, place), jnp.where(moving, new, speed)
+
+    return lax.fori_loop(0, MOST_ROUNDS, body, (0.0, speed))[0]
+
+
+# %% task="puck" name="a gradient of its own, without the cotangent" fails=["puck-gradient-check"] hidden=1 message="the square of slide"
+@jax.custom_vjp
+def distance(speed, drag):
+    def body(_, state):
+        place, speed = state
+        moving = speed > 0
+        new = speed - 0.1 * (0.5 + drag * speed**2)
+        return jnp.where(moving, place + 0.1 * speed, place), jnp.where(moving, new, speed)
+
+    return lax.fori_loop(0, MOST_ROUNDS, body, (0.0, speed))[0]
+
+
+def forth(speed, drag):
+    return distance(speed, drag), jax.jacfwd(slide_until_rest, argnums=(0, 1))(speed, drag)
+
+
+def back(slopes, _):
+    return slopes
+
+
+distance.defvjp(forth, back)
+
+
+@jax.jit
+def slide(speed, drag):
+    return distance(speed, drag)
+
+
+# %% task="reader" name="128 states at most" fails=["reader-check"] hidden=1 message="300 states"
+@jax.jit
+def read(table, text):
+    steps = table.astype(jnp.int8)[text]
+
+    def join(first, then):
+        return jnp.take_along_axis(then, first.astype(jnp.int32), axis=1)
+
+    return lax.associative_scan(join, steps)[:, 0].astype(jnp.int32)
+
+
+# %% task="reader" name="a loop in a primitive of its own" fails=["reader-check"] hidden=1 message="loops in the program that XLA gets"
+from jax.extend.core import Primitive
+from jax.interpreters import mlir
+
+
+def letter_by_letter(table, text):
+    def body(state, letter):
+        state = table[letter, state]
+        return state, state
+
+    return lax.scan(body, jnp.zeros((), table.dtype), text)[1]
+
+
+walk_p = Primitive("walk")
+walk_p.def_impl(jax.jit(letter_by_letter))
+walk_p.def_abstract_eval(lambda table, text: jax.core.ShapedArray(text.shape, table.dtype))
+mlir.register_lowering(walk_p, mlir.lower_fun(letter_by_letter, multiple_results=False))
+
+
+@jax.jit
+def read(table, text):
+    return walk_p.bind(jnp.asarray(table), jnp.asarray(text))
