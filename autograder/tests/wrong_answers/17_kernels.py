@@ -56,7 +56,7 @@ def predict_bytes():
     return {"rows": 262144, "outer": 24576, "inner": 196608, "pairs": 12288}
 
 
-# %% task="turn" name="the turned tile stays in its place" fails=["turn-check"] message="where nothing was written yet"
+# %% task="turn" name="the turned tile stays in its place" fails=["turn-check"] message="blocks that there are not"
 def transposed(X):
     rows, columns = X.shape
 
