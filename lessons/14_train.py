@@ -1292,9 +1292,7 @@ slope = jax.jit(jax.grad(tiny))
 for dtype in (jnp.float32, jnp.bfloat16, jnp.float16):
     one = np.ones((), dtype)
     helped = np.float32(slope(one, 4096.0)) / 4096
-    print(
-        f"{jnp.dtype(dtype)!s:9} the gradient is {slope(one):.1e}; of 4,096 times the loss, divided by 4,096: {helped:.1e}"
-    )
+    print(f"{jnp.dtype(dtype)!s:9} the gradient is {slope(one):.1e}; of 4,096 times the loss, over 4,096: {helped:.1e}")
 
 # %% [markdown]
 # The zero is an **underflow**. The cure is **loss scaling**: multiply the loss by a power of two, which shifts all
