@@ -7,7 +7,7 @@
 #
 # - run `pmap` as the older posts teach it, and see what it has become;
 # - lay an array out over devices, and count the messages that your layout costs, before anything runs;
-# - know two traps: a recipe that makes gradients eight times too large, and a loop that hangs;
+# - know two traps: a recipe whose gradients come out wrong, and a loop that hangs;
 # - put a price in seconds on a message, and plan the training of a model that fits on no single device.
 #
 # About {duration}, in four stages (about {stage} for the first). You need `vmap` (unit 07) and optimised HLO (unit 09),
@@ -58,8 +58,9 @@ print(f"CPU cores of this machine: {os.cpu_count()}")
 
 # %% [markdown]
 # A machine with eight accelerators uses them. On any other, the line in the `try` has made **eight virtual
-# devices** of one CPU. Each has its own memory, and none can see into another's; only the speed is make-believe. The
-# number is fixed when JAX starts, hence the complaint if you come too late.
+# devices** of one CPU. JAX treats each as a device with memory of its own, into which no other can look. (In truth it is
+# all one memory: speed is what they cannot show.) The number is fixed when JAX starts, hence the complaint if you come
+# too late.
 #
 # ## 1. Eight cores, as in the post
 #
@@ -77,7 +78,7 @@ print(repr(by_pmap))
 
 # %% [markdown]
 # The post prints the same numbers, as a `DeviceArray` from `vmap` and as a `ShardedDeviceArray` from `pmap`, "spread
-# over several devices". Today both are an `Array`, and the repr has lost the news. Where did it go?
+# over several devices". Today both are an `Array`, and the repr no longer says how they are spread. What does?
 
 # %%
 for result in (by_vmap, by_pmap):
@@ -170,8 +171,7 @@ assert len(result.sharding.device_set) == 4
 
 # %% [markdown]
 # So a batch of 64 must be reshaped to `(8, 8, ...)` before, and back after, by you, for the number of devices that you
-# happen to have. That is the seam along which `pmap` has come apart. And the message is odd: nobody here asked for
-# anything to be squeezed.
+# happen to have. And the message is odd: nobody here asked for anything to be squeezed.
 #
 # ## 2. What pmap is today
 
@@ -185,10 +185,12 @@ print(jax.pmap.__doc__.split("\n")[0])
 # device gets `i32[1]`, *squeezes* the axis away so that your function sees a single number, and puts it back at the
 # end. All that `pmap` adds is this squeeze, and the choice of the layout.
 #
-# So there are three generations of the same program:
+# So there are three generations of the same program. (In the cell, a *mesh* is the devices in a row named `i`, and
+# `P("i")` says that an axis is cut along it. A `NamedSharding` is the two together, and `device_put(x, rows)` lays `x`
+# out so. `in_specs` and `out_specs` say how `shard_map` cuts the arguments and joins the results. Section 3 takes `P`
+# apart, section 7 `Auto`.)
 
 # %%
-# Eight devices in a row, called i; and the layout in which the first axis of an array is cut along i.
 mesh = jax.make_mesh((8,), ("i",), axis_types=(AxisType.Auto,), devices=devices)
 rows = jax.NamedSharding(mesh, P("i"))
 seen = []
@@ -291,7 +293,7 @@ plt.show()
 
 # %% [markdown]
 # ---
-# *A good place to stop. Stage 2 of 4, about {stage}: how devices communicate, and a gradient eight times too large.*
+# *A good place to stop. Stage 2 of 4, about {stage}: how devices communicate, and a gradient that comes out wrong.*
 
 # %% [markdown]
 # ## 4. The compiler follows the data
@@ -427,7 +429,10 @@ assert len(free) == 3 and ("by columns", "by rows") not in free
 #
 # With `shard_map` you write the messages yourself. The function is what *one* device does with its block. The name of
 # a mesh axis stands for "all of us": `lax.psum(v, "i")` is the sum of everybody's `v`, `lax.axis_index("i")` says who
-# I am. Four devices, each with four numbers; what does each hold afterwards?
+# I am. `ppermute` sends my piece to another device. With `all_to_all` I cut my piece into four and give each device one
+# part (`0, 0`: cut and joined along axis 0). `psum_scatter` adds up as `psum` does and leaves each with one part of the
+# sum; `all_gather` gives everybody all pieces. `tiled=True` joins pieces along the axis that they have, instead of
+# stacking them along a new one. Four devices, each with four numbers; what does each hold afterwards?
 
 # %%
 four = jax.make_mesh((4,), ("i",), axis_types=(AxisType.Auto,), devices=devices[:4])
@@ -488,7 +493,9 @@ with jax.set_mesh(explicit):
 
 # %% [markdown]
 # `64@i` reads: 64 long, cut along `i`. Types go through a program from line to line, as shapes do. And where a result
-# could be laid out in more than one way, JAX does not choose. It asks. How many of these eleven does it refuse?
+# could be laid out in more than one way, JAX does not choose. It asks: where a product sums over an axis that is cut in
+# both operands, where a result would be cut twice along one name, and where rows would have to be moved. How many of
+# these eleven does it refuse?
 
 # %%
 EXPRESSIONS = ["x + 1", "x.T", "x.sum(axis=1)", "x.sum(axis=0)", "x[:, None]", "x @ w", "x @ x.T", "x.T @ x"]
@@ -514,20 +521,25 @@ display(Markdown(f"| `x` is `float32[64@i,16]`, `w` is `float32[16,4]` | type |\
 
 # %% jupyter={"source_hidden": true}
 # Proof
-# The default of make_mesh; one type that is known, and one question.
-assert explicit.axis_types == (AxisType.Explicit,)
-assert typed["x.sum(axis=1)"] == "`float32[64@i]`" and typed["x.T @ x"] == "ShardingTypeError"
+# The default of make_mesh; types that are known, and the three questions.
+assert explicit.axis_types == (AxisType.Explicit,) and typed["x.sum(axis=0)"] == "`float32[16]`"
+refused = [expression for expression, kind in typed.items() if kind == "ShardingTypeError"]
+assert typed["x.sum(axis=1)"] == "`float32[64@i]`" and refused == ["x @ x.T", "x.T @ x", "jnp.sort(x, axis=0)"]
 
 # %% [markdown]
-# Compare with the table in section 4: the errors are among the lines that had to talk. A sum may be reduced in silence,
-# but nothing is gathered or moved unless you write it: `jax.reshard`, or `out_sharding=`. The price is that old
-# code which never thought about layouts stops with a `ShardingTypeError`. Then fix the line, or ask for `Auto`.
+# Compare with the table in section 4: the errors are among the lines that had to talk. A plain sum over the cut axis,
+# `x.sum(axis=0)`, is done in silence. For a product that sums over it, `x.T @ x`, JAX asks how the result shall lie (whole
+# with everybody, or cut), and `out_sharding=` is the answer. And nothing is gathered or moved unless you write it:
+# `jax.reshard`. The price is that old code which never thought about layouts stops with a `ShardingTypeError`. Then fix
+# the line, or ask for `Auto`.
 
 # %% [markdown]
-# ## 8. Eight times the gradient
+# ## 8. The recipe of the post, carried over
 #
-# "`pmap` makes data parallel training easy, like PyTorch's DistributedDataParallel", says the post. It is this recipe:
-# everybody has the weights and an eighth of the examples; each takes the gradient of its own loss; `pmean` averages.
+# "`pmap` makes data parallel training easy, like PyTorch's DistributedDataParallel", says the post. (To *train* is to
+# change numbers, the **weights**, until a **loss**, the mean error over many **examples**, is small: a step moves them a
+# little against the gradient of the loss. Unit 14 does it at length.) It is this recipe: everybody has the weights and an
+# eighth of the examples; each takes the gradient of its own loss; `pmean` averages.
 
 # %%
 X, Y, W = (rng.normal(size=shape).astype(np.float32) for shape in ((64, 16), 64, 16))
@@ -638,7 +650,10 @@ assert [mark for *_, mark in verdicts] == ["✗", "✗", "✓", "✓", "✓", "�
 #
 # The last line is the shortest. `jit` of the program for one device, and XLA finds the one `all-reduce` by itself.
 #
-# Would you notice an eightfold gradient? It depends on who uses it:
+# Would you notice an eightfold gradient? It depends on the **optimiser**, which turns a gradient into a step. Plain
+# gradient descent moves each weight by a fixed multiple of its gradient. Adam divides each gradient by its usual size
+# first. The library [Optax](https://optax.readthedocs.io) has both: `update` returns the step, and what the optimiser
+# remembers.
 
 
 # %%
@@ -676,8 +691,8 @@ assert not curves["plain gradient descent", "8 times too large"][-1] < 1e3
 assert np.allclose(curves["Adam", "right"], curves["Adam", "8 times too large"], rtol=0.05)
 
 # %% [markdown]
-# Plain descent explodes. Adam divides by the size of the gradient, so nothing shows: until you clip gradients, or
-# compare their norms, or change the number of devices.
+# Plain descent explodes. With Adam nothing shows: until you clip gradients, or compare their norms, or change the number
+# of devices.
 #
 # A relative of this trap: `pmean` of the devices' means is the mean only if all have equally many examples. If the last
 # batch is padded, add up sums and counts, and divide at the end. That is a task in the exercise.
@@ -726,8 +741,9 @@ assert np.allclose(compiled_loop, waited, atol=1e-5)
 # ## 10. Two processes
 #
 # Real clusters have a process for each machine, and each sees its own devices. What must change in a program? Here is
-# one that trains on four devices. Its second paragraph is all that it knows of other processes
-# ([`jax.distributed.initialize`](https://docs.jax.dev/en/latest/_autosummary/jax.distributed.initialize.html)).
+# one that trains on four devices. Only its second paragraph
+# ([`jax.distributed.initialize`](https://docs.jax.dev/en/latest/_autosummary/jax.distributed.initialize.html)) and the line
+# that makes `x` and `y` know of other processes.
 
 # %%
 PROGRAM = """
@@ -802,7 +818,7 @@ for line in together:
     assert "holds 16 of 32 rows" in line and np.allclose(eval(line.split("w = ")[1]), alone, atol=1e-5)
 
 # %% [markdown]
-# Of `x`, each process holds a half, and the weights agree. `jit`, the mesh, the sharding: not a line has changed, and
+# Of `x`, each process holds a half, and the weights agree. `train`, the mesh, the sharding: not a line has changed, and
 # `x` is one array of 32 rows that no single process could print. Every process must run the same program in the
 # same order, though. A collective that one of them skips is a collective for which all the others wait.
 
@@ -912,7 +928,7 @@ if jax.default_backend() == "cpu":
     assert list(counted.values()) == [(7, 7 / 8), (7, 7 / 8), (14, 14 / 8), (7, 7 / 16)]
 
 # %% [markdown]
-# The bytes hardly depend on the number of devices: $(N-1)/N$ is nearly 1 for all N. As far as bandwidth goes,
+# The bytes hardly depend on the number of devices: $(N-1)/N$ is at least 1/2, and soon nearly 1. As far as bandwidth goes,
 # **gathering an array takes as long as sending it once**, to eight devices as to a thousand. The number of messages
 # does grow with $N$, and for a small array it is the latency that you pay. A real ring sends both ways at once: half
 # the rounds, twice the bandwidth, and for the all-to-all half the way as well. Where a switch connects each with each,
@@ -953,6 +969,7 @@ show_guess(guess, measured["all-reduce"][-1] / measured["all-reduce"][0], "x")
 # | TPU v5p | 459 TFLOP/s | 95 GiB | 100 GB/s to each of 6 neighbours | [Google](https://docs.cloud.google.com/tpu/docs/v5p): 1,200 GB/s both ways, a torus of three axes |
 # | H100 (SXM) | 989 TFLOP/s | 80 GB | 450 GB/s, through a switch | [NVIDIA](https://www.nvidia.com/en-us/data-center/h100/): NVLink 900 GB/s both ways; 1,979 TFLOP/s with sparsity, half of it without |
 #
+# (A *torus* is a grid whose ends are joined: along each axis the devices form rings.)
 # [How to Scale Your Model](https://jax-ml.github.io/scaling-book/sharding) counts about a microsecond for a message
 # between neighbours on a TPU. We take that for both; for the GPU it is our assumption.
 
@@ -1040,10 +1057,10 @@ assert np.isclose(ms("8 TPU v5p in a ring", "all-gather", 1e9), 1e3 * (4e-6 + 7 
 assert ring_of(1000)["all-gather"][1] / ring_of(8)["all-gather"][1] < 8 / 7
 
 # %% [markdown]
-# All lines have the same shape: flat while latency rules, then straight up while bandwidth does. But read the left
-# panel with care. If your devices are virtual, no wire was used: a "message" is a copy in the one memory that all eight
-# share, the latency is the time until eight threads on a few cores have met, and other programs on this machine are in
-# it as well. The shape of the line carries over to real devices; its numbers do not. That holds for all times on
+# All lines have the same shape: flat while latency rules, then rising with the bytes while bandwidth does. But read the
+# left panel with care. If your devices are virtual, no wire was used: a "message" is a copy in the one memory that all
+# eight share, the latency is the time until eight threads on a few cores have met, and whatever else this machine is
+# doing slows both. The shape of the line carries over to real devices; its numbers do not. That holds for all times on
 # virtual devices:
 #
 # ### An honest plot
@@ -1244,8 +1261,9 @@ if jax.default_backend() == "cpu":
 #
 # ## 14. A real model
 #
-# Llama 3 8B, with the shapes of [its paper](https://arxiv.org/abs/2407.21783) (table 3). Nothing is computed: as in
-# unit 12, types are enough.
+# Llama 3 8B, a language model of 8 billion parameters, with the shapes of
+# [its paper](https://arxiv.org/abs/2407.21783) (table 3). Only the shapes matter here, not what the layers do (unit 17 has
+# the attention). Nothing is computed: as in unit 12, types are enough.
 
 
 # %%

@@ -104,18 +104,19 @@ if jax.default_backend() == "cpu":
 
 # %% [markdown]
 # It is one formula and one program, and yet a table goes through memory that is not the result. The reason is in the
-# formula. A **reduction is a wall**: no number behind it can be computed before the last number in front of it was read. `e /
-# e.sum(1)` needs every `e` twice, once for the sum and once for the division, and at the second time the sum of the
-# row must be known. A fusion is a loop over a whole array. When it has come to the end, nothing is left in registers,
-# so XLA writes `e` to memory and reads it again.
+# formula. A **reduction is a wall**: nothing behind it can be computed before all that it reduces was read, here a whole
+# row. There are two, the maximum and the sum. `e / e.sum(1)` needs every `e` twice, once for the sum and once for the
+# division, and at the second time the sum of the row must be known. A fusion is a loop over a whole array. When it has
+# come to the end, nothing is left in registers, so XLA writes `e` to memory and reads it again.
 #
 # You see the way out: go over the table *in blocks of rows*. A block is small enough to stay near the processor from its
 # first maximum to its last division. (A compiler can find that too, for patterns that it knows. The number above is
 # that of this machine and this version.)
 #
-# Here is a program where it hurts more. **Attention**, the heart of a language model, has for each of `n` places a row
-# `q` (what it asks), a row `k` (what it can be asked for) and a row `v` (what it answers). Each place takes an average
-# of all answers. Its weights are the softmax of its scores, one score for each pair of places.
+# Here is a program where it hurts more. **Attention**, the heart of a language model, has for each of the `n` places of
+# a text (a place holds a word, say) a row `q` (what it asks), a row `k` (what it can be asked for) and a row `v` (what it
+# answers). The score of two places is the dot product of the one's `q` and the other's `k`, over the root of their
+# length. Each place takes an average of all answers, with the softmax of its scores as weights.
 
 
 # %%
@@ -151,15 +152,15 @@ if jax.default_backend() == "cpu":
 
 # %% [markdown]
 # The matrix of scores, `n` by `n`, is an array in memory: written, read, written again. Nobody wants to have it. For a
-# long text it is larger than everything else together. Fusion does not remove it, because between the two products there
-# is a softmax, and in the softmax there are two walls.
+# long text it is larger than everything else together. Fusion does not remove it: a product of matrices is a reduction,
+# too (and on a CPU a call of a library, unit 09), and between the two products stand the two walls of the softmax.
 #
-# If the compiler does not find the loop that you want, you can write the loop. Such a loop is called a **kernel**.
+# If the compiler does not find the loop that you want, you can write it yourself, as a **kernel** of your own.
 #
 # ## 2. The smallest kernel
 #
-# **Pallas** is JAX's language for kernels. A kernel is a function that gets **refs**: not arrays, but places that
-# hold one. `x_ref[...]` reads what is there, `o_ref[...] = ` writes. It returns nothing.
+# **Pallas** is JAX's language for kernels. You write what happens in *one step* of the loop, as a function that gets
+# **refs**, the boxes of unit 11: `x_ref[...]` reads what is in it, `o_ref[...] = ` writes. It returns nothing.
 
 
 # %%
@@ -204,8 +205,9 @@ except Exception as error:
 # - the **index map**, a function from the place in the grid to a block: *which* block, counted in blocks, not in
 #   elements.
 #
-# A block shape and an index map together are a `pl.BlockSpec`, one for each input and output. This kernel writes into
-# each block the number of the step that it is in:
+# A block shape and an index map together are a `pl.BlockSpec`, one for each input and output. In the kernel,
+# `pl.program_id(0)` says where this step is on the first axis of the grid, and `pl.num_programs(1)` how long the second
+# axis is. This one writes into each block the number of the step that it is in:
 
 
 # %%
@@ -223,8 +225,12 @@ def steps(index_map, shape=(8, 12), block=(4, 4)):
 print(steps(lambda i, j: (i, j)))
 
 # %% [markdown]
-# The last axis of the grid moves fastest, as in two loops in Python. What if the map leaves one of its arguments out?
-# `lambda i, j: (0, j)` names the same three blocks for `i = 0` and for `i = 1`.
+# The last axis of the grid moves fastest, as in two loops in Python. So a TPU goes through a grid, and the interpreter
+# too: one step after the other. A [GPU runs the steps at the same time](https://docs.jax.dev/en/latest/pallas/quickstart.html);
+# this lesson counts and writes for a TPU.
+#
+# What if the map leaves one of its arguments out? `lambda i, j: (0, j)` names the same three blocks for `i = 0` and for
+# `i = 1`.
 
 # %%
 guess = None  # your number: what stands in the first corner of the result, [0, 0]?
@@ -258,8 +264,10 @@ assert np.asarray(maps["(i, j) → (i, j)"])[::4, ::4].tolist() == [[0, 1, 2], [
 assert int(again[0, 0]) == 3 and np.asarray(maps["(i, j) → (j, i)"])[::4, ::4].tolist() == [[0, 3], [1, 4], [2, 5]]
 
 # %% [markdown]
-# A block that is named twice is visited twice. That is not a mistake, but a tool: a step can find what an earlier step
-# has left in its output. We shall need that.
+# A block that is named twice is visited twice. If the two visits **follow one another**, that is a tool: a step finds in
+# its output what the step before has left there. We shall need that. Here they do not: step 3 comes back to a block that
+# step 0 has left. The interpreter does not mind, but on a TPU all steps that write to a block of the output must
+# [follow one another](https://docs.jax.dev/en/latest/pallas/tpu/details.html).
 
 # %% [markdown]
 # ---
@@ -302,7 +310,7 @@ assert worst < 1e-6
 # How many bytes does it move? HLO will not tell: in interpret mode it shows the loop that stands in for the kernel, and
 # a compiled kernel is a closed box. But you have said yourself which block each step wants. So it can be counted: go
 # through the grid, step by step; whenever the index map names **another block than in the step before**, a block moves.
-# A block that stays the same is not fetched again. `traffic` does that for each array of a kernel.
+# A TPU does not fetch a block again that stays the same. `traffic` counts so for each array of a kernel.
 
 
 # %% jupyter={"source_hidden": true}
@@ -371,13 +379,15 @@ print("integers:", copy(column.astype(int), 12).ravel())
 
 # %% jupyter={"source_hidden": true}
 # Proof
-# Padding is NaN when interpreted, and what is written beyond the end is dropped.
+# Padding is NaN when interpreted, or the smallest integer, and what is written beyond the end is dropped.
 assert np.isnan(copy(column, 12).ravel()[10:]).all() and (copy(column, 10) == column).all()
+integers = column.astype(int)
+assert (copy(integers, 12).ravel()[10:] == jnp.iinfo(integers.dtype).min).all()
 
 # %% [markdown]
 # What lies beyond the end is **padding**, and you must not rely on what it is. The interpreter fills it with NaN, so that
-# a mistake shows. A device may have anything there. In the other direction all is well: what a kernel writes beyond the
-# end of an output is dropped.
+# a mistake shows (integers have no NaN; it takes the smallest that there is). A device may have anything there. In the
+# other direction all is well: what a kernel writes beyond the end of an output is dropped.
 #
 # The softmax of rows does not care: rows do not mix, and the padded ones are dropped. A sum over the rows does. Here
 # it is, in blocks of four: the output is one block, the same in every step, and the steps add to it.
@@ -475,8 +485,9 @@ for piece in (1, 4, 5, 12):
 # %% [markdown]
 # As a kernel: the grid has an axis for blocks of `q` and, inside it, one for blocks of `k` and `v`. In one round of the
 # inner axis the block of the result stays the same, so that the steps can add to it. `top` and `total` are no arrays of
-# the program at all: they are **scratch**, memory that belongs to the kernel and lives from step to step. (It is what
-# posts call *flash attention*.)
+# the program at all: they are **scratch**, here memory that belongs to the kernel and lives from step to step.
+# `pltpu.VMEM(shape, dtype)` asks for it. (VMEM is a TPU's fast memory; the interpreter takes ordinary memory. The whole is
+# what posts call *flash attention*.)
 
 
 # %%
@@ -583,8 +594,8 @@ if jax.default_backend() == "cpu":
 # ## 6. What the compiler is told
 #
 # For XLA a compiled kernel is a box: one operation with inputs and outputs. What it costs is not to be seen from
-# outside. `pl.CostEstimate` is a slip on the box, which you fill in. `pl.estimate_cost` counts from a jaxpr of ordinary
-# JAX:
+# outside. `pl.CostEstimate` is a label on the box: you tell XLA what the kernel costs, so that it can plan around it.
+# `pl.estimate_cost` counts from a jaxpr of ordinary JAX:
 
 # %%
 estimate = pl.estimate_cost(attention, q, k, v)
@@ -596,9 +607,7 @@ counts = {
 for what, count in counts.items():
     print(f"{what:24} {count:>12,} bytes")
 interpreted = show_hlo(flash, q, k, v)
-print(
-    f"{'XLA, interpreted kernel':24} {interpreted.bytes:>12,} bytes, with each loop counted once: {interpreted.loops}"
-)
+print(f"{'XLA, interpreted kernel':24} {interpreted.bytes:>12,} bytes. Has it loops, counted once? {interpreted.loops}")
 
 # %% jupyter={"source_hidden": true}
 # Proof
@@ -610,7 +619,7 @@ assert interpreted.loops
 # Four numbers for one formula, and each answers another question. `estimate_cost` takes each argument and each result
 # once: the dotted line. The blocks are what this grid moves. XLA's estimate is about its own program, with the
 # scores in it. And of an interpreted kernel it is worth nothing, for the body of the loop is counted once (unit 09). What
-# goes onto the slip is your decision; nobody checks it.
+# you write on the label is your decision; nobody checks it.
 #
 # ## 7. For a device that is not here
 #
@@ -627,7 +636,7 @@ def compiled_flash(q, k, v):
 
 for_tpu = export.export(jax.jit(compiled_flash), platforms=["tpu"])(q, k, v).mlir_module()
 print("boxes:", re.findall(BOX, for_tpu), f"in {len(for_tpu):,} characters")
-print("the slip:", re.findall(r"(bytes_accessed|flops)\W+?22:(\d+)", for_tpu))
+print("the label:", re.findall(r"(bytes_accessed|flops)\W+?22:(\d+)", for_tpu))
 
 # %% jupyter={"source_hidden": true}
 # Proof
@@ -660,10 +669,13 @@ except ValueError as error:
 
 # %% jupyter={"source_hidden": true}
 # Proof
-# The lowering refuses, and says what it wants.
-assert "divisible by 8 and 128" in refusal
+# The lowering refuses, and says what it wants: multiples, or the whole length.
+assert "divisible by 8 and 128" in refusal and "or be equal" in refusal
 
 # %% [markdown]
+# (The last two lengths of a block must be multiples of 8 and 128, *or* the whole length of the array. So the blocks of
+# 128 x 64 in `flash` pass: 64 is the whole width.)
+#
 # And for the GPUs of NVIDIA, and for the device that you have? We try, and write down what we are told:
 
 # %%
@@ -693,8 +705,9 @@ if jax.default_backend() == "cpu":
     assert "interpret" in told["compiled for this device"]
 
 # %% [markdown]
-# A kernel for a TPU is not one for a GPU: the memory is another, the rules for blocks are others, and so are the blocks
-# that are fast. Pallas is one language, and the kernels in it are written for a device.
+# A kernel for a TPU is not one for a GPU: there the steps of a grid run at the same time, the memory is another, the
+# rules for blocks are others, and so are the blocks that are fast. Pallas is one language, and the kernels in it are
+# written for a device.
 #
 # ## 8. When not to write one
 #
@@ -726,8 +739,8 @@ assert not differentiable and "implementation" in inspect.signature(jax.nn.dot_p
 # - **Perhaps** where a large value lies between two reductions and nobody wants it, as the scores here; or where you
 #   know something of the data that cannot be written in array operations.
 #
-# First look whether an array program with fewer walls exists: in the exercise of unit 09 half of the bytes went without a
-# kernel.
+# First look whether an array program with fewer walls exists: in the exercise of unit 09 you saved half of the bytes
+# without a kernel.
 #
 # ## What older posts say
 #
@@ -735,14 +748,14 @@ assert not differentiable and "implementation" in inspect.signature(jax.nn.dot_p
 #
 # ## Keypoints
 #
-# - A reduction is a wall for fusion: what is needed behind it again goes through memory, or is computed twice.
-# - A kernel is a loop over blocks. Block shape, grid and index map say which part of an array each step sees; the last
-#   axis of the grid moves fastest.
+# - A reduction is a wall for fusion: what is needed again behind it goes through memory, or is computed twice.
+# - A kernel of Pallas is one step of a loop over blocks. Block shape, grid and index map say which part of an array each
+#   step sees; the last axis of the grid moves fastest, and steps that write to one block follow one another.
 # - Bytes by block: a block moves when the index map names another one than in the step before.
 # - Beyond the end is padding: mask it with `where` before you reduce. Initialise in the first step what you add to.
 # - A softmax can be taken in pieces, if every new maximum corrects what was summed before.
 # - `interpret=True` is for values, on any machine. Count the blocks, lower it for the device, and ask the clock there.
-# - A kernel has no gradient, and a slip instead of an estimate. Write one last.
+# - A kernel has no gradient until you write one, and XLA knows of its cost only what you tell. Write one last.
 #
 # ## Your turn
 #

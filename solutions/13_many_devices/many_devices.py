@@ -5,7 +5,7 @@
 # [13 · Many devices: from pmap to shardings](../../lessons/13_many_devices.ipynb).
 #
 # Fill in each function whose body raises `NotImplementedError`, then run the check below it. Everything runs on eight
-# virtual devices of your CPU, whatever else the machine has: layouts, values and collectives are the same there.
+# virtual devices of your CPU, whatever else the machine has: layouts, values and collectives are the same as on real devices.
 # Nothing is timed. If the first cell complains that JAX has started already, restart the kernel. Where a check is
 # folded, its code holds hints about wrong predictions: run it as it is.
 #
@@ -660,7 +660,7 @@ assert_hlo(functools.partial(gradient, devices=8), *spread(8, *batch), collectiv
 # Follow the axis that is cut. Does it survive, does it move, is it summed over, is it walked along?
 # </details>
 # <details><summary>Hint 2</summary>
-# JAX sums over the cut axis without complaint. A result cut twice along the same <code>i</code> is impossible. And what
+# A plain sum over the cut axis is done without complaint, and so is the sum that <code>grad</code> puts in. A result cut twice along the same <code>i</code> is impossible. And what
 # needs the rows of others, one after the other, would have to be moved: JAX does not move anything unasked.
 # </details>
 # <details><summary>Hint 3</summary>
@@ -737,8 +737,10 @@ assert_prediction(
 # %% [markdown]
 # ## Task 6 · Golf (4 points)
 #
-# Four programs, a point each. You choose the layouts of the operands and of the result; XLA compiles the program for
-# the eight devices; the fewer collectives the better. **No device may hold more** of anything than its limit says.
+# Four programs. You choose the layouts of the operands and of the result; XLA compiles the program for the eight
+# devices. There is a point for each that needs no more collectives than its *par* (in golf, the strokes that a hole may
+# take), while **no device holds more** of anything than its limit says. Limits are parts of the whole array, in the order
+# of the operands.
 # The check plays with `A` of 64 x 32 and `B` of 32 x 16; `q`, `k` and `v` of 8 x 16 x 32; `x` of 24 x 32, `w1` of
 # 32 x 64 and `w2` of 64 x 16.
 #

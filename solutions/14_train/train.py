@@ -55,7 +55,8 @@ from autograder import (
 # the number.
 #
 # The loops only trace. `jax.eval_shape` goes through the same cache as a call, and computes nothing; so does `step` in
-# all of them but the last.
+# all of them but the last. (`nnx.Dropout(0.5)` sets half of the numbers to 0, at random, while a model is trained;
+# `model.train()` and `model.eval()` switch it on and off.)
 #
 # A prediction is made before anything is measured: its function is run in plain Python, where neither JAX nor this
 # notebook exists.
@@ -636,8 +637,8 @@ assert_equal(kept, {"batches given away": 0}, name="compiled_epoch()")
 #
 # Write `train`, which stays `lag` steps ahead: it reads the loss of step `k` **as soon as step `k + lag` has been
 # started**, not before, and not later. What is left is read at the end. When a loss that it reads is not finite, it
-# stops at once: no further step, no further read. It returns the state and the list of the losses read, as Python
-# floats. The batches may be any iterable, and a batch that no step needs is not taken from it.
+# stops at once: no further step, no further read. It returns the state after the last step that was started, and the list
+# of the losses read, as Python floats. The batches may be any iterable, and a batch that no step needs is not taken from it.
 #
 # The check gives it a step whose losses keep a diary of who asked for them. (On eight virtual devices this is also the
 # cure for the loop that nobody waits for: never more than `lag + 1` steps are under way.)

@@ -120,8 +120,8 @@ HINTS = {
 # A block that is named twice in a row moves once. A block that is named again after another one moves again.
 # </details>
 # <details><summary>Hint 3</summary>
-# Bytes are blocks moved, times elements of a block, times bytes of an element. The last block of an array whose length
-# does not divide is as large as the others.
+# Bytes are blocks moved, times elements of a block, times bytes of an element. The last block of an array is as large as
+# the others, even where the array ends in the middle of it.
 # </details>
 
 # %% nbgrader={"grade": false, "grade_id": "moves-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -209,9 +209,9 @@ assert_prediction(
 # ## Task 2 · Turn a table (3 points)
 #
 # Write `transposed`, one kernel that returns `X.T`, tile by tile: **no block has more than 1,024 elements** (32 x 32, for
-# instance). The table has any number of rows and columns; they need not divide. Nothing is computed outside of the kernel:
-# `X` goes in as it is, and the kernel's output is the result. Together the blocks may move **at most twice** the bytes of
-# `X` and of its result.
+# instance). The table has any number of rows and columns, which need not be multiples of a block's. Nothing is computed
+# outside of the kernel: `X` goes in as it is, and the kernel's output is the result. Together the blocks may move **at most
+# twice** the bytes of `X` and of its result.
 #
 # <details><summary>Hint 1</summary>
 # Two maps: one says which tile of <code>X</code> a step reads, the other where the turned tile belongs.
@@ -390,8 +390,8 @@ assert_equal(
 # ## Task 4 · Sums over the rows (4 points)
 #
 # Write `column_sums`, one kernel that returns `X.sum(0, keepdims=True)`, of shape `[1, columns]`. **No block has more than
-# 2,048 elements** (32 x 64, for instance), whatever the size of the table; neither number need divide. So the sum of a column
-# is put together in several steps, which add to one block of the result.
+# 2,048 elements** (32 x 64, for instance), whatever the size of the table; neither number need be a multiple of a block's.
+# So the sum of a column is put together in several steps, which add to one block of the result.
 #
 # Two rules. A block of the result is **not left and taken up again**: the steps that add to it follow one another. (On a
 # device a block that is left is written away.) And nothing is computed outside of the kernel.
@@ -468,7 +468,7 @@ assert_equal(structure(column_sums, X, most_elements=2048), ONE_KERNEL, name="th
 # Write `attention` as one kernel: the softmax of the rows of `q @ k.T / sqrt(width)`, times `v`. `q` has `m` rows, `k` and `v`
 # have `n`, both multiples of 64; a row is at most 64 wide. The scores may be large.
 #
-# - No block, scratch included, has more than 64 rows (4,096 elements).
+# - No block, scratch included, has more elements than 64 rows of `q`.
 # - No value anywhere has more than 4,096 elements. (The check takes a `q` of that size, so that the result may be one.) So
 #   no whole row of blocks of scores exists.
 # - Nothing is computed outside of the kernel.
