@@ -339,9 +339,9 @@ for numbers in ([3, 1], [-1, -2], [np.nan, np.inf], [-np.inf, 0.5], [*range(40, 
 #
 # The tax of a small country comes in three pieces; `tax_spec` has them as a Python `if`.
 #
-# **`tax(income)`** (2 points): the same under `jit`, in `float32`. One trace must serve every single income. An
-# array of incomes must work as well, and so must `jax.grad`: the slope of the tax is the rate for the next unit of
-# income, at 10 and 40 too.
+# **`tax(income)`** (2 points): the same under `jit`, in `float32`. One trace must serve all incomes that are one float.
+# An array of incomes and an integer must work as well (they are other types), and so must `jax.grad`: the slope of the
+# tax is the rate for the next unit of income, at 10 and 40 too.
 #
 # **`static_traces(values)`** (1 point): a colleague would rather write `jax.jit(tax_spec, static_argnums=0)` and
 # calls it with each of `values` in turn. How often does that trace? Return the number, for any list of hashable

@@ -48,6 +48,7 @@ plt.style.use("autograder.course")
 #   looping or choosing: `"scan"`, `"while"`, `"cond"`, `"select_n"`, or `"none"` if there is none of these. The second
 #   is how many `sin` equations stand on the tape, all inner tapes included.
 # - `has_gradient()`: for each program in `LOOPS`, `True` if `jax.grad` with respect to `x` works, `False` if it raises.
+#   (`lax.stop_gradient(x)` is `x`, but the derivative takes it for a constant.)
 #
 # A prediction is made before anything is measured: its function is run in plain Python, where neither JAX nor this
 # notebook exists.
@@ -94,7 +95,7 @@ def while_counting(x):
 
 
 def scan_unrolled(x):
-    return lax.scan(lambda x, _: (jnp.sin(x), None), x, None, length=4, unroll=4)[0]  # advice to XLA
+    return lax.scan(lambda x, _: (jnp.sin(x), None), x, None, length=4, unroll=4)[0]  # 4 rounds at once, in lowering
 
 
 def while_behind_a_stop(x):
@@ -719,6 +720,7 @@ for speed, drag in ((0.0, 0.1), (8.9, 0.0), (4.4, 0.25)):
 
 # %% nbgrader={"grade": true, "grade_id": "puck-gradient-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. Reverse mode agrees with forward mode."""
+# jacfwd: the derivatives by forward mode (unit 08)
 assert_primitives(slide, 3.0, 0.1, includes={"scan|while"})
 for speed, drag in ((3.0, 0.1), (0.7, 0.0)):
     assert_allclose(
