@@ -642,9 +642,9 @@ print({name: tape[name] for name in ("while", "cond", "select_n")})
 # it stands still. How far does it get, and, so that you can aim: what is the derivative of the distance with respect to
 # the speed and to the drag?
 #
-# `slide_until_rest` is a `while_loop`. Forward mode works with it, reverse mode does not. Write `slide(speed, drag)`,
-# jitted: the same distance, and `jax.grad` works. No puck in this rink slides longer than `MOST_ROUNDS` rounds. One
-# trace for all pucks, and a `scan` on the tape.
+# `slide_until_rest` is a `while_loop`. Forward mode (`jax.jacfwd`, unit 08) works with it, reverse mode does not. Write
+# `slide(speed, drag)`, jitted: the same distance, and `jax.grad` works. No puck in this rink slides longer than
+# `MOST_ROUNDS` rounds. One trace for all pucks, and a `scan` on the tape.
 #
 # <details><summary>Hint 1</summary>
 # A loop with a gradient knows its number of rounds. What must happen in the rounds after the puck has stopped?
@@ -720,7 +720,6 @@ for speed, drag in ((0.0, 0.1), (8.9, 0.0), (4.4, 0.25)):
 
 # %% nbgrader={"grade": true, "grade_id": "puck-gradient-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. Reverse mode agrees with forward mode."""
-# jacfwd: the derivatives by forward mode (unit 08)
 assert_primitives(slide, 3.0, 0.1, includes={"scan|while"})
 for speed, drag in ((3.0, 0.1), (0.7, 0.0)):
     assert_allclose(
