@@ -61,7 +61,7 @@ assert x.tolist() == [1, 2, 3] and y.tolist() == [9, 2, 3] and x.at[0].add(9.0).
 # One more surprise, for lesson 01: an array may be in your hands before its numbers have been computed. Whoever looks at
 # them (`print`, `float`, `np.asarray`) waits, and `y.block_until_ready()` waits without looking.
 #
-# ## Four functions you will meet
+# ## Five functions you will meet
 #
 # Each takes a function. **`grad`** returns its derivative, which is a function again:
 
@@ -88,8 +88,9 @@ print(products)
 show_guess(guess, products.size, "numbers")
 
 # %% [markdown]
-# One for each pair of rows. **`lax.scan`** is a loop. Its function takes what the loop carries from round to round (the
-# *carry*) and one element; it returns the new carry and one output.
+# One for each pair of rows. **`lax.scan`** is a loop. (`lax` is the part of JAX below `jax.numpy`: its own operations,
+# loops and branches.) Its function takes what the loop carries from round to round (the *carry*) and one element; it
+# returns the new carry and one output.
 
 
 # %%
@@ -143,8 +144,8 @@ for value in (ones, jnp.ones((2, 3)), ones[0], 2.0, 2):
 
 # %% [markdown]
 # So `float32[4]` is four numbers in a row, `float32[]` a single one; you will also see the short form `f32[4]`. The `~`
-# marks a **weak** type, that of a plain Python number. It gives way: whatever it meets keeps its dtype. `bfloat16` is a
-# dtype of 16 bits.
+# marks a **weak** type, that of a plain Python number. It gives way: floats that meet it keep their dtype. (Integers
+# that meet `2.0` become floats, as in NumPy.) Every other type is called **strong**. `bfloat16` is a dtype of 16 bits.
 
 # %%
 half = jnp.ones(4, jnp.bfloat16)
@@ -157,6 +158,7 @@ print("times a float32[]:", jax.typeof(half * ones[0]))
 assert np.ones(4).dtype == np.float64 and ones.dtype == np.float32
 assert [str(jax.typeof(v)) for v in (ones, ones[0], 2.0, 2)] == ["float32[4]", "float32[]", "~float32[]", "~int32[]"]
 assert str(jax.typeof(half * 2.0)) == "bfloat16[4]" and str(jax.typeof(half * ones[0])) == "float32[4]"
+assert (jnp.ones(4, int) * 2).dtype == np.int32 and (jnp.ones(4, int) * 2.0).dtype == np.float32
 
 # %% [markdown]
 # ## The instruments
@@ -177,8 +179,9 @@ print(timing.first, timing.median, timing.compiles)
 # | `median`, `low`, `high` | the median of the rounds, and their lower and upper quartile |
 # | `compiles` | how many programs the first call had to compile |
 #
-# **`trace_log()`** watches what JAX builds while a block runs: `log.traces` and `log.compiles` count, `log.modules`
-# names the compiled programs, `log.seconds` has the time of each step of building.
+# **`trace_log()`** watches what JAX builds while a block runs (the table below has the words): `log.traces` and
+# `log.compiles` count, `log.modules` names the compiled programs, `log.seconds` has the time of each step of building.
+# `trace_log(f)` counts the traces of `f` alone, and `log.reasons` says why each was needed.
 
 # %%
 five = jnp.ones(5)
@@ -215,14 +218,15 @@ show_hlo(curve, ones)
 # | equation | One line of a jaxpr: an operation, what goes in, what comes out. | [02](02_jaxprs.ipynb) |
 # | primitive | One of JAX's own operations, such as `add` or `sin`, of which everything else is made. | [02](02_jaxprs.ipynb), [JAX](https://docs.jax.dev/en/latest/glossary.html) |
 # | lower | To translate a jaxpr into the language that the compiler reads. | [01](01_three_clocks.ipynb), [JAX](https://docs.jax.dev/en/latest/201/aot.html) |
-# | compile | To make machine code of it; JAX's compiler is called XLA. | [01](01_three_clocks.ipynb), [JAX](https://docs.jax.dev/en/latest/201/aot.html) |
+# | compile | To make machine code of a lowered program; JAX's compiler is called XLA. | [01](01_three_clocks.ipynb), [JAX](https://docs.jax.dev/en/latest/201/aot.html) |
 # | StableHLO | The language that XLA reads. | [09](09_what_xla_made.ipynb) |
 # | HLO | The language in which XLA works, and in which it shows what it made. | [09](09_what_xla_made.ipynb) |
 # | module | One program for XLA: what is compiled as a whole. | [09](09_what_xla_made.ipynb) |
 # | fusion | Several operations that XLA merged into one, so that what lies between them is not written to memory. | [09](09_what_xla_made.ipynb) |
 # | kernel | A piece of machine code that the device runs in one go, often one fusion. (In a neural network: a layer's weights.) | [15](15_profile_and_roofline.ipynb) |
+# | pure | Of a function: it has no side effects, and its result depends on its arguments alone. | [03](03_ghost_effects.ipynb) |
 # | static and traced argument | A static one is known while JAX traces, and each value has its own program; of a traced one only the type is known. | [04](04_static_or_traced.ipynb), [JAX](https://docs.jax.dev/en/latest/201/jit.html) |
-# | weak type | The type of a plain Python number: it takes the dtype of what it meets. | [05](05_the_cache.ipynb), [JAX](https://docs.jax.dev/en/latest/type_promotion.html) |
+# | weak type | The type of a plain Python number: among floats it takes the dtype of what it meets. Other types are *strong*. | [05](05_the_cache.ipynb), [JAX](https://docs.jax.dev/en/latest/type_promotion.html) |
 # | pytree and leaf | A pytree is a container of arrays, such as a dict of lists, however nested; its leaves are the arrays. | [07](07_batch_everything.ipynb), [JAX](https://docs.jax.dev/en/latest/101/pytrees.html) |
 # | carry | What a loop hands from one round to the next. | [06](06_loops_that_compile.ipynb), [JAX](https://docs.jax.dev/en/latest/201/control-flow.html) |
 # | batch axis | The axis of an array along which `vmap` applies a function. | [07](07_batch_everything.ipynb), [JAX](https://docs.jax.dev/en/latest/101/transformations.html) |
@@ -232,10 +236,13 @@ show_hlo(curve, ones)
 # | tangent | How a value changes when the inputs move in one direction: a derivative that is carried forward. | [08](08_composition.ipynb), [JAX](https://docs.jax.dev/en/latest/301/cookbook.html) |
 # | cotangent | How the final result changes when a value moves: a derivative that is carried backward. | [08](08_composition.ipynb), [JAX](https://docs.jax.dev/en/latest/301/cookbook.html) |
 # | Jacobian | The matrix of all derivatives: each output by each input. | [08](08_composition.ipynb), [JAX](https://docs.jax.dev/en/latest/301/cookbook.html) |
+# | training, loss | To train is to change numbers (*weights*) in small steps until a *loss*, the mean error over examples, is small; the *learning rate* scales the steps. | [14](14_train.ipynb) |
+# | batch, epoch | A batch is the examples of one step, an epoch one pass over all examples. | [14](14_train.ipynb) |
 # | ulp | The distance from one floating-point number to the next: a *unit in the last place*. | [10](10_when_jit_changes.ipynb) |
+# | FLOP | One operation on floating-point numbers, such as an addition. | [02](02_jaxprs.ipynb) |
 # | memory analysis | XLA's own account of the bytes that a program needs: `compiled.memory_analysis()`. | [11](11_memory.ipynb), [JAX](https://docs.jax.dev/en/latest/jax.stages.html) |
 # | donation | Giving the memory of an argument away, so that the result may use it. | [11](11_memory.ipynb), [JAX](https://docs.jax.dev/en/latest/201/jit.html) |
-# | device | What computes: a CPU, a GPU or a TPU. | [13](13_many_devices.ipynb), [JAX](https://docs.jax.dev/en/latest/glossary.html) |
+# | device | What computes: a CPU, or an *accelerator* (a GPU or a TPU). | [13](13_many_devices.ipynb), [JAX](https://docs.jax.dev/en/latest/glossary.html) |
 # | sharding | Which device holds which part of an array. | [13](13_many_devices.ipynb), [JAX](https://docs.jax.dev/en/latest/201/sharding.html) |
 # | mesh | Devices in a grid whose axes have names. | [13](13_many_devices.ipynb), [JAX](https://docs.jax.dev/en/latest/201/sharding.html) |
 # | collective | An operation in which devices communicate, such as a sum over all of them. | [13](13_many_devices.ipynb), [JAX](https://docs.jax.dev/en/latest/201/shard-map.html) |

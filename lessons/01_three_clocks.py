@@ -36,7 +36,8 @@ print(f"JAX {jax.__version__} on {jax.devices()[0].device_kind}")
 #
 # So when the post's first call is slow, it knows why: "the first call is the warm-up, and the warm-up is the time JAX
 # takes to trace". Below is the post's program; its matrices are four times shorter on every side, so that you need not
-# wait. First the inputs, random numbers. (A *key* is JAX's seed for them.)
+# wait. First the inputs, random numbers. (A *key* is JAX's seed for them, and `split` makes two keys of one. The post
+# draws `W` before it splits; unit 03 says why we do not.)
 
 
 # %%
@@ -254,7 +255,8 @@ Markdown(f"""
 #
 # An older post timed two functions with `%timeit`: a normalisation of a matrix (`norm`: 585 µs, then 216 µs jitted) and
 # `selu` (1.06 ms, then 187 µs). Its comment on the first was "the gain does not look very striking", and on the second
-# "oh, not bad". We time them again, with the product and the *relu* (negative numbers become 0) of our first post.
+# "oh, not bad". We time them again, beside the product of our first post and what that post does next, a *relu*
+# (negative numbers become 0).
 
 
 # %%
@@ -553,7 +555,7 @@ more = {
     "product of 1000 x 1000": (lambda xp, x: x @ x / 1000, numbers.reshape(1000, 1000)),
 }
 programs = {"gelu, with x**3": claimed}
-with jax.default_matmul_precision("highest"):  # as NumPy does it; an accelerator drops digits
+with jax.default_matmul_precision("highest"):  # as NumPy does it; a GPU or TPU drops digits
     for name, (fn, x) in more.items():
         programs[name] = against_numpy(fn, x)
 
@@ -624,12 +626,12 @@ show_guess(guess, cold_eager.first / cold_jit.first, "x")
 assert cold_eager.compiles > cold_jit.compiles == 1
 
 # %% [markdown]
-# Without `jit` there is compiling too, once for each operation that JAX has not met yet. In a cold process one program
-# is built faster than five, and the advice is upside down. It holds again once the single operations are warm, as they
-# are in a long session: compare the later calls above with the first call of the jitted one. Ask which of the two you
-# are in.
+# Without `jit` there is compiling too, once for each operation that JAX has not met yet. In a *cold* process, which has
+# compiled nothing yet, one program is built faster than several, and the advice is upside down. It holds again once the
+# single operations are *warm* (compiled), as they are in a long session: compare the later calls above with the first
+# call of the jitted one. Ask which of the two you are in.
 #
-# ## The benchmark that measured nothing
+# ## "The compiled version is slower"
 #
 # A question on Stack Overflow: "I want to speed up nested loops with jit. But compiling takes very long, and the
 # compiled version is slower than the one without." Here is its program, with a smaller grid (the original has 64 x 32).
@@ -687,7 +689,8 @@ assert left_over == 0
 # 1. **no output**: all the work is dead code, needed by nobody;
 # 2. **no input**: `w` is baked into the program as a constant, so what is left could be computed while compiling;
 # 3. **no waiting**: without `jit` the clock stops when the last operation has been handed over;
-# 4. **no warm-up**: one call each, so both readings are mostly compiling.
+# 4. **no warm-up**: one call each, so both readings are mostly building: without `jit`, compiling one operation after
+#    the other; with it, the trace.
 #
 # With all four mended, on a grid small enough to compile at once:
 

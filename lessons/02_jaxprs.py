@@ -115,7 +115,7 @@ print(jaxpr)
 # | part | here | says |
 # |---|---|---|
 # | `{ lambda ; a:i32[].` | one input | each input is `name:type`; `i32[]` is one 32-bit integer, `f32[2,5]` a 2×5 array of floats. Arrays captured from outside would stand before the `;` |
-# | `let b:i32[] = mul 2:i32[] a` | an equation | `result:type = primitive[parameters] operands`. A **primitive** is one of JAX's building blocks, an operation that it has rules for. `2:i32[]` is a *literal*: a number written into the jaxpr, with its type |
+# | `let b:i32[] = mul 2:i32[] a` | an equation | `result:type = primitive[parameters] operands`; *parameters* are fixed settings, such as an axis (here there are none). A **primitive** is one of JAX's building blocks, an operation that it has rules for. `2:i32[]` is a *literal*: a number written into the jaxpr, with its type |
 # | `in (f,) }` | the results | always a tuple |
 #
 # Every name is written once and never changed. So a jaxpr reads back into Python without thinking:
@@ -301,12 +301,12 @@ dot_today = jax.make_jaxpr(jax.jit(get_dot_product))(W, X)
 print(dot_today)
 
 # %% [markdown]
-# `dimension_numbers=(([1], [0]), ([], []))` reads: multiply and add up along axis 1 of the left operand and axis 0 of the
-# right one; no axes that are treated separately. The old post's print has `precision=None` beside it. That parameter
-# still exists; it is only no longer printed.
+# `dot_general` is the primitive of the matrix product, and `dimension_numbers=(([1], [0]), ([], []))` reads: multiply
+# and add up along axis 1 of the left operand and axis 0 of the right one; no axes that are treated separately. The old
+# post's print has `precision=None` beside it. That parameter still exists; it is only no longer printed.
 #
-# **The device was never in the jaxpr.** A jaxpr says what to compute, not where. A NumPy array and an array on a
-# device give the same text:
+# **A jaxpr says what to compute, not where.** (`device=None` in the oldest print was an option of `jit`, and nobody had
+# set it.) A NumPy array and an array on a device give the same text:
 
 # %%
 device = jax.devices()[0]
@@ -477,8 +477,8 @@ assert np.array_equal(python_loop(x, 10), scan_loop(x, 10))
 
 # %% [markdown]
 # (`static_argnums=1` says that `rounds` is a plain number and no tracer; unit 04.) Both do the same 10 rounds on the same
-# 1000 numbers: 20 000 floating point operations. XLA has a meter for that, `cost_analysis()`. By what factor will its
-# readings for the two differ?
+# 1000 numbers: 20 000 floating-point operations (**FLOPs**). XLA has a meter for that, `cost_analysis()`. By what
+# factor will its readings for the two differ?
 
 # %%
 guess = None  # your factor: python_loop's reading over scan_loop's
@@ -539,10 +539,12 @@ plt.show()
 #
 # ## 8. A transformation is a way of reading the tape
 #
-# Why keep a jaxpr at all? Because it is far easier to process than Python. Each of JAX's transformations works in two
-# steps: trace the function to primitives, then go through them with **one rule for each primitive**. Here is a
-# complete transformation. Its rules use strings instead of numbers. (As printed: a jaxpr has `invars`, `eqns` and
-# `outvars`, and so has each equation its `invars`, a `primitive` and `outvars`.)
+# Why keep a jaxpr at all? Because it is far easier to process than Python. Each of JAX's transformations does two
+# things: it traces the function down to primitives, and it applies **one rule for each primitive** (along the finished
+# jaxpr, as the one below does, or while the body runs, as `grad` does). Here is a complete transformation. Its rules
+# use strings instead of numbers. (As printed: a jaxpr has `invars`, `eqns` and `outvars`, and so has each equation its
+# `invars`, a `primitive` and `outvars`. `make_jaxpr` returns a jaxpr together with the arrays that it captured,
+# `.consts`; the jaxpr itself is its `.jaxpr`.)
 
 # %%
 RULES = {"add": "({} + {})", "sub": "({} - {})", "mul": "{}·{}"}
@@ -572,8 +574,9 @@ print(formula(lambda x, y: (x - y) * (x + y), 1.0, 2.0))
 assert formula(poly, 3) == "((2·x·x + 3·x) + 3)"
 
 # %% [markdown]
-# Change the rules and you have another transformation. `vmap`'s rules say what each primitive does to a batch;
-# `grad`'s say what its derivative is; `jit`'s say which StableHLO to write. And what they write is again a jaxpr:
+# Change the rules and you have another transformation. `vmap`'s rules say what each primitive does to a batch, `grad`'s
+# what its derivative is, and what these two write is again a list of primitives. `jit`'s rules say which StableHLO to
+# write; in a jaxpr, a jitted function is one equation:
 
 # %%
 jaxprs = {
@@ -688,9 +691,9 @@ claims = [
     ("`make_jaxpr` traces, and the first call traces again", "✗", f"together {tracers} trace: they share it"),
     ("what a global list collects is unpredictable", "✗", "one entry a jaxpr: new type, new entry"),
     ("`grad` does no tracing", "✗", f"{sum(map(len, eager))} calls, {sum(map(len, eager))} traces"),
-    ("the jaxpr lists the device", "✗", "it never says where"),
+    ("the jaxpr lists the device", "✗", "it says what, not where"),
     ("`print` and `append` are not in the jaxpr", "✓", "they run while the jaxpr is written"),
-    ("every transformation traces, then interprets", "✓", f"`formula`: {len(RULES)} rules"),
+    ("every transformation traces, and has a rule for each primitive", "✓", f"`formula`: {len(RULES)} rules"),
 ]
 rows = "\n".join(f"| {claim} | {mark} | {today} |" for claim, mark, today in claims)
 display(Markdown(f"| claim | today | measured above |\n|---|:-:|---|\n{rows}"))
@@ -704,7 +707,7 @@ display(Markdown(f"| claim | today | measured above |\n|---|:-:|---|\n{rows}"))
 # - A jaxpr holds types and literals. It holds no values of arguments, no device, no side effect.
 # - Dead lines stay in the jaxpr and are dropped on the way to XLA.
 # - `jit`, `scan`, `cond` and `while` hold jaxprs of their own. Whoever counts must open them, and multiply.
-# - A transformation is one rule a primitive, applied along the jaxpr.
+# - A transformation is one rule a primitive, applied along the jaxpr or while it would be written.
 #
 # ## Your turn
 #

@@ -34,13 +34,13 @@ plt.style.use("autograder.course")
 # %% [markdown]
 # ## 1. Twelve calls, how many prints?
 #
-# One function, jitted, with a `print` in it. Twelve calls. How many lines will appear?
+# One function, jitted, with a `print` in it. Twelve calls. How many times will it print?
 
 # %%
 three, four = jnp.ones(3), jnp.ones(4)
 calls = [2, 4, 8, 2.5, 3.5, three, 2 * three, np.ones(3, np.float32), four, 16, 0.5, three]
 
-guess = None  # your number of lines
+guess = None  # your number of prints
 
 # %%
 runs = []
@@ -59,7 +59,7 @@ for number, x in enumerate(calls, 1):
     double(x)
     runs_so_far.append(len(runs))
 
-show_guess(guess, len(runs), "lines")
+show_guess(guess, len(runs), "prints")
 
 # %% jupyter={"source_hidden": true}
 # Picture: calls, and runs of the Python body
@@ -83,10 +83,12 @@ assert len(runs) == 4
 # %% [markdown]
 # Call 10 is an `int` again and prints nothing: its jaxpr exists. The rule has no exception in this course:
 #
-# > **The Python body runs once for each jaxpr that has to be written. Every other call runs the program made of it.**
+# > **The Python body of a jitted function runs once for each jaxpr that has to be written. Every other call runs the
+# > program made of it.**
 #
-# A *side effect* is anything that Python does besides computing on arrays: a print, an append, a look at the clock.
-# It happens while the jaxpr is written, and is not in it. A later call runs only the pure part.
+# A *side effect* is anything that Python does besides computing on arrays: a print, an append, a look at the clock. A
+# function is **pure** if it has none and its result depends on its arguments alone. A side effect happens while the
+# jaxpr is written, and is not in it. A later call runs only the pure part.
 #
 # ## 2. The list that held two tracers
 #
@@ -394,8 +396,9 @@ assert set(plain.values()) == {3} and set(frozen.values()) == {1}
 #
 # NumPy's generator is a hidden global that changes at every draw. JAX takes the state out into the open: a **key**
 # goes in, numbers come out, and nothing changes behind the scenes. So the same key gives the same numbers, always,
-# and that is the trap. Here is a function that adds noise to its inputs and keeps about half of them, both with the one
-# key it was given.
+# and that is the trap. Here is a function that adds noise to its inputs and keeps about half of them (to zero some at
+# random is called *dropout*), both with the one key it was given. Each draw turns the key's random bits into numbers,
+# and both so that larger bits give a larger number.
 
 
 # %%
@@ -450,8 +453,10 @@ assert mean < -0.7 and bool((kept < 0).all())
 # key, subkey = random.split(key)
 # ```
 #
-# What do `W` and the new keys share? Here are the random bits behind the first two numbers of `W`, and the two new keys:
-# each is a pair of integers, which `^` combines bit by bit.
+# What do `W` and the new keys share? JAX makes both in one way: from the key and a count (0, 1, …) it computes a pair
+# of integers. A new key *is* such a pair; for a random number the two are combined bit by bit, with `^`. So we combine
+# the pairs of the two new keys in the same way, and compare them with the random bits behind the first two numbers of
+# `W`.
 
 # %%
 key = jax.random.key(1234)
@@ -479,14 +484,14 @@ def careful(key, x):
 
 # %%
 verdicts = {}
-for layer in (noisy_dropout, as_posted, careful):
+for fn in (noisy_dropout, as_posted, careful):
     with jax.debug_key_reuse(True):
         try:
-            jax.jit(layer)(jax.random.key(0), jnp.zeros(4))
-            verdicts[layer] = "no key used twice"
+            jax.jit(fn)(jax.random.key(0), jnp.zeros(4))
+            verdicts[fn] = "no key used twice"
         except jax.errors.KeyReuseError as error:
-            verdicts[layer] = f"KeyReuseError: {str(error).splitlines()[0]}"
-    print(f"{layer.__name__}: {verdicts[layer]}")
+            verdicts[fn] = f"KeyReuseError: {str(error).splitlines()[0]}"
+    print(f"{fn.__name__}: {verdicts[fn]}")
 
 # %% jupyter={"source_hidden": true}
 # Proof
@@ -812,8 +817,9 @@ assert hlo["straight"].ops["custom-call"] == 0 and hlo["with_stop"].ops["custom-
 assert hlo["with_stop"].fusions > hlo["straight"].fusions
 
 # %% [markdown]
-# The program is cut in two, and between the halves somebody waits for Python. Here the data stays where it is; an
-# accelerator has to send it to the computer around it and back. Fine for looking at a value, not for an inner loop.
+# The program is cut in two, and between the halves somebody waits for Python. Here the data stays where it is; a GPU or
+# TPU has to send it to the computer that it sits in, and gets it back. Fine for looking at a value, not for an inner
+# loop.
 #
 # ## What older posts say
 

@@ -142,8 +142,9 @@ print("typeof", jax.typeof(2), jax.typeof(2.0), jax.typeof(jnp.float32(2)))
 # In `grad`'s tracer you see the number, `primal=2.0`. An old post's explanation of the error still holds: `x % 2 == 0` is
 # an abstract `bool[]`, the set {True, False}, and Python's `if` asks it to be one of the two.
 #
-# The tilde belongs to the type as well. `~float32[]` is a **weak** type: any Python number, which takes the dtype
-# of what it meets. So the abstract value decides the dtype of the result, and it does so before any value is there:
+# The tilde belongs to the type as well. `~float32[]` is a **weak** type: any Python float, which takes the dtype of the
+# floats that it meets (integers that meet it become floats). So the abstract value decides the dtype of the result, and
+# it does so before any value is there:
 
 # %%
 half = jnp.ones(3, jnp.bfloat16)
@@ -153,16 +154,18 @@ for scale in (2.0, jnp.array(2.0), jnp.float32(2.0), np.float32(2.0)):
 
 # %% jupyter={"source_hidden": true}
 # Proof
-# A weak factor leaves the dtype, a float32 changes it.
+# A weak factor leaves the dtype of floats, a float32 changes it, and integers become floats.
 assert multiply(half, 2.0).dtype == jnp.bfloat16
 assert multiply(half, jnp.float32(2)).dtype == jnp.float32
+assert multiply(jnp.ones(3, int), 2.0).dtype == jnp.float32
 
 # %% [markdown]
 # ## Static or traced?
 #
 # Inside a trace, two kinds of values live side by side. A **static** value is an ordinary Python or NumPy object:
-# it is known, and Python may do with it what it likes. A **traced** value is a tracer. Here are eighteen expressions, in
-# which `x` is a `float32[2,3]`, traced, and `n = 4` is static. Which are which?
+# it is known, and Python may do with it what it likes. (So is a JAX array from outside, until an operation takes it:
+# the result is traced.) A **traced** value is a tracer. Here are eighteen expressions, in which `x` is a
+# `float32[2,3]`, traced, and `n = 4` is static. Which are which?
 
 # %%
 LINES = """x.shape; x.dtype; x.ndim; len(x); x is None; x.shape[0] * n;
@@ -300,8 +303,9 @@ EXHIBITS = {
 print("\n".join(EXHIBITS))
 
 # %% [markdown]
-# Python's own error for a value of the wrong kind is `TypeError`. How many of the fifteen does a plain
-# `except TypeError` catch?
+# Python's own error for a value of the wrong kind is `TypeError`, for a bad index `IndexError`, for a bad value
+# `ValueError`. Most of JAX's own errors are children of one of these, in the same sense. How many of the fifteen does a
+# plain `except TypeError` catch?
 
 # %%
 guess = None  # "a": fewer than 5, "b": 5 to 10, "c": more than 10
@@ -403,7 +407,7 @@ display(Markdown(f"| line | in the posts | today | an old `except` still catches
 assert [issubclass(TODAY[key], old) for key, _, old in CLAIMS] == [True, True, True, False]
 
 # %% [markdown]
-# Three kinds of cure are left: keep the value traced and let the *program* choose; tell JAX the value; or take the
+# There are three kinds of cure: keep the value traced and let the *program* choose; tell JAX the value; or take the
 # question out of the trace.
 #
 # ## Cure 1: let the program choose
@@ -424,7 +428,8 @@ def with_cond(x):
 show_jaxpr(with_cond, 2.0)
 
 # %% [markdown]
-# Against them, `f` with its Python `if` and a static `x`. Each is called with the same eight values:
+# Against them, `f` with its Python `if` and a static `x`. Each is called with the same eight values
+# (`trace_log(fn)` counts the traces of `fn` alone):
 
 # %%
 values = [0.5 * k for k in range(2, 10)]
@@ -906,10 +911,10 @@ Markdown(
 )
 
 # %% [markdown]
-# It depends on the version of JAX. On 0.12 all four are right. On 0.10 the change goes unnoticed, and worse: the
-# old program now sits in the cache under a key that says "factor 10", so even a **brand-new** lens of factor 10
-# gets it. A key that changes while it is in a dictionary breaks the dictionary; that is no bug of JAX. So: what is
-# static must not be able to change.
+# It depends on the version of JAX. On 0.12 all four are right. On 0.10 the row reads 6, 6, 6, 6: the change goes
+# unnoticed, and even a **brand-new** lens of factor 10 gets the old program, because the key in the cache is the first
+# lens itself, and that now says "factor 10". A key that changes while it is in a dictionary breaks the dictionary; that
+# is no bug of JAX. So: what is static must not be able to change.
 #
 # The trap has a second half: a jitted method that *assigns* to `self`.
 
@@ -959,7 +964,7 @@ assert totals == [1, 3, 6]
 #
 # ## Configurations
 #
-# What remains for static arguments is what decides the program: a width, a number of layers, a mode. Put it in a
+# What remains for static arguments is what decides the program: a width, a number of rounds, a mode. Put it in a
 # **frozen dataclass**: hashed and compared by its fields, and no one can change it. The pytree and the configuration
 # meet in one class, if you mark the fields that are not data:
 

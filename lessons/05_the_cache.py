@@ -152,13 +152,14 @@ for text in TEXTS.split("; "):
 
 # %% [markdown]
 # The tilde marks a **weak type** (unit 04): a number that came from Python and carries no dtype of its own, so that
-# `x + 1.0` leaves a `float16` array a `float16` array. A weak `float32[]` and a plain `float32[]` are two types,
-# so they are two traces. (`float64` is read as `float32` unless 64 bits are switched on, so NumPy's default
+# `x + 1.0` leaves a `float16` array a `float16` array. A weak `float32[]` and a plain (**strong**) `float32[]` are two
+# types, so they are two traces. (`float64` is read as `float32` unless 64 bits are switched on, so NumPy's default
 # dtype costs no trace.)
 #
 # The last part of the key surprises whoever switches a setting on for one call. Below, a function is called three times
-# with the same array: without the setting, with it, and without it again. (A *mesh* is an arrangement of devices,
-# unit 13.)
+# with the same array: without the setting, with it, and without it again. (`debug_nans` raises an error where a NaN
+# comes up, `enable_x64` allows 64 bits, `default_matmul_precision` says how exactly products are computed,
+# `numpy_dtype_promotion="strict"` refuses to mix dtypes, and `set_mesh` names the devices of a *mesh*, unit 13.)
 
 # %%
 mesh = jax.make_mesh((1,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
@@ -272,7 +273,8 @@ assert (traced == traced.T).all() and not traced.diagonal().any()
 # %% [markdown]
 # ## Ask for the reason
 #
-# `trace_log` follows a function and writes down each call, what happened, and why.
+# `trace_log` follows a function. `log.call(f, …)` makes a call and writes down what happened; `log.traces` and
+# `log.hits` count, and `log.reasons` lists why it traced.
 
 
 # %%
@@ -346,7 +348,8 @@ print("\n\n".join(message for message in messages if " power " in message))
 #
 # ## The loop that compiles twice
 #
-# Ten training steps with a jitted function, and every batch has one shape and one dtype:
+# Ten steps with a jitted function that keeps a running mean, and every *batch* (a piece of the data) has one shape and
+# one dtype:
 #
 # ```python
 # mean = 0.0
@@ -385,8 +388,9 @@ assert changed == ["mean"] and all(later == types[1] for later in types[2:])
 
 # %% [markdown]
 # `mean` goes in as a Python `0.0` and comes out as an array that met a `float32` batch: weak once, strong ever
-# after. Every loop that starts its state with a Python number compiles twice, and a big model takes long to compile.
-# Start the state with the type it will have: `jnp.float32(0)` or `jnp.zeros(())`.
+# after. Every Python loop that starts its state with a Python number and then mixes an array into it compiles twice,
+# and a big model takes long to compile. Start the state with the type it will have: `jnp.float32(0)` or
+# `jnp.zeros(())`.
 #
 # `rate` is a Python number as well and costs nothing, because it is weak **every** time. It is the change that
 # costs. So here `mean` starts strong, and `rate` may have another value in each step:
@@ -696,11 +700,11 @@ assert [float(np.ravel(answer)[0]) for answer in seen.values()] == [3, 4, 4, 14,
 #
 # ## Ragged data
 #
-# Sentences, molecules, the last batch of an epoch: their shapes differ, and each shape is a compile ("if your batch
-# size changes, it compiles again", an older post notes, and leaves it there). The remedy is
-# a **bucket**: pad to one of a few sizes, and tell the function how much is real. It is a trade. Few sizes
-# waste arithmetic on padding, many sizes waste compiles. Here are 16 arrays of 20 to 1000 numbers, and five ways to
-# choose the size to which a length is padded:
+# Sentences, molecules, the last piece of data that is cut into batches: their shapes differ, and each shape is a
+# compile ("if your batch size changes, it compiles again", an older post notes, and leaves it there). The remedy is a
+# **bucket**: pad to one of a few sizes, and tell the function how much is real. It is a trade. Few sizes waste
+# arithmetic on padding, many sizes waste compiles. Here are 16 arrays of 20 to 1000 numbers, and five ways to choose
+# the size to which a length is padded:
 
 # %%
 rng = np.random.default_rng(5)
@@ -770,9 +774,9 @@ assert outcome["exact"][0] == len(set(lengths.tolist())) and outcome["one size"]
 
 # %% [markdown]
 # Doubling sizes are the usual choice: the number of sizes grows with the logarithm of the longest length, and
-# nothing longer than half the smallest size is padded to more than twice its length. One size for all has the fewest
-# traces. What its padding costs depends on the work: if the work grows with the square of the length, a lot. You will
-# measure that in the exercise.
+# a length of more than 32 (half the smallest size) is at most doubled. One size for all has the fewest traces. What its
+# padding costs depends on the work: if the work grows with the square of the length, a lot. You will measure that in the
+# exercise.
 #
 # Note how the true length enters: as a traced number, and the mask is made from it inside. A static length would undo it
 # all. And there is a second way to undo it all, which no trace count of *your* function shows:
@@ -820,8 +824,9 @@ except RuntimeError as error:
 assert start == 64
 
 # %% [markdown]
-# `no_tracing` is strict. It objects as soon as a call leaves the fast path of compiled functions, even if the trace
-# is cached. NumPy in the warm-up and a JAX array later is such a case, which is why the warm-up above has two calls:
+# `no_tracing` is strict. It objects as soon as a call is not found in JAX's first, quick look-up of compiled programs
+# (which tells NumPy from JAX arrays), even if the trace is cached. NumPy in the warm-up and a JAX array later is such a
+# case, which is why the warm-up above has two calls:
 
 
 # %%

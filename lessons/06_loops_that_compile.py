@@ -123,7 +123,7 @@ assert law(16, 8) == equations(16, 8)
 def forward2(w):
     height, width = w.shape
     a = jnp.zeros((height, width + 1)).at[:, 0].set(1)
-    kernel = jnp.ones(3)
+    kernel = jnp.ones(3)  # [1, 1, 1]; a convolution calls its weights a kernel
     for j in range(width):
         conv = jnp.convolve(a[:, j] * w[:, j], kernel, mode="valid")
         a = a.at[1:-1, j + 1].set(conv)
@@ -211,8 +211,8 @@ guess = None  # your number: how many times faster than forward is forward3 toda
 # %%
 w = jax.random.normal(jax.random.key(0), (64, 32)).block_until_ready()
 results, seconds, built, jitted = {}, {}, {}, {}
-cpu = {"clock": time.process_time}  # as the post did
-with jax.default_matmul_precision("highest"):  # an accelerator drops digits in the convolutions
+cpu = {"clock": time.process_time}  # processor time of all threads
+with jax.default_matmul_precision("highest"):  # a GPU or TPU drops digits in the convolutions
     for fn in (forward2, forward3):
         results[fn] = fn(w)
         with trace_log() as log:
@@ -228,7 +228,7 @@ lines = [
     "| no `jit`: | the post | today | modules built in each call | with `jit`: first call | then |",
     "|---|--:|--:|--:|--:|--:|",
 ]
-for fn, post in ((forward, 22_900), (forward2, 118), (forward3, 94)):
+for fn, post in ((forward, 23_300), (forward2, 118), (forward3, 96)):
     more = "| |"
     if fn in jitted:
         more = f"{built[fn]:g} | {1e3 * jitted[fn].first:,.0f} ms | {1e6 * fastest(jitted[fn]):,.0f} µs"
@@ -241,9 +241,9 @@ Markdown("\n".join(lines))
 assert built[forward2] == 0 and built[forward3] >= 1
 
 # %% [markdown]
-# ("Today" is processor time of all threads, which the post printed as well: 23.3 s, 118 ms, 96 ms.) The loops have become
-# much faster, and the order of the other two has turned round: without `jit`, the scan loses to the convolutions. The
-# column in the middle says why. `lax.scan` compiles its body even when nobody said `jit`, and looks it up by function
+# (Both columns are processor time of all threads; the post printed that beside its times: 23.3 s, 118 ms, 96 ms.) The
+# loops have become much faster, and the order of the other two has turned round: without `jit`, the scan loses to the
+# convolutions. The column in the middle says why. `lax.scan` compiles its body even when nobody said `jit`, and looks it up by function
 # object, as unit 05 has it. `forward3` defines a new `body` in every call, so **every call compiles**.
 #
 # The cure is `jax.jit` around the whole, which is traced once. Then the last column is what a call takes, and there the
@@ -653,7 +653,7 @@ plt.show()
 # With a small state the time is all calling, and one program removes it. With a large one the body takes the time, both
 # lines come down to about 1x (what is left is noise), and the advice of the post is as good as any. So: **small bodies,
 # jit the whole; large bodies, it does not matter, and then a Python loop that you can print from is a fine thing.** A
-# training step is a large body.
+# step that trains a neural network (unit 14) is a large body.
 #
 # ## Branches: one side or both?
 #
@@ -687,8 +687,9 @@ def maybe_expensive(x):
 
 # %% [markdown]
 # Now eight inputs at once, by `jax.vmap(maybe_expensive)`: `vmap` makes of a function for one input a function for a whole
-# batch of them, in one program (unit 07). **None** of the eight needs the expensive side. How many times longer does the
-# call take than `maybe_expensive` on one such input? About as long, eight times, or far more?
+# batch of them, in one program (unit 07); `lax.map` calls it for one input after the other. **None** of the eight needs
+# the expensive side. How many times longer does the call take than `maybe_expensive` on one such input? About as long,
+# eight times, or far more?
 
 # %%
 guess = None  # your factor
@@ -700,10 +701,7 @@ batched = {
     "lax.map": jax.jit(lambda x: lax.map(maybe_expensive, x)),
 }
 needs = {needed: jnp.where(np.arange(8) < needed, 1.0, -1.0) for needed in (0, 1, 2, 4, 8)}
-cost = {
-    way: [1e3 * fastest(benchmark(fn, x, rounds=5)) for x in needs.values()]
-    for way, fn in batched.items()
-}
+cost = {way: [1e3 * fastest(benchmark(fn, x, rounds=5)) for x in needs.values()] for way, fn in batched.items()}
 single = 1e3 * fastest(benchmark(one, -1.0, rounds=5))
 show_guess(guess, cost["vmap"][0] / single, "x")
 
@@ -832,7 +830,7 @@ assert not joined.primitives["scan"] and not joined.primitives["while"]
 
 # %% [markdown]
 # From a straight line to a logarithm: each doubling of the length adds a constant. There is no `scan` and no `while` in
-# the program. The total work is larger, so on two cores do not expect wonders; a machine that does thousands of
+# the program. The total work is larger, so on a few cores do not expect wonders; a machine that does thousands of
 # operations at once has nothing else to do with them. What you need is always the same: **find the thing that can be
 # joined.** The exercise has one where it is not a number.
 #

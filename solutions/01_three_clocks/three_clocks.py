@@ -40,8 +40,10 @@ from autograder import (
 # ## The box
 #
 # Real clocks jitter, so the first two tasks and the last one run on a machine made of Python. `Box` is a computer with
-# one accelerator. Its clock counts whole ticks, and time passes only when somebody works or waits. Everything else is
-# as in JAX: a program compiles in its first call, a call *returns before it is done*, and `block_until_ready` waits.
+# one accelerator (a device beside the one that runs Python, such as a GPU). Its clock counts whole ticks, and time
+# passes only when somebody works or waits. Everything else is as in JAX: a program compiles in its first call, a call
+# *returns before it is done*, and `block_until_ready` waits. (A program with several results names them as a program
+# that trains does: `"loss"`, the first one, and `"grads"`, the rest. Only their number matters here.)
 #
 # | dial | ticks that... |
 # |---|---|

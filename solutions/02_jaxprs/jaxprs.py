@@ -47,7 +47,8 @@ from autograder import (
 # Eight functions. For each, say how many equations stand on its **outer** tape when `x` is `float32[3]`, without
 # running anything. What is inside an equation that holds a jaxpr of its own (a box) does not count here.
 #
-# Read, decide, fill in the dict. The check says which names are wrong, never the number.
+# Read, decide, fill in the dict. The check says which names are wrong, never the number. A loop of
+# JAX's own, as `scan` is, is `lax.fori_loop(0, 4, body, x)`: four rounds of `x = body(i, x)`.
 #
 # A prediction is made before anything is measured: its function is run in plain Python, where neither JAX nor this
 # notebook exists.
@@ -154,7 +155,7 @@ assert_prediction(
 # tape computes must be right, for any number of elements.
 #
 # **Hole 1: relu without a comparison** (1 point). The tape must hold exactly one `abs`, one `add` and one `mul`. No
-# `max`, no `select_n`, nothing else.
+# `max`, no `select_n` (the primitive of `jnp.where`), nothing else.
 #
 # <details><summary>Hint 1</summary>
 # What is <code>x + abs(x)</code> for a positive number, and for a negative one?
@@ -435,9 +436,10 @@ for ones in (jnp.ones(1), jnp.ones(5001)):
 # Write a walker. `count_primitives(tape)` takes what `jax.make_jaxpr(fn)(*args)` returns and counts its equations by
 # name, **those of all inner tapes included**. Two rules:
 #
-# - an equation named in `WRAPPERS` only wraps another tape: what is inside counts, it does not;
-# - `scan`, `while` and `cond` count, and so does what is inside. A loop's body counts once: it stands on the tape once.
-#   (`scan` is a loop whose rounds hand on a value, its *carry*: see
+# - an equation named in `WRAPPERS` only wraps another tape: what is inside counts, it does not (besides `jit`, these
+#   are names that units 08 and 11 explain);
+# - `scan`, `while` (a loop with a condition to go on) and `cond` count, and so does what is inside. A loop's body
+#   counts once: it stands on the tape once. (`scan` is a loop whose rounds hand on a value, its *carry*: see
 #   [the words](../../lessons/00_before_you_start.ipynb#The-words).)
 #
 # What you need to know of the objects:
@@ -610,8 +612,8 @@ assert_equal(found, {"mul in a jit in the scan, counted twice": [1, 1]}, name="c
 # multiplies by the number of rounds. The price list:
 #
 # - `add`, `sub`, `mul`, `div`: one FLOP for each element of the **result**;
-# - `dot_general`: one multiplication and one addition for each element of the result and each index that is summed
-#   over;
+# - `dot_general` (the product of matrices): one multiplication and one addition for each element of the result and each
+#   index that is summed over;
 # - `scan`: its body, `length` times;
 # - `jit`: what is inside;
 # - everything else: nothing. (Other boxes do not occur.)

@@ -244,7 +244,8 @@ assert_prediction(haunting, lambda: go_haunting(7), args=(7,), hints=haunting_hi
 # %% [markdown]
 # ## 2 · cures (3 points)
 #
-# A training step reads two settings from a global dict. Under `jit` both freeze.
+# A step moves `w` towards 0 and reads two settings from a global dict: `rate`, how far, and `clip`, whether each move
+# is cut to -1 … 1. Under `jit` both freeze.
 #
 # **`make_step()`** returns a jitted function `step(w, rate, clip)` that computes what `haunted_step` would with these
 # two settings. `rate` is a `float` that changes all the time; `clip` is `True` or `False`. However they change, there

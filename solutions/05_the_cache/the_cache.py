@@ -10,7 +10,7 @@
 # | task | you will | points |
 # |---|---|---|
 # | 1 | say how often twelve short programs are traced | 4 |
-# | 2 | say how many traces a training run has left when a leak is mended | 3 |
+# | 2 | say how many traces a training run has left when one needless retrace is cured | 3 |
 # | 3 | keep a loop of jitted steps from compiling in every step | 3 |
 # | 4 | serve vectors of any length with at most five traces | 4 |
 # | 5 | train in mini-batches without a trace after the first epoch | 3 |
@@ -214,8 +214,10 @@ assert_prediction(
 # %% [markdown]
 # ## Task 2 · The detective (3 points)
 #
-# A training run that "only takes longer than it should". There are four leaks in it, and `cured` names those that have
-# been mended. The next cell prints why each trace of the first two epochs happened.
+# A training run that "only takes longer than it should". Four things in it, `LEAKS`, cost traces for nothing (no tracer
+# leaks here), and `cured` names those that have been mended. The next cell prints why each trace of the first two
+# epochs happened. (To *train* is to change `w` and `b`, the *bias*, in small steps until `x @ w + b` is near `y`. A
+# *batch* is the rows of one step, an *epoch* one pass over all rows; the *learning rate* `rate` scales the steps.)
 #
 # You may mend **one** today. Before you choose, predict for any number of epochs (2 or more) how many traces are left:
 # with nothing mended, with each one mended alone, and with all four. Write formulas in `epochs`; the check tries
@@ -559,9 +561,9 @@ partial_credit(speedup(in_your_buckets, all_at_longest, lengths, *short, at_leas
 # %% [markdown]
 # ## Task 5 · No tracing allowed (3 points)
 #
-# `fit_slow` trains a linear model in mini-batches. Write it in JAX, so that after one epoch of warm-up the whole run
-# passes inside `jax.no_tracing(True)`, **for any number of rows**. The last batch and the falling rate are part of the
-# run.
+# `fit_slow` fits `x @ w` to `y` by such steps, one batch of up to 32 rows at a time. Write it in JAX, so that after one
+# epoch of warm-up the whole run passes inside `jax.no_tracing(True)`, **for any number of rows**. The last batch and
+# the falling rate are part of the run.
 #
 # `train_step` is jitted, returns the next `w`, and gets batches of 32 rows, always. `real` is for you to define: it
 # says which rows count.

@@ -49,6 +49,7 @@ plt.style.use("autograder.course")
 #   looping or choosing: `"scan"`, `"while"`, `"cond"`, `"select_n"`, or `"none"` if there is none of these. The second
 #   is how many `sin` equations stand on the tape, all inner tapes included.
 # - `has_gradient()`: for each program in `LOOPS`, `True` if `jax.grad` with respect to `x` works, `False` if it raises.
+#   (`lax.stop_gradient(x)` is `x`, but the derivative takes it for a constant.)
 #
 # A prediction is made before anything is measured: its function is run in plain Python, where neither JAX nor this
 # notebook exists.
@@ -95,7 +96,7 @@ def while_counting(x):
 
 
 def scan_unrolled(x):
-    return lax.scan(lambda x, _: (jnp.sin(x), None), x, None, length=4, unroll=4)[0]  # advice to XLA
+    return lax.scan(lambda x, _: (jnp.sin(x), None), x, None, length=4, unroll=4)[0]  # 4 rounds at once, in lowering
 
 
 def while_behind_a_stop(x):
@@ -193,7 +194,7 @@ assert_prediction(
         "fori_jitted": "Inside this jit, n is a tracer: nobody knows the number of rounds.",
         "fori_static": "A static n is a Python integer inside the jit.",
         "while_counting": "The condition could be anything. JAX does not look into it to count.",
-        "scan_unrolled": "unroll is advice for the compiler. The tape comes before the compiler.",
+        "scan_unrolled": "unroll is done when the jaxpr is lowered. The tape comes before the compiler.",
         "while_behind_a_stop": "Stopping a gradient does not change what is computed.",
         "cond_known": "lax.cond asks no questions while tracing: how many sides are traced?",
         "cond_of_shape": "This is a Python if, on something that is known while tracing.",
@@ -653,10 +654,10 @@ print({name: tape[name] for name in ("while", "cond", "select_n")})
 # it stands still. How far does it get, and, so that you can aim: what is the derivative of the distance with respect to
 # the speed and to the drag?
 #
-# `slide_until_rest` is a `while_loop`. Forward mode works with it, reverse mode does not. Write `slide(speed, drag)`,
-# jitted: the same distance, and the gradient by `jax.grad` (at speed 0, where the distance has a kink, any gradient
-# will do). No puck in this rink slides longer than `MOST_ROUNDS` rounds. One trace for all pucks, and a `scan` on the
-# tape.
+# `slide_until_rest` is a `while_loop`. Forward mode (`jax.jacfwd`, unit 08) works with it, reverse mode does not. Write
+# `slide(speed, drag)`, jitted: the same distance, and the gradient by `jax.grad` (at speed 0, where the distance has a
+# kink, any gradient will do). No puck in this rink slides longer than `MOST_ROUNDS` rounds. One trace for all pucks,
+# and a `scan` on the tape.
 #
 # <details><summary>Hint 1</summary>
 # A loop with a gradient knows its number of rounds. What must happen in the rounds after the puck has stopped?
