@@ -933,7 +933,7 @@ with another_inside(fit, lambda x: x + 1):
 #                                  ──►         their mean
 #
 # Write `clipped_mean`: the same tree as the specification, without its loop. 2 points for the values and the tape, and
-# up to 2 for speed with 256 examples: 20 times the specification's earns 1, 60 times earns 2.
+# up to 2 for speed over the specification with 256 examples: 20x earns 1, 60x earns 2.
 #
 # **Rules**: no loop, neither Python's nor `lax.map`: as many equations for six examples as for two. `@jax.jit` stays
 # where it is: one trace serves every limit.

@@ -392,7 +392,7 @@ print(show_hlo(dense, np.ones((64, 32), np.float32), np.ones((32, 100), np.float
 
 # %% nbgrader={"grade": false, "grade_id": "meter", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def bill(text):
-    """The bytes that each line of ENTRY moves, but for FREE lines. text: optimised HLO. Returns a dict: name -> bytes."""
+    """The bytes that each line of ENTRY moves, but for FREE lines. text: optimised HLO. Returns name -> bytes."""
     ### BEGIN SOLUTION
     # Only ENTRY: what happens inside a fusion never reaches memory.
     entry = text.split("ENTRY")[1].split("\n}")[0]
