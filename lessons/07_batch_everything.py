@@ -56,7 +56,7 @@ one_by_one, at_once = np.array(by_loop(rows, query)), by_vmap(rows, query)
 last_digits = int((one_by_one != at_once).sum())
 print("loop:", loop)
 print("vmap:", batched)
-print(f"of 512 results, {last_digits} differ in the last digits: other code adds in another order")
+print(f"of 512 results, {last_digits} differ in the last digits (other code may add in another order)")
 show_guess(guess, loop.median / batched.median, "x")
 
 # %% jupyter={"source_hidden": true}
@@ -300,6 +300,7 @@ assert far.shape == (160, 240, 12)
 # `dot_general` (unit 02): it says which axes are *contracted* (multiplied and summed), and which are *batch axes*,
 # walked together. A folded helper reads that from the jaxpr.
 
+
 # %% jupyter={"source_hidden": true}
 # Helper: dots(fn, *args) -> the axes of the dot_general in a jaxpr, and the other primitives
 def dots(fn, *args):
@@ -446,8 +447,8 @@ assert all(np.allclose(fn(numbers), orders["vmap(f)"](numbers), atol=1e-5) for f
 # %% [markdown]
 # `vmap` alone is not compiled: the body runs at every call, and each operation is dispatched by itself. With `jit`
 # inside, the body is one program, but `vmap` goes over its jaxpr anew in every call. With `jit` outside, all that has
-# happened once and for all. So put **`jit` outside**. A function that is jitted already can stay so: the last row is no
-# slower.
+# happened once and for all. So put **`jit` outside**. A function that is jitted already can stay so: in the last row,
+# too, the body runs once.
 #
 # ## 7. The first bill: both branches run
 #
@@ -538,8 +539,10 @@ assert "cond" in shared.primitives
 # way for all, and the `cond` stays. If a branch is expensive and few examples want it, do not leave the choice to `vmap`:
 # the exercise has a better idea.
 #
-# What are the two `stop_gradient`s for? Older answers warn that a `vmap`ped `cond` brings back a well-known trap: the
-# branch not taken is computed, and its infinite gradient turns into NaN. Here are the root's gradients at 0, 1 and -1:
+# In the picture stand two `stop_gradient`s. (`stop_gradient(x)` is `x`, but `grad` takes it for a constant.) What are
+# they for? Older answers warn that a `vmap`ped `cond` brings back a well-known trap: the branch not taken is computed,
+# and in the gradient its slope is multiplied by 0. At 0 the slope of the root is infinite, and 0 times infinity is NaN.
+# Here are the root's gradients at 0, 1 and -1:
 
 
 # %%
@@ -594,7 +597,7 @@ def escape(c):
     return lax.while_loop(going, step, (jnp.zeros_like(c), 0))[1]
 
 
-guess = None  # your number: how many percent of all rounds that are computed are needed?
+guess = None  # your number: of all rounds that are computed, how many percent are needed?
 
 # %%
 re, im = jnp.linspace(-2.2, 0.8, 300), jnp.linspace(-1.25, 1.25, 250)
@@ -702,10 +705,14 @@ assert scratch["lax.map"] < scratch["lax.map, batch_size=20"] < scratch["vmap"]
 #
 # ## 10. Every example its own gradient
 #
+# A **model** is a function with numbers to be chosen, its *parameters*. A **loss** says how badly it answers for an
+# example whose right answer, the *label*, is known. To **train** a model is to move its parameters again and again a
+# little against the gradient of the mean loss.
+#
 # `grad` of a mean loss gives one gradient, the mean. Who pulled in which direction, it does not say. `vmap` around
 # `grad` does: the gradient of one example is a function like any other. 80 points with labels +1 and -1, four labels
-# are wrong. Can you find them by their gradients? First a small model is trained on all of them, with the gradient of
-# the mean. (`jax.tree.map` does the same to each leaf of a tree.)
+# are wrong. Can you find them by their gradients? First a small model is trained on all of them, in a hundred steps of
+# 0.5 times the gradient of the mean. (`jax.tree.map` does the same to each leaf of a tree.)
 
 # %% jupyter={"source_hidden": true}
 # Helper: 80 points in two groups, and their labels, four of them wrong
@@ -717,7 +724,7 @@ labels[wrong] *= -1
 
 # %%
 def loss(params, point, label):
-    """Logistic loss of one example: ({w: [2], b: []}, [2], []) -> []"""
+    """Loss of one example, small where w @ point + b has the label's sign: ({w: [2], b: []}, [2], []) -> []"""
     return jnp.logaddexp(0.0, -label * (params["w"] @ point + params["b"]))
 
 
@@ -768,9 +775,9 @@ print(f"of the 8 largest gradients, {caught} belong to the 4 wrong labels")
 assert caught >= 3
 
 # %% [markdown]
-# Private learning, outlier detection and influence functions all begin with `vmap(grad(loss))`. In a framework without
-# `vmap` you would ask for the gradient of one example after the other. With 256 examples, how many times faster is the
-# batch than a Python loop over a *jitted* `grad`?
+# Whoever wants to limit what a single example does to a model begins with `vmap(grad(loss))`; you will do it in the
+# exercise. In a framework without `vmap` you would ask for the gradient of one example after the other. With 256
+# examples, how many times faster is the batch than a Python loop over a *jitted* `grad`?
 
 # %%
 jitted_grad = jax.jit(jax.grad(loss))

@@ -120,10 +120,11 @@ assert grad(lambda x: jnp.sum(x * x))(jnp.array([1.0, 2.0, 3.0])).tolist() == [2
 # %% [markdown]
 # ## 2. Each word writes a new tape
 #
-# Why can they be combined at all? Because each of them works in the same two steps (unit 02): **trace** the function
-# to primitives, then apply one **rule for each primitive**. What the rules write is again a list of equations, a jaxpr,
-# so the next transformation can read it. The post has this right: "each transformation can be seen as an independent
-# interpreter of jaxprs".
+# Why can they be combined at all? Because each of them works by the same two means (unit 02): it **traces** the
+# function, which gives primitives, and it has one **rule for each primitive**. (A `jit` inside makes the whole jaxpr
+# first. `grad` and `vmap` by themselves apply their rules while the function runs; section 3 shows the difference.)
+# What the rules do is again a sequence of primitives, and can be written as a jaxpr, so the next transformation can
+# read it. The post has this right: "each transformation can be seen as an independent interpreter of jaxprs".
 #
 # The rules for derivatives are the chain rule, in one of two directions. Let $y = f(x)$, with $n$ numbers in and $m$ out.
 # Its derivative is a matrix, the **Jacobian** $J$, with $m$ rows and $n$ columns. Neither direction makes this matrix.
@@ -357,10 +358,13 @@ plt.show()
 assert flops["jacfwd"][0] < flops["jacrev"][0] and flops["jacfwd"][-1] > flops["jacrev"][-1]
 
 # %% [markdown]
-# Training is the right-hand end of this picture: many parameters, one number. An old post puts it well: forget layers
-# and frameworks; a model says how probable the label is, $p(y \mid x)$, and learning is a maximum like in school. It
-# writes $\max_y p(y \mid x)$, though, and that is *predicting*: the likeliest label for a fixed model. Learning keeps the
-# labels and varies the parameters: $\max_\theta p_\theta(y \mid x)$. Differentiate, and walk uphill:
+# To *train* a model is to choose its numbers, the parameters, so that it fits examples `x` whose right answers `y`,
+# their *labels*, are known. That is the right-hand end of this picture: many parameters, one number. An old post puts
+# it well: forget layers and frameworks; a model says how probable the label is, $p(y \mid x)$, and learning is a
+# maximum like in school. It writes $\max_y p(y \mid x)$, though, and that is *predicting*: the likeliest label for a
+# fixed model. Learning keeps the labels and varies the parameters: $\max_\theta p_\theta(y \mid x)$. (For many examples
+# one takes the mean of the logarithms, because the product of 200 probabilities would be tiny.) Differentiate, and walk
+# uphill:
 
 # %% jupyter={"source_hidden": true}
 # Helper: 200 points x with labels y, mostly on one side of a line
@@ -371,7 +375,7 @@ y = x @ [2.0, -1.0] + 0.3 * rng.normal(size=200) > 0.5
 
 # %%
 def log_p(params, x, y):
-    """Mean of log p(y | x) for a logistic model."""
+    """Mean of log p(y | x). The model: y is True with probability sigmoid(x @ w + b), between 0 and 1."""
     logits = x @ params["w"] + params["b"]
     return jnp.where(y, jax.nn.log_sigmoid(logits), jax.nn.log_sigmoid(-logits)).mean()
 
@@ -390,7 +394,7 @@ with trace_log(uphill) as log:
 
 likeliest = params["w"] @ x.T + params["b"] > 0  # max over y, for these parameters: a prediction
 print(f"the likeliest label is the true one for {float((likeliest == y).mean()):.0%}")
-print("typical p(y|x) after 0, 10, 199 steps:", *(f"{history[i]:.3f}" for i in (0, 10, 199)))
+print("p(y|x), geometric mean, after 0, 10, 199 steps:", *(f"{history[i]:.3f}" for i in (0, 10, 199)))
 
 # %% jupyter={"source_hidden": true}
 # Proof
@@ -402,8 +406,8 @@ for label in (likeliest, ~likeliest):
 # %% [markdown]
 # ## 5. A Hessian that is never made
 #
-# The Hessian $H$ of `rosenbrock`, its matrix of second derivatives, has $n^2$ numbers. Methods that use it (Newton,
-# Krylov, curvature checks) mostly want just its product with a vector: how does the gradient change along $v$?
+# The Hessian $H$ of `rosenbrock`, its matrix of second derivatives, has $n^2$ numbers. Methods that use it often need
+# just its product with a vector: how does the gradient change along $v$?
 #
 # $$H\,v = \frac{d}{d\varepsilon}\,\nabla f(x + \varepsilon v)\ \text{ at } \varepsilon = 0$$
 #
@@ -546,7 +550,7 @@ for x in extremes:
 Markdown("\n".join(lines))
 
 # %% [markdown]
-# In `naive`, the value overflows at 100 and vanishes at -20, and the slope is infinity divided by infinity. Is the rule
+# In `naive`, the value vanishes at -20. At 100 it overflows, and its slope is infinity divided by infinity. Is the rule
 # needed at all, once the formula is stable? Here is the same formula without it. The true slope at 0 is one half.
 
 
@@ -561,10 +565,10 @@ guess = None  # your number: is grad(without_rule)(0.0) 0, 0.5 or 1?
 show_guess(guess, float(grad(without_rule)(0.0)))
 
 # %% [markdown]
-# Not a rounding error: plainly wrong, without a warning, at the very point where a network of zeros starts. `max` and
-# `abs` have a corner at 0. The corners cancel in the sum, but JAX knows the derivatives of primitives only, and for each
-# corner it has to choose a slope: one half for `max`, 1 for `abs`. With these, the slope of the first term is 1/2 and that
-# of the second one is -1/2:
+# Not a rounding error: plainly wrong, without a warning, and 0 is no rare number. `max` and `abs` have a corner at 0.
+# The corners cancel in the sum, but JAX knows the derivatives of primitives only, and for each corner it has to choose
+# a slope: one half for `max`, 1 for `abs`. With these, the slope of the first term is 1/2 and that of the second one is
+# -1/2:
 
 # %%
 at_corner = grad(lambda x: jnp.maximum(x, 0))(0.0), grad(jnp.abs)(0.0)
@@ -801,8 +805,8 @@ claims = [
     ("three `grad`s of x³ + 2x at 2: 14, 12, 6", "✓", f"{first(2.0):.0f}, {grad(first)(2.0):.0f}, {third(2.0):.0f}"),
     ("`grad(sum(x * x))` is a `DeviceArray([2., 4., 6.])`", "✗", f"`{grad(lambda x: jnp.sum(x * x))(xs + 1)!r}`"),
     ("`jax.grad` does no tracing", "✗", f"5 calls, {looks['`grad(f)`'][0]} traces; with `jit` outside, 1"),
-    ("`grad` is enough for the usual deep learning", "✓", f"n = 1000: {reverse[1000]:.1f} times the loss"),
-    ("first trace to a jaxpr, then transform it", "✓", "what comes out is a jaxpr again"),
+    ("`grad` is enough for the usual deep learning", "✓", f"cost, n = 1000: {reverse[1000]:.1f} times the loss"),
+    ("first trace to a jaxpr, then transform it", "half", "`grad(jit(f))` does; `grad` alone sees the value"),
 ]
 rows = "\n".join(f"| {claim} | {mark} | {today} |" for claim, mark, today in claims)
 Markdown(f"| claim | today | measured above |\n|---|:-:|---|\n{rows}")

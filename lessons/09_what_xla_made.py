@@ -146,11 +146,11 @@ assert ends == [0, 0, 0]
 assert as_posted == [] and len(exported) == 3 and {Path(name).parts[0] for name in second} == {"ir"}
 
 # %% [markdown]
-# As posted, the script writes **nothing**: JAX reads its environment when it is imported, and that was four lines before
-# `os.environ['JAX_DUMP_IR_TO'] = 'ir'`. The post also exports the variable in its shell, and that is what works. Its own
-# listing has the proof: the second script says `'ir_jit'`, and the `tree` below it shows `jax_ir0_jit_fusion.mlir` in
-# `ir`. (The post adds that the folder must exist first. Today JAX makes it.) In a notebook JAX has long been imported.
-# There you update the configuration, as `dumped` does, whenever you like.
+# As posted, the script writes **nothing**: JAX reads its environment when it is imported, and that was four lines
+# before `os.environ['JAX_DUMP_IR_TO'] = 'ir'`. The post also exports the variable in its shell, and that is what works.
+# Its own listing has the proof: the second script says `'ir_jit'`, and the list of files below it in the post shows
+# `jax_ir0_jit_fusion.mlir` in `ir`. (The post adds that the folder must exist first. Today JAX makes it.) In a notebook
+# JAX has long been imported. There you update the configuration, as `dumped` does, whenever you like.
 #
 # The files now bear the name of the operation rather than `fn` and `<lambda>`. The third file of the whole script has
 # nothing to do with the sum: it is `jnp.array([1,2,3,4])`, turning a Python list into an `int32` array. Nearly
@@ -360,7 +360,8 @@ assert "kLoop" in kinds
 
 # %% [markdown]
 # - `kLoop`: one loop over the elements of the result.
-# - `kCustom`: code of the backend's own. On a CPU that is where products and sums go: `ynn` is YNNPACK, a library.
+# - `kCustom`: code that is made in a way of its own, or a library's. On a CPU products and sums often go there; a name
+#   with `ynn` in it is YNNPACK, a library.
 # - `kInput` and `kOutput` are loops built around an operation, at its input or its output. You will meet them on
 #   other devices.
 #
@@ -556,7 +557,8 @@ assert abs(normed.bytes / cheaper.bytes - 7 / 4) < 0.01
 # Seven passes against four: 1.75x, and you knew it without a clock. The clock adds the state of this machine: run the cell
 # again, and its number moves; the bytes do not.
 #
-# So why does XLA not do that by itself? Look at what comes out, for this table and for one with larger means:
+# So why does XLA not do that by itself? Look at what comes out, for this table and for the same table with 3000 added
+# everywhere. (On paper that changes nothing: `norm` takes the mean away again.)
 
 # %%
 truth = norm(np.asarray(table, np.float64))
@@ -644,6 +646,8 @@ ax.spines[:].set_visible(False)
 plt.show()
 
 # %% [markdown]
+# Which passes come, and when, depends on the version and the processor. Where this was written, they did the following:
+#
 # - `algsimp`, the algebraic simplifier, comes again and again: a division by the number of rows has become a product
 #   with its reciprocal; `sqrt` and a division have become one `rsqrt`, an operation that is 1 over the root.
 # - `constant_folding` computes what is already known. `std` asks whether there are any rows (`compare`, `select`). With

@@ -183,8 +183,9 @@ if on_cpu:
 # %% [markdown]
 # ## 2. The unit: one ulp
 #
-# Why is it `0.0010000467` at all? A `float32` has 24 binary digits. Between 1 and 2 there are $2^{23}$ of them, one every
-# $1.2 \cdot 10^{-7}$. That step is called an **ulp**, a *unit in the last place*. A sum is rounded to the nearest step:
+# Why is it `0.0010000467` at all? A `float32` has 24 binary digits. Between 1 and 2 there are $2^{23}$ such numbers,
+# one every $1.2 \cdot 10^{-7}$. That step is called an **ulp**, a *unit in the last place*. A sum is rounded to the
+# nearest step:
 
 
 # %%
@@ -591,7 +592,7 @@ if on_cpu and fma:
 
 # %% [markdown]
 # Where there are FMAs, it is mostly jit. Not always: where `exp(a)` is near 1, `selu_left` is a small difference of
-# numbers that carry errors already. And `log_of_root` has no sum in it at all, yet jit is better on every machine. Why?
+# numbers that carry errors already. And `log_of_root` has no sum in it at all, yet jit is better there too. Why?
 #
 # ## 6. Algebra
 #
@@ -683,10 +684,10 @@ assert found["tanh(x)"][1] == found["tanh(x)"][2]
 # %% [markdown]
 # - `log(sqrt(x))` becomes half a `log`: a rounding is gone. `1 / sqrt(x)` becomes the single `rsqrt`, which is more
 #   precise too, where the processor has an instruction for it. Where it has none, no digit changes.
-# - `x / 3` becomes `x * 0.33333334`, because a division takes several times as long. That is a rounding *more*.
+# - `x / 3` becomes `x * 0.33333334`: a product in place of a division, and a rounding *more*.
 # - `x + 0` is taken out. The sum that eager really does turns the tiny 1e-39 into 0: XLA sets the processor to flush
 #   results below $1.2 \cdot 10^{-38}$.
-# - `tanh` stands for `exp`, `sin`, `log` and the rest: each has one implementation, eager and compiled.
+# - `tanh` has one implementation, eager and compiled.
 #
 # Without `algsimp` the first three are as in eager. (Do not compile whole programs without it: other passes count on it,
 # and on JAX 0.10 some crash.)
@@ -747,9 +748,9 @@ if on_cpu:
 #
 # ## 7. Half precision: digits that you did not ask for
 #
-# A `bfloat16` has 8 binary digits. The CPU multiplies in `float32` and rounds. If the next operation wants a `float32`
-# anyway, as in `widened`, `(x * x).astype(float32)`, XLA may skip the rounding: **excess precision**. The exact square of
-# an 8-digit number has up to 16 digits.
+# A `bfloat16` has 8 binary digits. Many CPUs multiply it in `float32` and round; what others do comes below. If the
+# next operation wants a `float32` anyway, as in `widened`, `(x * x).astype(float32)`, XLA may skip the rounding:
+# **excess precision**. The exact square of an 8-digit number has up to 16 digits.
 
 # %%
 guess = None  # your number: of 4096 squares of bfloat16, how many does jit change? 0, 400 or 3,800?
@@ -824,8 +825,8 @@ rows = "\n".join(f"| `{d}` | {KINDS_OF_CHAIN[joined[d]].format(count=n)} |" for 
 display(Markdown(f"| `chain` in | |\n|---|---|\n{rows}"))
 
 # %% [markdown]
-# The same chain in `float16` is unchanged on one server and changed in every tenth number on the next. So a test in half
-# precision must allow for the last digit of the *half* precision.
+# So the same chain may be unchanged on one server and changed on the next, and a test in
+# half precision must allow for the last digit of the *half* precision.
 
 # %% [markdown]
 # ---
@@ -1026,9 +1027,10 @@ assert ranked == sorted(ranked, reverse=True) and 1e-4 < ranked[0] < 2e-3 and ra
 
 # %% [markdown]
 # (All but the last line are emulations; which device does what is from JAX's documentation of
-# [`lax.Precision`](https://docs.jax.dev/en/latest/jax.lax.html#jax.lax.Precision). The dot is the median.) That will do for
-# much of training, and not for a linear solver. `jax.default_matmul_precision("highest")` around your code, or `precision=`
-# on a single product, gives the digits back. It is part of the cache's key (unit 05), so it costs a trace.
+# [`lax.Precision`](https://docs.jax.dev/en/latest/jax.lax.html#jax.lax.Precision). The dot is the median.) Whether that
+# will do depends on what comes after: where differences are taken, it will not.
+# `jax.default_matmul_precision("highest")` around your code, or `precision=` on a single product, gives the digits
+# back. It is part of the cache's key (unit 05), so it costs a trace.
 
 # %% jupyter={"source_hidden": true}
 # Proof
@@ -1167,9 +1169,9 @@ assert not strict and "ddof=1" in loose and found_now > 1000
 # - `np.allclose` as it comes compares each number with *its own* size. A normalised table has numbers near 0, made from
 #   the difference of two fives, and they carry the errors of the fives. Not one right version passes.
 # - Loosened, it takes the classic bug, `ddof=1`, for right.
-# - Between the two there is a gap of a factor of a hundred, in units of **eps times the size of what was added**, not
-#   times the size of what came out. Any tolerance in the gap will do.
-# - No tolerance finds the last bug: it needs *another input*, one where it matters.
+# - Between what is right and the bugs that were caught the picture has a gap. It is in units of **eps times the size of
+#   what was added**, not times the size of what came out. Any tolerance in the gap will do.
+# - No tolerance in the gap finds the last bug: it needs *another input*, one where it matters.
 #
 # So compare with a `float64` truth; allow some tens of eps of the size of what went in; choose inputs that make bugs
 # large; and **see your test fail once**. (The course's own `assert_allclose` allows 100 eps of the number and 8 eps of

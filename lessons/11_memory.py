@@ -179,8 +179,8 @@ assert x.is_deleted() and other_name.is_deleted() and not y.is_deleted()
 #
 # ## 2. The receipt
 #
-# XLA plans all memory of a program before it runs. The receipt for it is what JAX calls the **memory analysis**. It has
-# four lines. What there must be room for is `argument + output + temp - alias`:
+# XLA plans all memory of a program before it runs. The receipt for it is what JAX calls the **memory analysis**. We
+# read four of its lines. What there must be room for is `argument + output + temp - alias`:
 
 
 # %%
@@ -315,6 +315,14 @@ viewing = not shared  # a view on the host prevents the donation, a copy does no
 assert [same for same, *_ in outcomes.values()] == [True, True, False, False, True, True, viewing, viewing, False]
 assert [warned for *_, warned in outcomes.values()] == [False] * 2 + [True] * 2 + [False] * 5
 assert all(same == gone for same, gone, _ in outcomes.values())
+# A warning comes with the first call, which compiles, and not with the second.
+summed, heard = jax.jit(lambda x: x.sum(), donate_argnums=0), []
+for _ in range(2):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        summed(jnp.ones((300, 300)))
+    heard.append(bool(caught))
+assert heard == [True, False]
 
 # %% [markdown]
 # A result of another size earns a **warning**, `Some donated buffers were not usable`, and only when the program is
@@ -324,8 +332,8 @@ assert all(same == gone for same, gone, _ in outcomes.values())
 # (That a donation inside another `jit` counts for nothing is no bug: what goes on inside is XLA's own affair.
 # Donate at the outermost `jit`.)
 #
-# There are two more ways to get it wrong, and these are loud. The first is a classic wherever something starts as a copy
-# of the parameters:
+# There are two more ways to get it wrong, and these are loud. The first is a classic: a program keeps two arrays,
+# `online`, which it changes, and `target`, which follows it slowly. Both begin with the same numbers.
 
 
 # %% jupyter={"source_hidden": true}
@@ -356,19 +364,21 @@ def update(online, target):
     return online + 1, 0.9 * target + 0.1 * online
 
 
-train = jax.jit(update, donate_argnums=(0, 1))
+advance = jax.jit(update, donate_argnums=(0, 1))
 online = jnp.zeros(10)
 target = online  # meant as a copy
-twice = complaint(train, online, target)
+twice = complaint(advance, online, target)
 print("two names for one:", twice)
-train(online, jnp.array(online))
+advance(online, jnp.array(online))
 again = complaint(in_place, online)
 print("donated already:  ", again)
 
 # %% jupyter={"source_hidden": true}
 # Proof
-# Both are refused.
+# Both are refused; `array` copies, `asarray` and `[:]` do not.
 assert "deleted" in again and "twice" in twice
+fresh = jnp.zeros(10)
+assert jnp.array(fresh) is not fresh and jnp.asarray(fresh) is fresh and fresh[:] is fresh
 
 # %% [markdown]
 # `jnp.array(online)` copies. `jnp.asarray(online)` and `online[:]` do not, they are `online` itself.
@@ -591,7 +601,8 @@ print(f"64 MB: alias {stats.alias_size_in_bytes:,} bytes, temp {stats.temp_size_
 assert stats.alias_size_in_bytes == 64_000_000 and (stats.temp_size_in_bytes < 1000 or not on_cpu)
 
 # %% [markdown]
-# `a[0] <- ...` writes. There is nothing to return, nothing to rebind, nothing to donate. And what can two names do?
+# `a[0] <- ...` writes. There is nothing to return, nothing to rebind, nothing to donate. And what if
+# a function gets one box under two names?
 
 
 # %%
@@ -611,9 +622,9 @@ print(f"outside jit, one `box[0] += value` is {log.compiles} programs:", log.mod
 assert all(refusals) and log.compiles > 1
 
 # %% [markdown]
-# JAX knows of every name that a box has: the same box twice among the arguments, or a box that comes out again, is
-# refused. That is what keeps the program pure as far as XLA can see. Write into boxes inside `jit`; outside, each
-# index is several programs. `jax.freeze(box)` ends its life and returns the array.
+# A jitted function must know which of its boxes are one: the same box twice among its arguments, or a box as its
+# result, is refused. That is what keeps the program pure as far as XLA can see. Write into boxes inside `jit`; outside,
+# each index is several programs. `jax.freeze(box)` ends its life and returns the array.
 #
 # When which? A state that you hand from step to step: donate it. A log, a counter, a cache deep inside a loop,
 # where you do not want to pass it through ten functions: a box.
@@ -804,7 +815,7 @@ print(f"largest:      {largest.dtype}{list(largest.shape)}, {largest.nbytes / 1e
 
 # %% [markdown]
 # When it says `RESOURCE_EXHAUSTED: Out of memory while trying to allocate ...`, the number in the message is
-# usually one program's scratch space. Go down this list:
+# what a single request asked for. Go down this list:
 #
 # 1. The memory analysis of that program: is `temp` the large one? Then sections 7 and 8: pieces, checkpoints, smaller
 #    batches.

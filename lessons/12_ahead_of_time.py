@@ -106,7 +106,7 @@ def penalty(times):
 
 
 # %% [markdown]
-# Everybody's first version has `@jax.jit` on the model, and opens the doors. `latencies` sends it a thousand texts, and
+# Everybody's first version has `@jax.jit` on the model, and begins to serve. `latencies` sends it a thousand texts, and
 # `penalty` compares the first text of each size with the median of its size.
 
 # %%
@@ -125,9 +125,9 @@ show_guess(guess, penalty(lazy), "x")
 assert log.traces == log.compiles == 3
 
 # %% [markdown]
-# Three texts had to wait for the compiler. The cure: **say what will come, and compile that before you open.** It takes
-# no data, only shapes and dtypes. A `jax.ShapeDtypeStruct` stands for an array, and `lower` and `compile` (unit 01) do
-# the rest.
+# Three texts had to wait for the compiler. The cure: **say what will come, and compile that before you begin.** Of the
+# texts it takes no data, only shapes and dtypes. (Of `params` too: they may be given as they are, and only their types
+# are looked at.) A `jax.ShapeDtypeStruct` stands for an array, and `lower` and `compile` (unit 01) do the rest.
 
 # %%
 text = {size: jax.ShapeDtypeStruct((size,), jnp.int32) for size in BUCKETS}
@@ -233,7 +233,7 @@ assert not any("TypeError" in lazily for lazily, _ in verdicts.values())
 # %% [markdown]
 # The first two differ from the plan in name only: JAX reads `int64` as `int32` (unless 64 bits are switched on), and a
 # Python number gives way to the type that was planned. The others are other programs. The last row is worth a note: a
-# compiled program cannot be differentiated, batched or jitted. Transform first, compile last.
+# compiled program cannot be transformed. Transform first, compile last.
 #
 # ## 2. Three objects on the way
 #
@@ -316,11 +316,12 @@ show_guess(guess, planned, "ms")
 assert log.compiles == 0 and jax.tree.map(jnp.shape, large) == jax.tree.map(jnp.shape, gradient)
 
 # %% [markdown]
-# So you can plan. Will a training step fit on an accelerator with 80 GB? It holds the parameters, the gradient, two
-# arrays as large as the parameters for the optimiser Adam (in `float32`), and whatever the forward pass keeps for the
-# backward pass. The last part is the one that nobody can guess, and `eval_shape` tells it as well: the function that
-# `jax.vjp` returns is a [pytree](00_before_you_start.ipynb#The-words), and its leaves are exactly the arrays that it
-# keeps. A smaller model now, of 24 layers. How many rows of 1,024 tokens fit?
+# So you can plan. Will a training step fit on an accelerator with 80 GB? It holds the parameters, the gradient, and
+# whatever the forward pass keeps for the backward pass. The rule that turns a gradient into a step (the *optimiser*,
+# unit 14) may hold more: Adam, a usual one, has two arrays for each parameter, here in `float32`, which is twice the
+# bytes of `bfloat16`. What the forward pass keeps is the one part that nobody can guess, and `eval_shape` tells it as
+# well: the function that `jax.vjp` returns is a [pytree](00_before_you_start.ipynb#The-words), and its leaves are
+# exactly the arrays that it keeps. A smaller model now, of 24 layers. How many rows of 1,024 tokens fit?
 
 # %%
 small = jax.eval_shape(lambda key: init(key, layers=24, width=2048, vocabulary=50_000), key)
@@ -732,8 +733,8 @@ assert failed == ["`x.reshape(-1, 2, 100)`", "`x if len(x) > 10 else -x`", "`for
 # ## 6. Who skips what?
 #
 # A program's start, in one picture. A first process fills the cache, exports, and saves a compiled program as it is
-# (`jax.experimental.serialize_executable`). A second process starts in each of these ways, five times each, and reports
-# JAX's own events of the middle one, in milliseconds.
+# (`jax.experimental.serialize_executable`). A second process starts in each of several ways, five times each, and
+# reports what JAX itself noted of the start whose total time is the median, in milliseconds.
 
 # %% jupyter={"source_hidden": true}
 # Helper: the script of both processes
@@ -869,7 +870,7 @@ assert list(skipped.values()) == [
 #   months of newer versions. It fits other sizes and platforms, and is compiled where it runs. With the cache, little
 #   is left.
 # - **A saved executable** skips all of it. It is machine code for this jaxlib on this kind of machine, in an
-#   experimental module, and nobody compares versions for you.
+#   experimental module; do not count on it for another.
 #
 # One warning for all three kinds of file: they are code. Whoever can write into the folder can run programs as you.
 #
@@ -903,7 +904,11 @@ claims = [
     ("the least entry size must be set too", "✗", f"{written} of {asked} are written without"),
     ("set the folder before the first compilation", "half", f"later works; *changing* it does not: {moved} files"),
     ("functions with callbacks are not cached", "see right", f"{kept_callback} files in JAX {jax.__version__}"),
-    ("AOT controls lowering and compiling, not tracing", "✗", f"`.trace()` gives a `{type(traced).__name__}`"),
+    (
+        "ahead-of-time compilation controls lowering and compiling, not tracing",
+        "✗",
+        f"`.trace()` gives a `{type(traced).__name__}`",
+    ),
 ]
 rows = "\n".join(f"| {claim} | {mark} | {today} |" for claim, mark, today in claims)
 display(Markdown(f"| claim | today | measured above |\n|---|:-:|---|\n{rows}"))

@@ -162,10 +162,11 @@ for thread, number in Counter(event.thread for event in events).items():
 assert any(event.op for event in events)
 
 # %% [markdown]
-# Each line is a thread. One of them is Python; on a CPU the others are XLA's workers, on a GPU its streams (queues of
-# work). We want the events that know which **HLO operation** they are, one of those you saw in unit 09 in the
-# [HLO](00_before_you_start.ipynb#The-words). (Which thread ran it, and what all the other events are called, changes from
-# version to version.) In the HLO stands, for each operation, which of your lines asked for it: its `op_name`.
+# In the file a *plane* is the host or a device, and a *line* in it is a thread; each thread is printed above with its
+# number of events. One of them is Python; on a CPU the others are XLA's workers, on a GPU its streams (queues of work).
+# We want the events that know which **HLO operation** they are, one of those you saw in unit 09 in the
+# [HLO](00_before_you_start.ipynb#The-words). (Which thread ran it, and what all the other events are called, changes
+# from version to version.) In the HLO stands, for each operation, which of your lines asked for it: its `op_name`.
 
 # %% jupyter={"source_hidden": true}
 # Helper: from an operation to the part that asked for it; the shortest of the recorded calls
@@ -329,10 +330,9 @@ between = max(0, outer - inside)
 print(f"the loop took {outer:.0f} µs; {between:.0f} µs of it lie between the operations")
 
 # %% [markdown]
-# An operation on 256 numbers does not take as long as its work: it takes as long as **starting** it. On a CPU that is
-# a fraction of a microsecond. On a GPU every operation of every round is a [kernel](00_before_you_start.ipynb#The-words)
-# to launch, which costs more, and that is the usual answer to "why is my `scan` slow on a GPU?". The cure is to give a
-# round more to do: batch it (unit 07), or let `scan(..., unroll=8)` put several rounds into one.
+# An operation on 256 numbers takes about as long as **starting** it: the figures above. On a GPU every operation of
+# every round may be a [kernel](00_before_you_start.ipynb#The-words) to launch, so look there first if a `scan` is slow.
+# The cure is to give a round more to do: batch it (unit 07), or let `scan(..., unroll=8)` put several rounds into one.
 #
 # ## 3. Waiting, made visible
 #
@@ -478,7 +478,8 @@ show_guess(guess, rates[1] / rates[0], "x")
 # clears each. So a bandwidth is measured **in place**. (Donation is unit 11's. It is worth most where arrays are
 # large.)
 #
-# And how much is moved matters:
+# And how much is moved matters. (A **cache** of a processor, not JAX's of unit 05, is a small memory of its own, faster
+# than the main memory: what was used last stays in it.)
 
 # %%
 sizes = 2 ** np.arange(12, 28, 3)
@@ -561,7 +562,11 @@ print(f"this machine computes {ridge:.1f} operations while it moves one byte of 
 
 # %%
 def work(k):
-    """k multiply-adds for each number, in four chains, so that none waits for itself."""
+    """k multiply-adds for each number.
+
+    A result can be used only some moments after it was begun. In one chain each multiply-add would wait for the one
+    before; four chains fill the time.
+    """
 
     def multiply_add(x):
         chains = [x + start for start in range(min(4, k))]
@@ -627,7 +632,7 @@ matrix, s32, s256 = numbers.reshape(1024, 1024), square[:32, :32], square[:256, 
 PROGRAMS = {  # function, arguments, operations by hand, bytes by hand
     "x + 1": (jnp.add, (numbers, jnp.float32(1)), N, 8 * N),
     "sum": (jnp.sum, (numbers,), N, 4 * N),
-    "softmax": (jax.nn.softmax, (matrix,), 5 * N, 8 * N),
+    "softmax": (jax.nn.softmax, (matrix,), 5 * N, 8 * N),  # maximum, difference, exp, sum, quotient
     "matrix @ vector": (jnp.matmul, (matrix, matrix[0]), 2 * N, 4 * N),
     "product 32": (jnp.matmul, (s32, s32), 2 * 32**3, 12 * 32**2),
     "product 256": (jnp.matmul, (s256, s256), 2 * 256**3, 12 * 256**2),
@@ -1149,7 +1154,7 @@ plt.show()
 #
 # ## What older posts say
 #
-# A roof is good for reading other people's numbers, too. Three figures of the posts behind this course:
+# A roof is good for reading other people's numbers, too. Some figures of the posts behind this course:
 
 # %%
 selu_numbers = np.linspace(-3, 3, 1_000_000, dtype=np.float32)
@@ -1173,8 +1178,8 @@ claims = [
     ),
     (
         "jitted `selu` of a million numbers: 187 µs",
-        "✓",
-        f"8 MB in 187 µs are {8e6 / 187e-6 / 1e9:.0f} GB/s, what memory gives. "
+        "–",
+        f"8 MB in 187 µs are {8e6 / 187e-6 / 1e9:.0f} GB/s; memory gives {bandwidth / 1e9:.0f} GB/s here. "
         f"The roof here: {8e6 / bandwidth * 1e6:.0f} µs",
     ),
     (
@@ -1185,16 +1190,16 @@ claims = [
     (
         "product and `relu`: one `jit` or two? (3.17 s, 0.03 s)",
         "✓",
-        f"no difference: the product runs at {product_rate:.0f} GFLOP/s, and all of the relu is "
-        f"{0.03 / 3.17:.0%} of the time",
+        f"no matter: the product runs at {product_rate:.0f} GFLOP/s, and the relu is {0.03 / 3.17:.0%} of the time, "
+        "which is all that one `jit` could save",
     ),
 ]
 rows = "\n".join(f"| {claim} | {mark} | {today} |" for claim, mark, today in claims)
 display(Markdown(f"| claim | | by the roof |\n|---|:-:|---|\n{rows}"))
 
 # %% [markdown]
-# The posts' seconds were taken years ago, on other machines. They can be judged all the same: bytes and operations do
-# not age.
+# The posts' seconds were taken years ago, on other machines. Without the roof of those machines one can only say what
+# is plausible; but bytes and operations do not age.
 #
 # ## Keypoints
 #

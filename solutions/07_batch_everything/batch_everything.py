@@ -933,7 +933,7 @@ with another_inside(fit, lambda x: x + 1):
 #                                  ──►         their mean
 #
 # Write `clipped_mean`: the same tree as the specification, without its loop. 2 points for the values and the tape, and
-# up to 2 for speed with 256 examples: 20x earns 1, 60x earns 2.
+# up to 2 for speed over the specification with 256 examples: 20x earns 1, 60x earns 2.
 #
 # **Rules**: no loop, neither Python's nor `lax.map`: as many equations for six examples as for two. `@jax.jit` stays
 # where it is: one trace serves every limit.
@@ -1044,7 +1044,9 @@ partial_credit(speedup(clipped_mean, clipped_mean_spec, params, xs, ys, 0.5, at_
 #   name has a batch axis in front as well. The result has a batch axis in any case.
 #
 # Only two primitives need a rule of their own, those with an `axis`: `sum` takes it away, `spread` brings one in. For
-# all others NumPy's rule (and `match`) does it: an axis that is missing in front is the batch axis.
+# all others nothing is to be done. On the tape of one example their operands have one shape already, or are plain
+# numbers (`match` in the cell below has seen to it). So what a shared operand lacks beside a mapped one is the batch
+# axis in front, and an axis that is missing in front is brought in by NumPy, or by `match`.
 #
 # <details><summary>Hint 1</summary>
 # It is <code>replay</code>, with a set of names on the side. When does the result of an equation belong to this set?

@@ -615,8 +615,8 @@ assert_allclose(mine, -4 * np.sin(2 * angles), rtol=1e-4, atol=1e-5, name="jit(v
 # %% [markdown]
 # ## Task 4 · Newton without a matrix (4 points)
 #
-# A rope of $n$ nodes lies in a soft, winding channel. Its shape minimises `rope_energy`. Gradient descent creeps,
-# because the rope is stiff. Newton's method needs a handful of steps:
+# A rope of $n$ nodes lies in a soft, winding channel. Its shape minimises `rope_energy`. Small steps against the
+# gradient would get there slowly. Newton's method uses the second derivatives as well, and needs a handful of steps:
 #
 # $$x \leftarrow x - H^{-1} g$$
 #
@@ -954,9 +954,9 @@ assert_allclose(
 # %% [markdown]
 # ## Task 6 · The way back on a diet (3 points)
 #
-# A simulation makes `length` steps, and you want the gradient of its end by its start (weather forecasts do this every
-# six hours). The backward pass (the way back) needs values of the forward pass, in opposite order, so something must be
-# kept, or computed again. `simulate` keeps all it needs. The next cell prints its cost at 64 steps:
+# A simulation makes `length` steps, and you want the gradient of its end by its start. The backward pass (the way back)
+# needs values of the forward pass, in opposite order, so something must be kept, or computed again. `simulate` keeps
+# all it needs. The next cell prints its cost at 64 steps:
 #
 # - **peak**: the most values alive at one moment of the gradient's tape, in states. `peak_states` goes through the
 #   tape, notes when each value is made and when it is read for the last time, and looks into every loop and every
@@ -1109,9 +1109,9 @@ for length in (100, 10_000):
 # `minigrad` go into one another in any order. That needs no code of its own: each of them reads a tape and applies
 # primitives with `bind`, and `bind` writes a new tape where there are tracers.
 #
-# The rules of the elementwise primitives are given in `PULL`. A rule takes the slope by an equation's result (how fast
-# the final number changes with this result) and the equation's operands, and returns the slope by each operand. What is
-# missing:
+# The rules of the elementwise primitives are given in `PULL`. A rule takes the slope by an equation's result (its
+# cotangent: how fast the final number changes with this result) and the equation's operands, and returns the slope by
+# each operand. What is missing:
 #
 # - `pull_sum(slope, x, axis)`: the slope by `x` of `sum[axis] x`;
 # - `pull_spread(slope, axis)`: the slope by `x` of `spread[axis size] x`. The two are a pair;

@@ -344,9 +344,9 @@ assert_equal(
 # ## Task 3 · The byte meter (3 points)
 #
 # XLA estimates how many bytes a program moves. Write the meter yourself: `bill(text)` takes the text of an optimised
-# program and returns, for each line of its `ENTRY` that is not free, **the bytes of its operands and of its result**.
-# `size_of` and `FREE` are given. For programs that return one array and cut nothing out of their arguments, the total
-# must be XLA's own number, to the byte.
+# program and returns a dict: the name of each line of its `ENTRY` that is not free (without the `%`) -> **the bytes of
+# its operands and of its result**, added up. `size_of` and `FREE` are given. For programs that return one array and cut
+# nothing out of their arguments, the total must be XLA's own number, to the byte.
 #
 # It is a small parser: some ten lines. The cell below prints a text to practise on.
 #
@@ -392,7 +392,7 @@ print(show_hlo(dense, np.ones((64, 32), np.float32), np.ones((32, 100), np.float
 
 # %% nbgrader={"grade": false, "grade_id": "meter", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def bill(text):
-    """The bytes that each line of ENTRY moves, but for FREE lines. text: optimised HLO. Returns a dict."""
+    """The bytes that each line of ENTRY moves, but for FREE lines. text: optimised HLO. Returns name -> bytes."""
     ### BEGIN SOLUTION
     # Only ENTRY: what happens inside a fusion never reaches memory.
     entry = text.split("ENTRY")[1].split("\n}")[0]
@@ -615,8 +615,8 @@ partial_credit(speedup(overlap, overlap_slow, *positive(700, seed=2), at_least=7
 #
 # Write `repeated`. Its result is `fn(x)`, and the program must contain the work of `fn` **`times` times** before and
 # after XLA, no more and no less; `times` is at least 1. (What is only traced, as by `jax.eval_shape`, is no work.) No
-# loop (in the HLO it would be there once), and no indexing: of a result of which one element is read, the others need
-# not be computed. `fn` may be any function from floats to floats of the same shape whose values are finite, however
+# loop (in the HLO it would be there once). And no indexing: if only one element of a result is read, XLA need not
+# compute the others. `fn` may be any function from floats to floats of the same shape whose values are finite, however
 # large.
 #
 # <details><summary>Hint 1</summary>

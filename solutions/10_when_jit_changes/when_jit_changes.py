@@ -305,8 +305,8 @@ assert_allclose(steps(moved, start), walked, name="steps, in two axes")
 #   digits, within 4 ulps;
 # - outside the cone (`x > t` or `x < -t`) it is NaN, as it should be.
 #
-# `t` is 0 or between 1e-15 and 1e15. No compiler options: whoever compiles your function may choose them. No 64 bits
-# and no callbacks either: the digits are to come out of `float32`.
+# `t` is 0 or between 1e-15 and 1e15, and so is the size of `x`. No compiler options: whoever compiles your function may
+# choose them. No 64 bits and no callbacks either: the digits are to come out of `float32`.
 #
 # <details><summary>Hint 1</summary>
 # To clamp the difference at 0 hides the NaN. It does not bring back the digits that are lost one ulp away from the

@@ -213,18 +213,20 @@ assert_prediction(
 # %% [markdown]
 # ## Task 2 · The hoarder (4 points)
 #
-# `train_slow` trains a model with momentum and returns three things: the last parameters, **the best** (those that
-# *went into* the step with the smallest loss), and all losses. It works, and after twelve steps it holds some
-# fifteen models. A model that fills a tenth of your memory cannot be trained.
+# `train_slow` trains a model: each step moves its parameters against the gradient of a loss. It does so with
+# *momentum*, a second tree of the same shapes, in which the gradients add up and fade. It returns three things: the
+# last parameters, **the best** (those that *went into* the step with the smallest loss), and all losses. It works, and
+# after twelve steps it holds some fifteen models. (A *model* is here as much memory as the parameters take; so
+# parameters and momentum are two.) A model that fills a tenth of your memory cannot be trained.
 #
 # First write `in_place`, which gets the plain `step` and returns it jitted, such that **all of the parameters and
 # all of the momentum** are updated in their own memory, and the batch is left alone.
 #
-# Then write `train`. There may be **at most five models and a half** alive after any step, however many there are; that
-# counts the one that the caller passed in, which must stay usable, and copies on the host, too, in whatever form. It is
-# called with your jitted step, or another one that donates the same arguments, and every donation must succeed: nothing
-# else may be looking at what a step overwrites. If several steps have the smallest loss, the first of them has the
-# best. All losses are finite.
+# Then write `train`. There may be **at most five models and a half** alive after any step, however many steps there
+# are; that counts the one that the caller passed in, which must stay usable, and copies on the host, too, in whatever
+# form. It is called with your jitted step, or another one that donates the same arguments, and every donation must
+# succeed: nothing else may be looking at what a step overwrites. If several steps have the smallest loss, the first of
+# them has the best. All losses are finite.
 #
 # There is a catch. You learn that parameters were the best only from a step that has already destroyed them.
 #

@@ -198,9 +198,10 @@ assert_prediction(
 # %% [markdown]
 # ## Task 2 · The planner (3 points)
 #
-# How many gigabytes does a training step need? `training_bytes_slow` finds out the hard way: it makes the parameters,
-# runs the model forwards, and weighs everything. That is of no use if you want to know which machine to buy for the
-# model.
+# How many gigabytes does a training step need? It holds the parameters, the gradient, two more trees of the same size
+# for the optimiser Adam (here all of one dtype), and what the forward pass keeps. `training_bytes_slow` finds out the
+# hard way: it makes the parameters, runs the model forwards, and weighs everything. That is of no use if you want to
+# know which machine to buy for the model.
 #
 # Write `training_bytes(init, loss, batch)` **without computing anything**; `batch` may then be a `ShapeDtypeStruct`.
 # And write `largest_batch(init, loss, row, budget)`: how many rows like `row` (a `ShapeDtypeStruct` without the axis of
@@ -230,7 +231,7 @@ def nbytes(tree):
 def training_bytes_slow(init, loss, batch):
     """Bytes of a training step with Adam. init(key) makes the parameters; loss(params, batch) is a scalar.
 
-    Parameters, gradient and two moments are of one size; what the forward pass keeps comes on top.
+    Parameters, gradient and Adam's two trees are of one size; what the forward pass keeps comes on top.
     """
     params = init(jax.random.key(0))
     kept = jax.vjp(lambda params: loss(params, batch), params)[1]

@@ -208,7 +208,8 @@ assert_prediction(
 #
 # Two functions that make the lesson's arithmetic automatic.
 #
-# - `price(fn, *args)` returns `(operations, bytes)`: what the program computes, **every round of a loop counted**, and
+# - `price(fn, *args)` returns `(operations, bytes)`: what the program computes (one for each number that an elementwise
+#   operation makes, two for each multiply-add of a product), **every round of a loop counted**, and
 #   the least that it must move: each array of the arguments read once, each array of the result written once.
 #   Arguments and results may be dicts, lists and tuples of arrays, of any dtype but float64. An array that is passed
 #   twice is read twice.
@@ -358,8 +359,8 @@ assert_equal(found, right, name="shortest")
 # %% [markdown]
 # ## Task 3 · The culprit (4 points)
 #
-# In the lesson, the shares of a looped program added up to 200 %, because events are **nested**: a `while` lasts as
-# long as all that runs in it.
+# In the lesson, the shares of a looped program added up to far more than 100 %, because events are **nested**: a
+# `while` lasts as long as all that runs in it.
 #
 # - `self_times(ops)` takes the events of a profile, each with `thread`, `name`, `start` and `length`, in any order,
 #   and returns `{name: time}`: the length of all events of that name, **less the events directly inside them**. Only

@@ -644,9 +644,9 @@ assert_allclose(jax.grad(disorder)(fresh), slope, rtol=1e-4, atol=1e-4, name="gr
 # | ghosts | 2 | `sow`, two keys, and the same key after a restart | the key decides all that is random; one trace for all keys |
 # | traces | 1 | `render`, six notches of the slider | one trace |
 #
-# For `sow`, the numbers need not be the lab's (whose numbers are they?). There must still be three squares at random
-# places, each row and each column drawn on its own; they may overlap, and reach over an edge as in `lab_sow`. And the
-# grain of `GRAIN` times uniform numbers from 0 to 1 must still be subtracted from `u` and added to `v`.
+# For `sow`, the numbers need not be the lab's. There must still be three squares at random places, each row and each
+# column drawn on its own; they may overlap, and reach over an edge as in `lab_sow`. And the grain of `GRAIN` times
+# uniform numbers from 0 to 1 must still be subtracted from `u` and added to `v`.
 #
 # <details><summary>Hint 1</summary>
 # Which lines happen once for each trace, and which once for each call? What is a slider to the cache?
@@ -869,7 +869,7 @@ for _ in range(2):  # other cells, as many as before
 # | collectives | 1 | `lab_tick` of a batch that you have spread | none, and each device holds an eighth |
 #
 # Opening may take some seconds: it is then that the program is compiled, and it must stay a program of JAX's
-# (NumPy would need no compiler, and no accelerator either). No customer brings more than `most` cells.
+# (NumPy would need no compiler, but it does not run on an accelerator). No customer brings more than `most` cells.
 #
 # <details><summary>Hint 1</summary>
 # What can you know, and do, before the first customer comes? And which axis of the batch does a tick never look along?
