@@ -715,7 +715,7 @@ assert_equal(once_more, {"asked": 3, "found": 3, "written": 0, "passed over": 0}
 
 
 def a_day():
-    """Three programs are written and found again; of three others all are passed over, twice. Each start is reported."""
+    """Three programs are written and found again; three others are passed over, twice. Each start is reported."""
     for size, threshold in ((a, 0.0), (a, 0.0), (b, 1000.0), (b, 1000.0)):
         jax.config.update("jax_persistent_cache_min_compile_time_secs", threshold)
         cache_report(fresh_service(size))

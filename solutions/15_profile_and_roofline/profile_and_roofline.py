@@ -25,6 +25,7 @@ import warnings
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -623,12 +624,12 @@ def planted_record(fn, *args):
     return ops
 
 
-measured_record, record = record, planted_record  # so that no other program on the machine decides
-try:
-    found = culprit(shared_out, ["little", "one_long", "many_short"], numbers)
-finally:
-    record = measured_record
-assert_equal({"shared_out": found}, {"shared_out": "many_short"}, name="culprit")
+with mock.patch.dict(globals(), record=planted_record):  # so that no other program on the machine decides
+    assert_equal(
+        {"shared_out": culprit(shared_out, ["little", "one_long", "many_short"], numbers)},
+        {"shared_out": "many_short"},
+        name="culprit",
+    )
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -841,7 +842,7 @@ for users, hidden in ((int(np.random.default_rng().integers(40, 90)), 70), (1, 4
     W1, W2, some = service(users, n=40, hidden=hidden)
     one_by_one = np.stack([answer(W1, W2, user) for user in some])
     assert_allclose(serve(W1, W2, some), one_by_one, rtol=1e-4, atol=1e-4, name="serve")
-assert_hlo(serve, *service(64, n=512, hidden=1024), reference=first_user_only, max_bytes=2)
+assert_hlo(serve, *service(64, n=512, hidden=1024), reference=first_user_only, max_bytes=1.5)
 ### END HIDDEN TESTS
 
 # %% [markdown]
