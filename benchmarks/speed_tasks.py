@@ -81,6 +81,8 @@ class Answer(NamedTuple):
 def answers() -> Iterator[Answer]:
     """Every answer to every graded cell that calls `speedup`, in the solutions as they are now."""
     for path in sorted(COURSE.glob("solutions/*/*.ipynb")):
+        if "speedup(" not in path.read_text():
+            continue  # to read a notebook takes ten times as long
         unit = path.parent.name
         notebook = read_notebook(path)
         checks = {c.metadata.nbgrader.grade_id: c.source for c in notebook.cells if is_graded(c)}

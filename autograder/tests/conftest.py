@@ -57,6 +57,13 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: item.get_closest_marker("small_heap") is None)
 
 
+@pytest.hookimpl(tryfirst=True, optionalhook=True)
+def pytest_xdist_auto_num_workers():
+    """Of `-n auto`: one process more than cores, for kernels start, pages load, and limits are waited for."""
+    if "PYTEST_XDIST_AUTO_NUM_WORKERS" not in os.environ:
+        return len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)) + 1
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
     if UNTIL and time.time() > UNTIL and item.get_closest_marker("thorough"):
@@ -91,6 +98,19 @@ def pytest_runtestloop():
         result = yield
         bench.stop()
         return result
+
+
+@pytest.fixture(scope="session")
+def keeps_programs(tmp_path_factory) -> dict[str, str]:
+    """The environment of notebooks that share what they compile: a class asks for the same programs many times.
+
+    What a check counts stays the same: for JAX a program that is read from the folder has been compiled.
+    """
+    return {
+        "JAX_COMPILATION_CACHE_DIR": str(tmp_path_factory.mktemp("programs")),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    }
 
 
 @pytest.fixture

@@ -117,18 +117,23 @@ def units():
     return {name: Unit(name) for name in TAKEN}
 
 
-def nbgrader(root, *args):
-    done = subprocess.run(
-        [sys.executable, "-m", "nbgrader", *args], cwd=root, capture_output=True, text=True, env=CLEAN, timeout=3000
-    )
-    return done.stdout + done.stderr
+@pytest.fixture(scope="module")
+def nbgrader(keeps_programs):
+    """A function: what an nbgrader command prints in a folder."""
+    clean = {"HOME": "/nonexistent", "PATH": "/usr/bin:/bin", "JUPYTER_PLATFORM_DIRS": "1"}
 
+    def nbgrader(root, *args):
+        command = [sys.executable, "-m", "nbgrader", *args]
+        done = subprocess.run(
+            command, cwd=root, capture_output=True, text=True, env=clean | keeps_programs, timeout=3000
+        )
+        return done.stdout + done.stderr
 
-CLEAN = {"HOME": "/nonexistent", "PATH": "/usr/bin:/bin", "JUPYTER_PLATFORM_DIRS": "1"}
+    return nbgrader
 
 
 @pytest.fixture(scope="module")
-def classroom(tmp_path_factory, units):
+def classroom(tmp_path_factory, units, nbgrader):
     """The course's folder after the whole flow; what nbgrader printed while it autograded."""
     root = tmp_path_factory.mktemp("classroom")
     shutil.copy(COURSE / "nbgrader_config.py", root)
@@ -203,7 +208,7 @@ def test_autograde_speaks_only_of_those_whose_cells_it_put_back(classroom, units
     assert len(lines) == len(loud)
 
 
-def test_a_wrong_unit_name_and_a_missing_notebook_are_one_line_each(classroom):
+def test_a_wrong_unit_name_and_a_missing_notebook_are_one_line_each(classroom, nbgrader):
     root, _ = classroom
     printed = nbgrader(root, "autograde", "05_cache")
     assert "No notebooks were matched by" in printed and "Did you mean:" in printed
@@ -267,8 +272,10 @@ def points_in_jupyterlab(notebook, folder):
     return sum(score(cell).earned for cell in last.values())
 
 
-def test_the_three_doors_give_the_same_points(classroom, units):
+def test_the_three_doors_give_the_same_points(classroom, units, keeps_programs, monkeypatch):
     root, _ = classroom
+    for name, value in keeps_programs.items():
+        monkeypatch.setenv(name, value)
     small, large = (units[name] for name in TAKEN)
     pairs = [(student, small) for student in (half, broken, untidy, untouched)] + [(misled, large)]
     folders = [f"submitted/{student.__name__}/{unit.name}" for student, unit in pairs]

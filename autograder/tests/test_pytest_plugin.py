@@ -83,13 +83,6 @@ def test_a_task_that_is_not_begun_is_one_line(pytester, write):
     assert "FAILED untouched" not in out
 
 
-def test_not_begun_is_told_across_processes(pytester, write):
-    pytest.importorskip("xdist")
-    write("unit/unit.ipynb", (STUB, solution("f")), ("from autograder import speedup\nf(2)", graded("f-check", 2)))
-    _, out = run(pytester, "-n", "1", "--dist", "loadgroup", ".")
-    assert "\nunit: f is not begun (f)\n" in out
-
-
 @pytest.fixture
 def neighbour(pytester, write):
     """Another project in the same environment: it has notebooks, and has never heard of this course."""
@@ -132,11 +125,13 @@ def test_an_unsupported_jax_stops_those_alone_who_ask_for_notebooks(pytester, ne
     assert unsupported(jax="0.9.1") in out
 
 
-def test_each_notebook_is_run_by_one_process(pytester, write):
+def test_each_notebook_is_run_by_one_process_and_all_are_told_of(pytester, write):
     pytest.importorskip("xdist")
     for name in ("one", "two"):
         write(f"{name}/unit.ipynb", *[(f"{i}", graded(f"check-{i}", 1)) for i in range(6)])
+    write("stub/stub.ipynb", (STUB, solution("f")), ("from autograder import speedup\nf(2)", graded("f-check", 2)))
     _, out = run(pytester, "-v", "-n", "2", "--dist", "loadgroup", ".")
+    assert "\nstub: f is not begun (f)\n" in out
     workers = {name: set(re.findall(rf"\[(gw\d)\].* {name}/unit.ipynb::check-\d", out)) for name in ("one", "two")}
     assert [len(found) for found in workers.values()] == [1, 1], "xdist does not know the groups of these items"
 

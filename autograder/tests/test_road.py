@@ -29,11 +29,17 @@ UNIT, NAME = re.search(r"submitted/<student>/(\w+)/(\w+)\.ipynb", BLOCK).groups(
 ENVIRONMENT = {"HOME": "/nonexistent", "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
 
 
-def run(folder, *command):
-    """What the command prints; it must end well."""
-    done = subprocess.run(command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout + done.stderr
+@pytest.fixture(scope="module")
+def run(keeps_programs):
+    """A function: what a command prints in a folder; it must end well."""
+
+    def run(folder, *command):
+        environment = ENVIRONMENT | keeps_programs
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    return run
 
 
 def fresh_clone(folder):
@@ -75,7 +81,7 @@ def points(clone):
 
 
 @pytest.fixture(scope="module")
-def rounds(clone, points):
+def rounds(clone, points, run):
     """Every command of the README, and again: what each printed, the CSV, the files that git finds changed."""
     rounds = []
     for _ in range(2):
@@ -269,7 +275,7 @@ def second_clone(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def pressed(second_clone):
+def pressed(second_clone, run):
     printed = run(second_clone, sys.executable, "-c", FORMGRADER)
     return json.loads(printed.split("RESULTS ")[1])
 
@@ -289,7 +295,7 @@ def test_the_formgraders_log_is_quiet(pressed):
 
 
 @pytest.fixture(scope="module")
-def printed(second_clone, pressed):
+def printed(second_clone, pressed, run):
     """What autograde prints of the class."""
     for change in CHANGES:
         notebook = honest()
