@@ -456,8 +456,8 @@ final = {octaves: decibel(film[octaves, 1000]) for octaves in (0, 5)}
 assert final[5] > final[0] + 5
 
 # %% [markdown]
-# One for each network, so for one run it is **one program**. That answers our question, but for the eight devices. (dB, decibel, measure the error: 10 dB
-# more is a tenth of the squared error.)
+# One for each network, so for one run it is **one program**. That answers our question, but for the eight devices.
+# (dB, decibel, measure the error: 10 dB more is a tenth of the squared error.)
 #
 # The two networks have the same layers. The lower one is only told the coordinates differently: as sines and cosines of
 # five frequencies. A network of `relu`s learns slow changes first and sharp edges very late; from waves it can build
@@ -1241,8 +1241,9 @@ assert {leaf.dtype for leaf in jax.tree.leaves(model)} == {jnp.dtype("bfloat16")
 
 # %% [markdown]
 # Mixed precision keeps about half of the bytes for the backward pass. The last column is no race, as `float32` was not
-# trained on: neither kind has spoiled what was learned. Of the `bfloat16` parameters most have not moved in 32 steps: where a step is shorter than half of the way to the next
-# number, **the parameter stays where it is**, however often one tries. The same happens to a sum. Here are 4,096 ones, added one after another:
+# trained on: neither kind has spoiled what was learned. Of the `bfloat16` parameters most have not moved in 32 steps:
+# where a step is shorter than half of the way to the next number, **the parameter stays where it is**, however often
+# one tries. The same happens to a sum. Here are 4,096 ones, added one after another:
 
 # %%
 guess = None  # your number: what is the sum of 4,096 ones, added one by one in bfloat16?
@@ -1352,8 +1353,9 @@ assert abs(np.float32(slope(np.float16(1), 4096.0)) / 4096 - 1e-8) < 1e-9
 
 # %% [markdown]
 # Few are lost of this loss as it is, and times 2**10 fewer still. But with the small weight `float16` loses many: such a
-# loss has to be scaled up. The last row is the other end: scaled too far, the numbers overflow. A training loop with `float16` therefore looks for infinities, skips such a step, and halves the scale. `bfloat16` needs
-# none of this, for it has the exponents of `float32`. Its error is larger, for it has fewer digits.
+# loss has to be scaled up. The last row is the other end: scaled too far, the numbers overflow. A training loop with
+# `float16` therefore looks for infinities, skips such a step, and halves the scale. `bfloat16` needs none of this, for
+# it has the exponents of `float32`. Its error is larger, for it has fewer digits.
 #
 # ## 14. What it has learned
 #
