@@ -146,7 +146,7 @@ class LinenPainter(linen.Module):
 # %%
 sgd, adam = optax.sgd(0.5), optax.adam(5e-3)
 description = LinenPainter()
-variables = jax.jit(description.init)(jax.random.key(0), xy[:1])
+variables = description.init(jax.random.key(0), xy[:1])
 for path, leaf in jax.tree.leaves_with_path(variables):
     print(f"{jax.tree_util.keystr(path):38} {jax.typeof(leaf)}")
 
@@ -1337,7 +1337,7 @@ rows = [
 ]
 for name, slopes in found.items():
     off = np.linalg.norm(slopes - exact) / np.linalg.norm(exact)
-    rows.append(f"| {name} | {lost[name]} | {(~np.isfinite(slopes)).sum():,} | {off:.1%} |")
+    rows.append(f"| {name} | {lost[name]} | {(~np.isfinite(slopes)).sum():,} | {f'{off:.1%}' if off >= 0 else '–'} |")
 display(Markdown("\n".join(rows)))
 
 # %% jupyter={"source_hidden": true}
