@@ -332,7 +332,7 @@ assert "precision" in inner.params and "precision=" not in text_of(dot_today)
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     jax.jit(apply_activation, device=device)
-print(caught[0].message)
+print(*str(caught[0].message).split(". "), sep=".\n")
 
 # %% jupyter={"source_hidden": true}
 # Proof
@@ -668,7 +668,7 @@ compiled_grad = jax.jit(jax.grad(noisy))
 compiled = [runs_during(lambda: compiled_grad(3.0)) for _ in range(2)]
 labels = ("grad", "grad again", "jit(grad)", "jit(grad) again")
 for label, seen in zip(labels, eager + compiled, strict=True):
-    print(f"{label:16} the body ran {len(seen)} times", *seen)
+    print(f"{label:16} runs of the body: {len(seen)} ", *seen)
 
 # %% jupyter={"source_hidden": true}
 # Proof

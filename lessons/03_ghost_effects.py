@@ -564,7 +564,7 @@ found = leaks(jitted_hoard, 1.0)
 jitted_hoard(2.0)
 found_later = leaks(jitted_hoard, 2.0)
 print("first call: ", found)
-print("later call: ", repr(found_later))
+print("later call: ", found_later or "(nothing)")
 
 # %% jupyter={"source_hidden": true}
 # Proof
@@ -618,7 +618,7 @@ def window_now(n):
 
 smooth_now = jax.jit(lambda x: x * window_now(x.shape[0]))
 leak = leaks(smooth_now, jnp.ones(4))
-print("what leaks:", repr(leak))
+print("what leaks:", leak or "(nothing)")
 print(window_now(4) * 2)
 
 # %% jupyter={"source_hidden": true}
