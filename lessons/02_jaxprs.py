@@ -477,7 +477,7 @@ assert np.array_equal(python_loop(x, 10), scan_loop(x, 10))
 
 # %% [markdown]
 # (`static_argnums=1` says that `rounds` is a plain number and no tracer; unit 04.) Both do the same 10 rounds on the same
-# 1000 numbers: 20 000 floating-point operations (**FLOPs**). XLA has a meter for that, `cost_analysis()`. By what
+# 1000 numbers: 20,000 floating-point operations (**FLOPs**). XLA has a meter for that, `cost_analysis()`. By what
 # factor will its readings for the two differ?
 
 # %%
