@@ -1121,11 +1121,11 @@ folder.cleanup()
 # - **Everything restored.** The same curve, to the bit: nobody can tell that the run was interrupted.
 # - **Without Adam's state.** The first loss is right, because the parameters are. Then it jumps: Adam has forgotten how
 #   large each gradient usually is and takes its first steps as boldly as at the very beginning. It recovers, so the end of
-#   the curve does not show it.
-# - **Without the key.** The losses are others, but the curve alone gives nothing away. The run deals the pixels as it did
-#   in its first epochs: harmless here, but from a large data set it shows some examples twice and leaves others out.
-# - **On one device.** (This curve lies under the blue one.) The *state* is the same to the bit, and the sums are taken in
-#   another order, as in section 10. The checkpoint is not bound to the number of devices that wrote it.
+#   the curve hides it.
+# - **Without the key.** The curve alone gives nothing away. The pixels are dealt as in the first epochs: harmless here,
+#   but of a large data set some examples come twice and others never.
+# - **On one device.** (This curve lies under the blue one.) The *state* is the same to the bit; the sums are taken in
+#   another order, as in section 10.
 #
 # So compare a restart with an uninterrupted run, once, before you need it. (Flax's own page is
 # [on checkpoints](https://flax.readthedocs.io/en/latest/guides/checkpointing.html).)
@@ -1169,11 +1169,10 @@ assert set(dots(fresh()[0])) == {"float32 x float32 -> float32"}
 
 # %% [markdown]
 # The parameters are rounded on their way into each product, and their gradients are widened on the way out. That is what
-# we *asked for*. What the machine does is its compiler's affair: where it is no faster, the numbers may be widened
-# again. XLA's products here, in an epoch of the network of section 5:
+# we *asked for*. Where 16 bits are no faster, the compiler may widen the numbers again. XLA's products here:
 
 # %% jupyter={"source_hidden": true}
-# Helper: the trained network and its optimizer in other dtypes, with steps a tenth as long
+# Helper: the trained network in other dtypes, with steps a tenth as long; what its forward pass keeps
 small_steps = optax.adam(5e-4)
 
 
@@ -1184,18 +1183,6 @@ def trained_as(kind):
     return structure.unflatten([jnp.array(value.astype(t.dtype)) for t, value in zip(types, values, strict=True)])
 
 
-# %%
-program = train_epoch.lower(*trained_as(KINDS["mixed"]), *batches).compile().as_text()
-products = [line.split(" = ")[1] for line in program.splitlines() if " dot(" in line]
-print("results of the products in XLA's HLO:", dict(Counter(product.split("[")[0] for product in products)))
-
-# %% [markdown]
-# The network of section 5 was trained in `float32`. We train it on for 4 epochs in each of the other two kinds, on the
-# same batches, with steps a tenth as long. The third kind keeps the parameters and Adam's numbers in `bfloat16` as well.
-
-
-# %% jupyter={"source_hidden": true}
-# Helper: bytes that are kept for the backward pass, and all parameters in a row
 def kept_bytes(model):
     """What the forward pass keeps for the backward pass (unit 12), for one batch."""
     batch = batches[0][0], batches[1][0]
@@ -1205,6 +1192,16 @@ def kept_bytes(model):
 
 def in_a_row(model):
     return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(model)])
+
+
+# %%
+program = train_epoch.lower(*trained_as(KINDS["mixed"]), *batches).compile().as_text()
+products = [line.split(" = ")[1] for line in program.splitlines() if " dot(" in line]
+print("results of the products in XLA's HLO:", dict(Counter(product.split("[")[0] for product in products)))
+
+# %% [markdown]
+# We train the network of section 5 on for 4 epochs in each of the other two kinds, on the same batches, with steps a
+# tenth as long. The third kind keeps the parameters and Adam's numbers in `bfloat16` as well.
 
 
 # %%
@@ -1276,8 +1273,7 @@ assert jax.make_jaxpr(jnp.sum)(ones).eqns[0].outvars[0].aval.dtype == jnp.float3
 assert jax.eval_shape(loss_fn, mixed, *few).dtype == jnp.float32
 
 # %% [markdown]
-# So whatever collects many small things stays in `float32`: parameters, Adam's numbers, sums and means, the loss. Our
-# `loss_fn` needed no change: the picture's colours are `float32`, so the errors are, too.
+# So whatever collects many small things stays in `float32`: parameters, Adam's numbers, sums and means, the loss.
 #
 # `float16` has more precision than `bfloat16`, and another trap. Its smallest number is about 6e-8, and a gradient is
 # often a product of small numbers:
@@ -1372,8 +1368,7 @@ if jnp.float16 in DTYPES:
 #
 # ## 14. What it has learned
 #
-# A picture that is a function has no pixels. You can ask it for more of them than it ever saw, and for points outside
-# the frame, where nobody told it anything.
+# A picture that is a function has no pixels. You can ask it for more than it ever saw, and for points outside the frame.
 
 # %%
 larger = paint(learned, pixels(256))
