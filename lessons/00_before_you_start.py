@@ -9,10 +9,10 @@
 #   in quotes, and run on with Shift+Enter. The next result stands beside your guess. A wrong guess costs nothing.
 # - **Lesson, then exercise.** Each lesson ends with a link to its exercise, where you write the functions yourself. In a
 #   lesson you only guess and run.
-# - **Stages.** A lesson has two or three. A line between them says that this is a good place to stop.
-# - **Folded cells.** A grey line that begins with `# Picture`, `# Table`, `# Helper` or `# Proof` is code that nobody
-#   needs for the idea; click on it to unfold it. A *proof* is a list of `assert`s: it stops the notebook if the text
-#   beside it is not true on your machine.
+# - **Stages.** A lesson has two to four. A line between them says that this is a good place to stop.
+# - **Folded cells.** A grey line that begins with `# Picture`, `# Table`, `# Helper`, `# Data` or `# Proof` is code that
+#   nobody needs for the idea; click on it to unfold it. A *proof* is a list of `assert`s: it stops the notebook if the
+#   text beside it is not true on your machine.
 # - **Restart.** After a break, or when something is odd: *Kernel → Restart Kernel and Run up to Selected Cell…*. A cell of
 #   an exercise that still lacks something names the cells to run first.
 #
@@ -213,39 +213,39 @@ show_hlo(curve, ones)
 #
 # | word | in one sentence | more |
 # |---|---|---|
-# | trace, tracer | To trace is to run your Python function once with stand-ins (*tracers*) for its arguments, and to record what it does with them. | [02](02_jaxprs.ipynb), [JAX](https://docs.jax.dev/en/latest/101/transformations.html) |
-# | jaxpr | That record: a list of operations with the types of all values. | [02](02_jaxprs.ipynb), [JAX](https://docs.jax.dev/en/latest/601/jaxpr.html) |
+# | trace, tracer | To trace is to run your Python function once with stand-ins (*tracers*) for its arguments, and to record what it does with them. | [02](02_jaxprs.ipynb),&nbsp;[JAX](https://docs.jax.dev/en/latest/101/transformations.html) |
+# | jaxpr | That record: a list of operations with the types of all values. | [02](02_jaxprs.ipynb),&nbsp;[JAX](https://docs.jax.dev/en/latest/601/jaxpr.html) |
 # | equation | One line of a jaxpr: an operation, what goes in, what comes out. | [02](02_jaxprs.ipynb) |
-# | primitive | One of JAX's own operations, such as `add` or `sin`, of which everything else is made. | [02](02_jaxprs.ipynb), [JAX](https://docs.jax.dev/en/latest/glossary.html) |
-# | lower | To translate a jaxpr into the language that the compiler reads. | [01](01_three_clocks.ipynb), [JAX](https://docs.jax.dev/en/latest/201/aot.html) |
-# | compile | To make machine code of a lowered program; JAX's compiler is called XLA. | [01](01_three_clocks.ipynb), [JAX](https://docs.jax.dev/en/latest/201/aot.html) |
+# | primitive | One of JAX's own operations, such as `add` or `sin`, of which everything else is made. | [02](02_jaxprs.ipynb),&nbsp;[JAX](https://docs.jax.dev/en/latest/glossary.html) |
+# | lower | To translate a jaxpr into the language that the compiler reads. | [01](01_three_clocks.ipynb),&nbsp;[JAX](https://docs.jax.dev/en/latest/201/aot.html) |
+# | compile | To make machine code of a lowered program; JAX's compiler is called XLA. | [01](01_three_clocks.ipynb),&nbsp;[JAX](https://docs.jax.dev/en/latest/201/aot.html) |
 # | StableHLO | The language that XLA reads. | [09](09_what_xla_made.ipynb) |
 # | HLO | The language in which XLA works, and in which it shows what it made. | [09](09_what_xla_made.ipynb) |
 # | module | One program for XLA: what is compiled as a whole. | [09](09_what_xla_made.ipynb) |
 # | fusion | Several operations that XLA merged into one, so that what lies between them is not written to memory. | [09](09_what_xla_made.ipynb) |
 # | kernel | A piece of machine code that the device runs in one go, often one fusion. (In a neural network: a layer's weights.) | [15](15_profile_and_roofline.ipynb) |
 # | pure | Of a function: it has no side effects, and its result depends on its arguments alone. | [03](03_ghost_effects.ipynb) |
-# | static and traced argument | A static one is known while JAX traces, and each value has its own program; of a traced one only the type is known. | [04](04_static_or_traced.ipynb), [JAX](https://docs.jax.dev/en/latest/201/jit.html) |
-# | weak type | The type of a plain Python number: among floats it takes the dtype of what it meets. Other types are *strong*. | [05](05_the_cache.ipynb), [JAX](https://docs.jax.dev/en/latest/type_promotion.html) |
-# | pytree and leaf | A pytree is a container of arrays, such as a dict of lists, however nested; its leaves are the arrays. | [07](07_batch_everything.ipynb), [JAX](https://docs.jax.dev/en/latest/101/pytrees.html) |
-# | carry | What a loop hands from one round to the next. | [06](06_loops_that_compile.ipynb), [JAX](https://docs.jax.dev/en/latest/201/control-flow.html) |
-# | batch axis | The axis of an array along which `vmap` applies a function. | [07](07_batch_everything.ipynb), [JAX](https://docs.jax.dev/en/latest/101/transformations.html) |
+# | static and traced argument | A static one is known while JAX traces, and each value has its own program; of a traced one only the type is known. | [04](04_static_or_traced.ipynb),&nbsp;[JAX](https://docs.jax.dev/en/latest/201/jit.html) |
+# | weak type | The type of a plain Python number: among floats it takes the dtype of what it meets. Other types are *strong*. | [05](05_the_cache.ipynb),&nbsp;[JAX](https://docs.jax.dev/en/latest/type_promotion.html) |
+# | pytree and leaf | A pytree is a container of arrays, such as a dict of lists, however nested; its leaves are the arrays. | [07](07_batch_everything.ipynb),&nbsp;[JAX](https://docs.jax.dev/en/latest/101/pytrees.html) |
+# | carry | What a loop hands from one round to the next. | [06](06_loops_that_compile.ipynb),&nbsp;[JAX](https://docs.jax.dev/en/latest/201/control-flow.html) |
+# | batch axis | The axis of an array along which `vmap` applies a function. | [07](07_batch_everything.ipynb),&nbsp;[JAX](https://docs.jax.dev/en/latest/101/transformations.html) |
 # | forward pass, backward pass | The forward pass computes a value from the inputs; the backward pass goes back through the same steps and computes derivatives. | [08](08_composition.ipynb) |
-# | backpropagation | The backward pass, by its older name: all derivatives of one number at once. It is what `grad` does. | [08](08_composition.ipynb), [JAX](https://docs.jax.dev/en/latest/301/cookbook.html) |
-# | primal | The value itself, where derivatives travel with it. | [08](08_composition.ipynb), [JAX](https://docs.jax.dev/en/latest/301/cookbook.html) |
-# | tangent | How a value changes when the inputs move in one direction: a derivative that is carried forward. | [08](08_composition.ipynb), [JAX](https://docs.jax.dev/en/latest/301/cookbook.html) |
-# | cotangent | How the final result changes when a value moves: a derivative that is carried backward. | [08](08_composition.ipynb), [JAX](https://docs.jax.dev/en/latest/301/cookbook.html) |
-# | Jacobian | The matrix of all derivatives: each output by each input. | [08](08_composition.ipynb), [JAX](https://docs.jax.dev/en/latest/301/cookbook.html) |
+# | backpropagation | The backward pass, by its older name: all derivatives of one number at once. It is what `grad` does. | [08](08_composition.ipynb),&nbsp;[JAX](https://docs.jax.dev/en/latest/301/cookbook.html) |
+# | primal | The value itself, where derivatives travel with it. | [08](08_composition.ipynb),&nbsp;[JAX](https://docs.jax.dev/en/latest/301/cookbook.html) |
+# | tangent | How a value changes when the inputs move in one direction: a derivative that is carried forward. | [08](08_composition.ipynb),&nbsp;[JAX](https://docs.jax.dev/en/latest/301/cookbook.html) |
+# | cotangent | How the final result changes when a value moves: a derivative that is carried backward. | [08](08_composition.ipynb),&nbsp;[JAX](https://docs.jax.dev/en/latest/301/cookbook.html) |
+# | Jacobian | The matrix of all derivatives: each output by each input. | [08](08_composition.ipynb),&nbsp;[JAX](https://docs.jax.dev/en/latest/301/cookbook.html) |
 # | training, loss | To train is to change numbers (*weights*) in small steps until a *loss*, the mean error over examples, is small; the *learning rate* scales the steps. | [14](14_train.ipynb) |
 # | batch, epoch | A batch is the examples of one step, an epoch one pass over all examples. | [14](14_train.ipynb) |
 # | ulp | The distance from one floating-point number to the next: a *unit in the last place*. | [10](10_when_jit_changes.ipynb) |
 # | FLOP | One operation on floating-point numbers, such as an addition. | [02](02_jaxprs.ipynb) |
-# | memory analysis | XLA's own account of the bytes that a program needs: `compiled.memory_analysis()`. | [11](11_memory.ipynb), [JAX](https://docs.jax.dev/en/latest/jax.stages.html) |
-# | donation | Giving the memory of an argument away, so that the result may use it. | [11](11_memory.ipynb), [JAX](https://docs.jax.dev/en/latest/201/jit.html) |
-# | device | What computes: a CPU, or an *accelerator* (a GPU or a TPU). | [13](13_many_devices.ipynb), [JAX](https://docs.jax.dev/en/latest/glossary.html) |
-# | sharding | Which device holds which part of an array. | [13](13_many_devices.ipynb), [JAX](https://docs.jax.dev/en/latest/201/sharding.html) |
-# | mesh | Devices in a grid whose axes have names. | [13](13_many_devices.ipynb), [JAX](https://docs.jax.dev/en/latest/201/sharding.html) |
-# | collective | An operation in which devices communicate, such as a sum over all of them. | [13](13_many_devices.ipynb), [JAX](https://docs.jax.dev/en/latest/201/shard-map.html) |
+# | memory analysis | XLA's own account of the bytes that a program needs: `compiled.memory_analysis()`. | [11](11_memory.ipynb),&nbsp;[JAX](https://docs.jax.dev/en/latest/jax.stages.html) |
+# | donation | Giving the memory of an argument away, so that the result may use it. | [11](11_memory.ipynb),&nbsp;[JAX](https://docs.jax.dev/en/latest/201/jit.html) |
+# | device | What computes: a CPU, or an *accelerator* (a GPU or a TPU). | [13](13_many_devices.ipynb),&nbsp;[JAX](https://docs.jax.dev/en/latest/glossary.html) |
+# | sharding | Which device holds which part of an array. | [13](13_many_devices.ipynb),&nbsp;[JAX](https://docs.jax.dev/en/latest/201/sharding.html) |
+# | mesh | Devices in a grid whose axes have names. | [13](13_many_devices.ipynb),&nbsp;[JAX](https://docs.jax.dev/en/latest/201/sharding.html) |
+# | collective | An operation in which devices communicate, such as a sum over all of them. | [13](13_many_devices.ipynb),&nbsp;[JAX](https://docs.jax.dev/en/latest/201/shard-map.html) |
 # | roofline | The speed that a device cannot exceed, because of its arithmetic or because of its memory. | [15](15_profile_and_roofline.ipynb) |
 #
 # Begin: [01 · Three clocks](01_three_clocks.ipynb), or look at [all units](../README.md#the-units).

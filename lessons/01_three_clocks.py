@@ -462,8 +462,7 @@ fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8))
 for fn, values in speedups.items():
     left.plot(sizes, values, "o-", label=fn.__name__)
     right.plot(sizes, break_evens[fn], "o-")
-left.axhline(1, color="C6", linewidth=1.2)
-left.text(1, 0.93, "1x: jit changes nothing", va="top", fontsize=10)
+left.axhline(1, color="C6", linewidth=1.2, label="1x: jit changes nothing")
 left.set(
     xscale="log",
     yscale="log",
@@ -475,7 +474,7 @@ left.set_yticks([1, 2, 5, 10, 20, 50, 100], [f"{n}x" for n in (1, 2, 5, 10, 20, 
 left.minorticks_off()
 right.set(xscale="log", yscale="log", xlabel="numbers in the array", title="Calls until jit has paid for itself")
 right.minorticks_off()
-fig.legend(loc="outside upper center", ncols=3)
+fig.legend(loc="outside upper center", ncols=4)
 plt.show()
 
 # %% [markdown]

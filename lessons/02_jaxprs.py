@@ -332,7 +332,7 @@ assert "precision" in inner.params and "precision=" not in text_of(dot_today)
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     jax.jit(apply_activation, device=device)
-print(caught[0].message)
+print(*str(caught[0].message).split(". "), sep=".\n")
 
 # %% jupyter={"source_hidden": true}
 # Proof
@@ -477,7 +477,7 @@ assert np.array_equal(python_loop(x, 10), scan_loop(x, 10))
 
 # %% [markdown]
 # (`static_argnums=1` says that `rounds` is a plain number and no tracer; unit 04.) Both do the same 10 rounds on the same
-# 1000 numbers: 20 000 floating-point operations (**FLOPs**). XLA has a meter for that, `cost_analysis()`. By what
+# 1000 numbers: 20,000 floating-point operations (**FLOPs**). XLA has a meter for that, `cost_analysis()`. By what
 # factor will its readings for the two differ?
 
 # %%
@@ -668,7 +668,7 @@ compiled_grad = jax.jit(jax.grad(noisy))
 compiled = [runs_during(lambda: compiled_grad(3.0)) for _ in range(2)]
 labels = ("grad", "grad again", "jit(grad)", "jit(grad) again")
 for label, seen in zip(labels, eager + compiled, strict=True):
-    print(f"{label:16} the body ran {len(seen)} times", *seen)
+    print(f"{label:16} runs of the body: {len(seen)} ", *seen)
 
 # %% jupyter={"source_hidden": true}
 # Proof

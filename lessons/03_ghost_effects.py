@@ -397,8 +397,8 @@ assert set(plain.values()) == {3} and set(frozen.values()) == {1}
 # NumPy's generator is a hidden global that changes at every draw. JAX takes the state out into the open: a **key**
 # goes in, numbers come out, and nothing changes behind the scenes. So the same key gives the same numbers, always,
 # and that is the trap. Here is a function that adds noise to its inputs and keeps about half of them (to zero some at
-# random is called *dropout*), both with the one key it was given. Each draw turns the key's random bits into numbers,
-# and both so that larger bits give a larger number.
+# random is called *dropout*), both with the one key it was given. Each draw turns the key's random bits into numbers:
+# `uniform` into one from 0 to 1, `normal` into one of either sign. In both, larger bits give a larger number.
 
 
 # %%
@@ -413,11 +413,11 @@ kept = kept[kept != 0]
 print(f"{len(kept)} inputs kept, and their noise ought to have mean 0")
 
 # %%
-guess = None  # the mean of the noise on the inputs that were kept
+guess = None  # the mean of the noise on the inputs that were kept: 0, 0.8 or -0.8?
 
 # %%
 mean = float(kept.mean())
-show_guess(guess, mean)
+show_guess(guess, round(mean, 1))
 
 # %% jupyter={"source_hidden": true}
 # Picture: both draws, from one key and from two
@@ -564,7 +564,7 @@ found = leaks(jitted_hoard, 1.0)
 jitted_hoard(2.0)
 found_later = leaks(jitted_hoard, 2.0)
 print("first call: ", found)
-print("later call: ", repr(found_later))
+print("later call: ", found_later or "(nothing)")
 
 # %% jupyter={"source_hidden": true}
 # Proof
@@ -618,7 +618,7 @@ def window_now(n):
 
 smooth_now = jax.jit(lambda x: x * window_now(x.shape[0]))
 leak = leaks(smooth_now, jnp.ones(4))
-print("what leaks:", repr(leak))
+print("what leaks:", leak or "(nothing)")
 print(window_now(4) * 2)
 
 # %% jupyter={"source_hidden": true}
@@ -729,7 +729,9 @@ def heard(action):
 
 
 # %% [markdown]
-# Think of dead code in unit 02: three calls of `jax.pure_callback`, whose result nobody uses. How many times "boo"?
+# The names say something: whoever writes `pure_callback` tells JAX that the function is pure, whoever writes
+# `io_callback` that it has effects. And unit 02 has shown what becomes of dead code. So: three calls of
+# `jax.pure_callback`, whose result nobody uses. How many times "boo"?
 
 # %%
 guess = None  # your number, 0 to 3

@@ -277,7 +277,7 @@ assert jnp.allclose(results[forward], jax.jit(forward3)(w), rtol=1e-3)
 
 # %% [markdown]
 # The three agree with each other, as in the post. But "allclose to each other" is not "right": the values grow
-# to ten million, a cell where large terms cancel keeps their rounding error, and at the default tolerance none of the
+# beyond a million, a cell where large terms cancel keeps their rounding error, and at the default tolerance none of the
 # three is close to the answer in double precision. For a result that grows, judge errors by the size of what was added;
 # unit 10 says more.
 

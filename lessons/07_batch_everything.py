@@ -621,7 +621,7 @@ right.legend(loc="upper right")
 plt.show()
 
 # %% [markdown]
-# Nothing warns you. One slow example in a batch is enough. 20 000 numbers, Collatz steps until 1 (an even number is
+# Nothing warns you. One slow example in a batch is enough. 20,000 numbers, Collatz steps until 1 (an even number is
 # halved, an odd one becomes 3n + 1); in the second batch, a single number is another one:
 
 

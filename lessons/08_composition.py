@@ -801,7 +801,7 @@ for name, size in planned.items():
 claims = [
     ("`jit(grad(grad(vmap(f))))` is a composition", "✗", f"{outcome}; `jit(vmap(grad(grad(f))))` is one"),
     ("transformations can be combined at will", "✗", "as their types allow: `grad` wants one number"),
-    ("learning is the maximum over y of p(y|x)", "✗", "that is predicting; learning varies the parameters"),
+    ("learning is the maximum over y of p(y\\|x)", "✗", "that is predicting; learning varies the parameters"),
     ("three `grad`s of x³ + 2x at 2: 14, 12, 6", "✓", f"{first(2.0):.0f}, {grad(first)(2.0):.0f}, {third(2.0):.0f}"),
     ("`grad(sum(x * x))` is a `DeviceArray([2., 4., 6.])`", "✗", f"`{grad(lambda x: jnp.sum(x * x))(xs + 1)!r}`"),
     ("`jax.grad` does no tracing", "✗", f"5 calls, {looks['`grad(f)`'][0]} traces; with `jit` outside, 1"),

@@ -611,7 +611,7 @@ def swap_first(a, b):
 
 
 refusals = [complaint(jax.jit(swap_first), box, box), complaint(jax.jit(lambda box: box), box)]
-print(*(line[:140] + " ..." for line in refusals), sep="\n")
+print(*(re.sub(r" at \S+", "", line).split(", but")[0] for line in refusals), sep="\n")
 with trace_log() as log:
     accumulate(box, 1.0)
 print(f"outside jit, one `box[0] += value` is {log.compiles} programs:", log.modules)

@@ -903,7 +903,7 @@ claims = [
     ("the cache needs its folder, and no more", "✗", f"{replay['as posted'][3]} files: one second"),
     ("the least entry size must be set too", "✗", f"{written} of {asked} are written without"),
     ("set the folder before the first compilation", "half", f"later works; *changing* it does not: {moved} files"),
-    ("functions with callbacks are not cached", "see right", f"{kept_callback} files in JAX {jax.__version__}"),
+    ("functions with callbacks are not cached", "see right", f"files in JAX {jax.__version__}: {kept_callback}"),
     (
         "ahead-of-time compilation controls lowering and compiling, not tracing",
         "✗",

@@ -362,7 +362,7 @@ assert "x.sum(axis=1)" in silent and "x.sum(axis=0)" not in silent and piece["x.
 # each device sends a little to the next. Where the compiler knows nothing better, it gathers the whole array on every
 # device (`all-gather`). That is correct, and it is what you bought eight devices to avoid.
 #
-# One line is dearer than it looks: `x[1:] - x[:-1]` has 63 rows, which eight devices cannot share evenly, so the result
+# One line costs more than it looks: `x[1:] - x[:-1]` has 63 rows, which eight devices cannot share evenly, so the result
 # is left with everybody.
 #
 # ## 5. A product of matrices, nine ways
@@ -600,7 +600,7 @@ lowered = jax.jit(jax.shard_map(inspect, **specs)).lower(*placed)
 # %% [markdown]
 # `{V:i}` means *varying along i*: every device has its own. `x` varies, my loss varies. `w` does not: it is one thing,
 # which all of us happen to hold. And the gradient with respect to one thing is **one thing**: how much *all* the losses
-# change with it. So `grad` itself has added the eight gradients up, on the way back. The `pmean` then averages eight
+# change with it. So `grad` itself has added the eight gradients up, in the backward pass. The `pmean` then averages eight
 # equal numbers, which changes nothing, and talks once more to do so.
 #
 # `pmap` knew no such types. There, `w` was eight unrelated copies. Four cures, and two that are none:

@@ -31,12 +31,13 @@ from flax import linen, nnx
 from flax.jax_utils import replicate, unreplicate
 from flax.training.train_state import TrainState
 
-from autograder import benchmark, show_guess, show_hlo, show_jaxpr, trace_log
+from autograder import benchmark, show_guess, show_jaxpr, trace_log
 
 print(f"JAX {jax.__version__}, {jax.device_count()} devices")
 
 # %% jupyter={"source_hidden": true}
 # Helper: modules for files, times and pictures, and a setting for exact products
+import re
 import tempfile
 import time
 import warnings
@@ -145,7 +146,7 @@ class LinenPainter(linen.Module):
 # %%
 sgd, adam = optax.sgd(0.5), optax.adam(5e-3)
 description = LinenPainter()
-variables = jax.jit(description.init)(jax.random.key(0), xy[:1])
+variables = description.init(jax.random.key(0), xy[:1])
 for path, leaf in jax.tree.leaves_with_path(variables):
     print(f"{jax.tree_util.keystr(path):38} {jax.typeof(leaf)}")
 
@@ -455,8 +456,8 @@ final = {octaves: decibel(film[octaves, 1000]) for octaves in (0, 5)}
 assert final[5] > final[0] + 5
 
 # %% [markdown]
-# One for each network, so for one run it is **one program**. That answers our question, but for the eight devices. (dB, decibel, measure the error: 10 dB
-# more is a tenth of the squared error.)
+# One for each network, so for one run it is **one program**. That answers our question, but for the eight devices.
+# (dB, decibel, measure the error: 10 dB more is a tenth of the squared error.)
 #
 # The two networks have the same layers. The lower one is only told the coordinates differently: as sines and cosines of
 # five frequencies. A network of `relu`s learns slow changes first and sharp edges very late; from waves it can build
@@ -474,10 +475,11 @@ guess = None  # your number: without donation, how many times the size of the mo
 model, optimizer = fresh()
 state_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves((model, optimizer)))
 model_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(model))
-memory = {
-    name: jax.jit(epoch, donate_argnums=donated).lower(model, optimizer, *batches).compile().memory_analysis()
+one_epoch = {
+    name: jax.jit(epoch, donate_argnums=donated).lower(model, optimizer, *batches).compile()
     for name, donated in (("kept", ()), ("donated", (0, 1)))
 }
+memory = {name: program.memory_analysis() for name, program in one_epoch.items()}
 new = {name: m.output_size_in_bytes - m.alias_size_in_bytes for name, m in memory.items()}  # unit 11
 show_guess(guess, round((state_bytes + new["kept"]) / model_bytes, 1), "x")
 
@@ -666,7 +668,8 @@ def parallel_step(state, xy, colours):
 
 
 pmapped = jax.pmap(parallel_step, axis_name="devices")
-state = replicate(TrainState.create(apply_fn=description.apply, params=variables["params"], tx=sgd))
+state = TrainState.create(apply_fn=description.apply, params=jax.device_get(variables["params"]), tx=sgd)
+state = replicate(state)
 before, pmap_losses = state.params["Dense_0"]["kernel"], []
 
 # %%
@@ -674,7 +677,7 @@ guess = None  # your number: how many traces in eight steps of the same shapes?
 
 # %%
 with trace_log(parallel_step) as log:
-    for batch in zip(*batches, strict=True):
+    for batch in zip(*jax.device_get(batches), strict=True):
         batch = [array.reshape(8, -1, array.shape[-1]) for array in batch]
         state, loss = pmapped(state, *batch)
         pmap_losses.append(float(loss[0]))  # waits, on purpose: see the box below
@@ -713,7 +716,7 @@ everywhere = jax.NamedSharding(mesh, jax.P())
 split = jax.NamedSharding(mesh, jax.P(None, "batch"))  # [batches, pixels, 2 or 3]: the pixels are split
 
 model, optimizer = jax.device_put(fresh(), everywhere)
-spread = jax.device_put(batches, split)
+spread = jax.device_put(jax.device_get(batches), split)
 
 # %% jupyter={"source_hidden": true}
 # Picture: what each device sees of an epoch
@@ -741,19 +744,20 @@ assert all(leaf.sharding.is_fully_replicated for leaf in jax.tree.leaves((model,
 guess = None  # your number: how many collectives (unit 13) does a step have?
 
 # %%
-step_view = show_hlo(train_step, model, optimizer, spread[0][0], spread[1][0])
-print("collectives in a step:", dict(step_view.collectives))
 with trace_log(train_epoch) as log:
+    program = train_epoch.lower(model, optimizer, *spread).compile().as_text()  # a step stands in it once, in a loop
     for _ in range(3):
         model, optimizer, losses = train_epoch(model, optimizer, *spread)
         jax.block_until_ready(losses)
+collectives = Counter(re.findall(r" (all-\w+|reduce-scatter|collective-permute)(?:-start)?\(", program))
+print("collectives in a step:", dict(collectives))
 print(f"{len(losses)} steps in an epoch, traces in three epochs: {log.traces}")
-show_guess(guess, step_view.collectives.total(), "in a step")
+show_guess(guess, collectives.total(), "in a step")
 
 # %% jupyter={"source_hidden": true}
 # Proof
 # They are all sums, and there is one trace.
-assert step_view.collectives.total() == step_view.collectives["all-reduce"] >= 1 and log.traces == 1
+assert collectives.total() == collectives["all-reduce"] >= 1 and log.traces == 1
 
 # %% [markdown]
 # One sum over the devices for all of them together, as in the `pmap` recipe. And one trace, because the state was placed
@@ -797,10 +801,11 @@ AGAIN = 6
 
 def course_of(run, batches, place=None, order=slice(None)):
     """(weights after each epoch, losses of each epoch) of Adam, from the same start on these batches."""
-    start, data = fresh(adam), [array[:, order] for array in map(np.asarray, batches)]
-    (model, optimizer), data = start if place is None else jax.device_put(start, place), jax.device_put(data, split)
+    (model, optimizer), data = fresh(), [np.asarray(array)[:, order] for array in batches]
     if place is None:
-        data = jax.device_put(data, jax.devices()[0])
+        data = jax.device_put(data)
+    else:
+        model, optimizer, data = *jax.device_put((model, optimizer), place), jax.device_put(data, split)
     weights, course = [], []
     for _ in range(AGAIN):
         model, optimizer, losses = run(model, optimizer, *data)
@@ -871,9 +876,9 @@ assert all(30 * max(d[0], o[0]) < b[0] for b, d, o in zip(bug, devices, order, s
 
 # %%
 step_with = {"jit": jax.jit(nnx.grad(loss_fn)), "the recipe": jax.jit(lambda *arguments: recipe(*arguments)[1])}
-model, _ = fresh(sgd)
+model, first_batch = fresh(sgd)[0], [np.asarray(array)[0] for array in batches]
 moved = {
-    name: np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(gradient(model, *(b[0] for b in batches)))])
+    name: np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(gradient(model, *first_batch))])
     for name, gradient in step_with.items()
 }
 ratio = np.linalg.norm(moved["the recipe"]) / np.linalg.norm(moved["jit"])
@@ -889,18 +894,13 @@ assert abs(ratio - 8) < 1e-3
 #
 # ## 11. Born in pieces
 #
-# A state on every device is fine while it fits. When it does not, each device must hold a piece of it. Here is a larger
-# network, and its Adam state. Each array is cut along its last axis, if that can be cut in eight:
+# A state on every device is fine while it fits. When it does not, each device must hold a piece of it. Here is a large
+# layer, and its Adam state. Each array is cut along its last axis, if that can be cut in eight:
 
 
 # %%
-class Wide(nnx.Module):
-    def __init__(self, rngs):
-        self.layers = nnx.List([nnx.Linear(1024, 1024, rngs=rngs) for _ in range(2)])
-
-
 def make():
-    model = Wide(nnx.Rngs(0))
+    model = nnx.Linear(1024, 2048, rngs=nnx.Rngs(0))
     return model, nnx.Optimizer(model, adam, wrt=nnx.Param)
 
 
@@ -1019,8 +1019,8 @@ def go_on(run, state, epochs):
 # %%
 places = jax.tree.map(in_pieces, jax.eval_shape(fresh))
 piecewise = jax.jit(epoch, out_shardings=(*places, everywhere))  # not donated: we want to look at the old states
-structure, arrays = nnx.split(jax.device_put((learned, its_optimizer), places))
-start = {"arrays": arrays, "key": jax.random.key(0)}
+structure, arrays = nnx.split(jax.device_put(jax.device_get((learned, its_optimizer)), places))
+start = {"arrays": arrays, "key": jax.device_put(jax.random.key(0), first)}
 
 middle, losses_before = go_on(piecewise, start, 4)
 end, losses_after = go_on(piecewise, middle, 4)
@@ -1065,16 +1065,13 @@ without_adam = restored | {"arrays": nnx.state((model, new_optimizer))}
 on_one = restore(lambda leaf: jax.sharding.SingleDeviceSharding(first))
 
 
-epoch_alone = jax.jit(epoch)
-
-
 def alone(model, optimizer, *batches):
-    return epoch_alone(model, optimizer, *jax.device_put(batches, first))
+    return one_epoch["kept"](model, optimizer, *jax.device_put(batches, first))  # of section 6
 
 
 restarts = {
     "without Adam's state": go_on(piecewise, without_adam, 4)[1],
-    "without the key": go_on(piecewise, restored | {"key": jax.random.key(0)}, 4)[1],
+    "without the key": go_on(piecewise, restored | {"key": start["key"]}, 4)[1],
     "on one device": go_on(alone, on_one, 4)[1],
 }
 
@@ -1124,11 +1121,11 @@ folder.cleanup()
 # - **Everything restored.** The same curve, to the bit: nobody can tell that the run was interrupted.
 # - **Without Adam's state.** The first loss is right, because the parameters are. Then it jumps: Adam has forgotten how
 #   large each gradient usually is and takes its first steps as boldly as at the very beginning. It recovers, so the end of
-#   the curve does not show it.
-# - **Without the key.** The losses are others, but the curve alone gives nothing away. The run deals the pixels as it did
-#   in its first epochs: harmless here, but from a large data set it shows some examples twice and leaves others out.
-# - **On one device.** (This curve lies under the blue one.) The *state* is the same to the bit, and the sums are taken in
-#   another order, as in section 10. The checkpoint is not bound to the number of devices that wrote it.
+#   the curve hides it.
+# - **Without the key.** The curve alone gives nothing away. The pixels are dealt as in the first epochs: harmless here,
+#   but of a large data set some examples come twice and others never.
+# - **On one device.** (This curve lies under the blue one.) The *state* is the same to the bit; the sums are taken in
+#   another order, as in section 10.
 #
 # So compare a restart with an uninterrupted run, once, before you need it. (Flax's own page is
 # [on checkpoints](https://flax.readthedocs.io/en/latest/guides/checkpointing.html).)
@@ -1172,21 +1169,20 @@ assert set(dots(fresh()[0])) == {"float32 x float32 -> float32"}
 
 # %% [markdown]
 # The parameters are rounded on their way into each product, and their gradients are widened on the way out. That is what
-# we *asked for*. What the machine does is its compiler's affair: where it is no faster, the numbers may be widened
-# again. XLA's products here:
-
-# %%
-compiled = jax.jit(nnx.value_and_grad(loss_fn)).lower(mixed, batches[0][0], batches[1][0]).compile()
-products = [line.split(" = ")[1] for line in compiled.as_text().splitlines() if " dot(" in line]
-print("results of the products in XLA's HLO:", dict(Counter(product.split("[")[0] for product in products)))
-
-# %% [markdown]
-# The network of section 5 was trained in `float32`. We train it on for 8 epochs in each of the other two kinds, on the
-# same batches, with steps a tenth as long. The third kind keeps the parameters and Adam's numbers in `bfloat16` as well.
-
+# we *asked for*. Where 16 bits are no faster, the compiler may widen the numbers again. XLA's products here:
 
 # %% jupyter={"source_hidden": true}
-# Helper: bytes that are kept for the backward pass, and the trained network in other dtypes
+# Helper: the trained network in other dtypes, with steps a tenth as long; what its forward pass keeps
+small_steps = optax.adam(5e-4)
+
+
+def trained_as(kind):
+    """The trained network and its optimizer, in the dtypes of this kind."""
+    types, structure = jax.tree.flatten(jax.eval_shape(lambda: fresh(small_steps, **kind)))
+    values = jax.device_get(jax.tree.leaves((learned, its_optimizer)))
+    return structure.unflatten([jnp.array(value.astype(t.dtype)) for t, value in zip(types, values, strict=True)])
+
+
 def kept_bytes(model):
     """What the forward pass keeps for the backward pass (unit 12), for one batch."""
     batch = batches[0][0], batches[1][0]
@@ -1194,32 +1190,32 @@ def kept_bytes(model):
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(backward))
 
 
-small_steps = optax.adam(5e-4)
-
-
 def in_a_row(model):
     return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(model)])
 
 
-def trained_as(kind):
-    """The trained network and its optimizer, in the dtypes of this kind."""
-    leaves, structure = jax.tree.flatten(fresh(small_steps, **kind))
-    values = jax.tree.leaves((learned, its_optimizer))
-    return structure.unflatten([jnp.array(value, leaf.dtype) for leaf, value in zip(leaves, values, strict=True)])
+# %%
+program = train_epoch.lower(*trained_as(KINDS["mixed"]), *batches).compile().as_text()
+products = [line.split(" = ")[1] for line in program.splitlines() if " dot(" in line]
+print("results of the products in XLA's HLO:", dict(Counter(product.split("[")[0] for product in products)))
+
+# %% [markdown]
+# We train the network of section 5 on for 4 epochs in each of the other two kinds, on the same batches, with steps a
+# tenth as long. The third kind keeps the parameters and Adam's numbers in `bfloat16` as well.
 
 
 # %%
-guess = None  # your number: percent of the bfloat16 parameters that are the same after 8 epochs as before
+guess = None  # your number: percent of the bfloat16 parameters that are the same after 4 epochs as before
 
 # %%
 reached, kept, stuck = {"float32": decibel(paint(learned, xy))}, {"float32": kept_bytes(learned)}, {}
 for name in ("mixed", "all bfloat16"):
     model, optimizer = trained_as(KINDS[name])
-    kept[name], before = kept_bytes(model), jax.tree.map(jnp.copy, model)
-    for number in range(8):
+    kept[name], before = kept_bytes(model), in_a_row(model)
+    for number in range(4):
         model, optimizer, losses = train_epoch(model, optimizer, *epoch_of_batches(EPOCHS + number))
     reached[name] = decibel(np.asarray(paint(model, xy), np.float32))
-    stuck[name] = 100 * float(np.mean(in_a_row(before) == in_a_row(model)))
+    stuck[name] = 100 * float(np.mean(in_a_row(model) == before))
 show_guess(guess, round(stuck["all bfloat16"]), "%")
 
 # %% jupyter={"source_hidden": true}
@@ -1242,8 +1238,9 @@ assert {leaf.dtype for leaf in jax.tree.leaves(model)} == {jnp.dtype("bfloat16")
 
 # %% [markdown]
 # Mixed precision keeps about half of the bytes for the backward pass. The last column is no race, as `float32` was not
-# trained on: neither kind has spoiled what was learned. Of the `bfloat16` parameters most have not moved in 64 steps: where a step is shorter than half of the way to the next
-# number, **the parameter stays where it is**, however often one tries. The same happens to a sum. Here are 4,096 ones, added one after another:
+# trained on: neither kind has spoiled what was learned. Of the `bfloat16` parameters most have not moved in 32 steps:
+# where a step is shorter than half of the way to the next number, **the parameter stays where it is**, however often
+# one tries. The same happens to a sum. Here are 4,096 ones, added one after another:
 
 # %%
 guess = None  # your number: what is the sum of 4,096 ones, added one by one in bfloat16?
@@ -1276,8 +1273,7 @@ assert jax.make_jaxpr(jnp.sum)(ones).eqns[0].outvars[0].aval.dtype == jnp.float3
 assert jax.eval_shape(loss_fn, mixed, *few).dtype == jnp.float32
 
 # %% [markdown]
-# So whatever collects many small things stays in `float32`: parameters, Adam's numbers, sums and means, the loss. Our
-# `loss_fn` needed no change: the picture's colours are `float32`, so the errors are, too.
+# So whatever collects many small things stays in `float32`: parameters, Adam's numbers, sums and means, the loss.
 #
 # `float16` has more precision than `bfloat16`, and another trap. Its smallest number is about 6e-8, and a gradient is
 # often a product of small numbers:
@@ -1289,7 +1285,18 @@ def tiny(w, scale=1.0):
 
 
 slope = jax.jit(jax.grad(tiny))
-for dtype in (jnp.float32, jnp.bfloat16, jnp.float16):
+
+# %% jupyter={"source_hidden": true}
+# Helper: the dtypes to try; there are old processors for which XLA cannot compile float16
+DTYPES = [jnp.float32, jnp.bfloat16, jnp.float16]
+try:
+    slope(np.ones((), jnp.float16))
+except jax.errors.JaxRuntimeError:
+    DTYPES.pop()
+    print("float16: not here, for XLA cannot compile it for this processor")
+
+# %%
+for dtype in DTYPES:
     one = np.ones((), dtype)
     helped = np.float32(slope(one, 4096.0)) / 4096
     print(f"{jnp.dtype(dtype)!s:9} the gradient is {slope(one):.1e}; of 4,096 times the loss, over 4,096: {helped:.1e}")
@@ -1319,6 +1326,7 @@ exact = gradient_in(jnp.float32)
 HALVES = {"bfloat16": (jnp.bfloat16, 1.0), "float16": (jnp.float16, 1.0)}
 # 2**-5: as one term of several, with a small weight
 HALVES |= {f"float16, loss times 2**{power}": (jnp.float16, 2.0**power) for power in (-5, 10, 40)}
+HALVES = {name: how for name, how in HALVES.items() if how[0] in DTYPES}
 
 # %%
 guess = None  # your number: how many of the 5,699 are lost in float16? 10, 500 or 5,000?
@@ -1327,7 +1335,7 @@ guess = None  # your number: how many of the 5,699 are lost in float16? 10, 500 
 found = {name: gradient_in(*how) for name, how in HALVES.items()}
 lost = {name: int(((slopes == 0) & (exact != 0)).sum()) for name, slopes in found.items()}
 print(f"not zero in float32: {(exact != 0).sum():,}")
-show_guess(guess, lost["float16"], "lost")
+show_guess(guess, lost.get("float16", "not here"), "lost")
 
 # %% jupyter={"source_hidden": true}
 # Table: what is lost, and how far off the rest is
@@ -1337,29 +1345,30 @@ rows = [
 ]
 for name, slopes in found.items():
     off = np.linalg.norm(slopes - exact) / np.linalg.norm(exact)
-    rows.append(f"| {name} | {lost[name]} | {(~np.isfinite(slopes)).sum():,} | {off:.1%} |")
+    rows.append(f"| {name} | {lost[name]} | {(~np.isfinite(slopes)).sum():,} | {f'{off:.1%}' if off >= 0 else '–'} |")
 display(Markdown("\n".join(rows)))
 
 # %% jupyter={"source_hidden": true}
 # Proof
 # Float16 loses more than bfloat16, and far more of a weighted loss; scaling saves it; too much scaling overflows.
-plain, weighted, scaled, overflown = list(lost)[1:]
-assert exact.size == 5_699 and lost[plain] < 100
-assert lost[weighted] > 5 * lost[plain] and lost[plain] > max(lost[scaled], lost["bfloat16"])
-assert np.isfinite(found[plain]).all() and np.isfinite(found[scaled]).all()
-assert not np.isfinite(found[overflown]).all()
-assert slope(np.float16(1)) == 0 and slope(jnp.bfloat16(1)) > 0
-assert abs(np.float32(slope(np.float16(1), 4096.0)) / 4096 - 1e-8) < 1e-9
+assert exact.size == 5_699 and slope(jnp.bfloat16(1)) > 0
+if jnp.float16 in DTYPES:
+    plain, weighted, scaled, overflown = list(lost)[1:]
+    assert lost[plain] < 100 and lost[weighted] > 5 * lost[plain]
+    assert lost[plain] > max(lost[scaled], lost["bfloat16"])
+    assert np.isfinite(found[plain]).all() and np.isfinite(found[scaled]).all()
+    assert not np.isfinite(found[overflown]).all()
+    assert slope(np.float16(1)) == 0 and abs(np.float32(slope(np.float16(1), 4096.0)) / 4096 - 1e-8) < 1e-9
 
 # %% [markdown]
 # Few are lost of this loss as it is, and times 2**10 fewer still. But with the small weight `float16` loses many: such a
-# loss has to be scaled up. The last row is the other end: scaled too far, the numbers overflow. A training loop with `float16` therefore looks for infinities, skips such a step, and halves the scale. `bfloat16` needs
-# none of this, for it has the exponents of `float32`. Its error is larger, for it has fewer digits.
+# loss has to be scaled up. The last row is the other end: scaled too far, the numbers overflow. A training loop with
+# `float16` therefore looks for infinities, skips such a step, and halves the scale. `bfloat16` needs none of this, for
+# it has the exponents of `float32`. Its error is larger, for it has fewer digits.
 #
 # ## 14. What it has learned
 #
-# A picture that is a function has no pixels. You can ask it for more of them than it ever saw, and for points outside
-# the frame, where nobody told it anything.
+# A picture that is a function has no pixels. You can ask it for more than it ever saw, and for points outside the frame.
 
 # %%
 larger = paint(learned, pixels(256))
@@ -1403,12 +1412,12 @@ def told(action):
 
 class ListOfLayers(nnx.Module):
     def __init__(self, rngs):
-        self.layers = [nnx.Linear(2, 2, rngs=rngs)]
+        self.layers = [nnx.Linear(64, 64, rngs=rngs)]
 
 
 class ListOfLayersToday(nnx.Module):
     def __init__(self, rngs):
-        self.layers = nnx.List([nnx.Linear(2, 2, rngs=rngs)])
+        self.layers = nnx.List([nnx.Linear(64, 64, rngs=rngs)])
 
 
 model, optimizer = fresh()

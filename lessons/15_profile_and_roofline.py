@@ -330,8 +330,9 @@ between = max(0, outer - inside)
 print(f"the loop took {outer:.0f} µs; {between:.0f} µs of it lie between the operations")
 
 # %% [markdown]
-# An operation on 256 numbers takes about as long as **starting** it: the figures above. On a GPU every operation of
-# every round may be a [kernel](00_before_you_start.ipynb#The-words) to launch, so look there first if a `scan` is slow.
+# An operation on 256 numbers is soon over, and then the next one has to be **started**. How much of the loop lies
+# between the operations is printed above. On a GPU every operation of every round may be a
+# [kernel](00_before_you_start.ipynb#The-words) to launch, so look there first if a `scan` is slow.
 # The cure is to give a round more to do: batch it (unit 07), or let `scan(..., unroll=8)` put several rounds into one.
 #
 # ## 3. Waiting, made visible

@@ -218,7 +218,7 @@ assert_prediction(
 #     modules(jax.jit(a_plus_b_minus_c), a, b, c)   ["jit_a_plus_b_minus_c: add subtract"]
 #
 # It must work in the second call as in the first, and afterwards JAX must not write any more files, **even if `fn`
-# raised an error**.
+# raised an error**. (The error itself may go on to the caller.)
 #
 # <details><summary>Hint 1</summary>
 # The lesson has all the parts: an update of the configuration, a temporary folder, and one call that makes JAX forget
