@@ -269,6 +269,10 @@ for place in ("first", "last", "in a dict"):
     again = [*honest_timer(program, *inputs, rounds=3, clock=box.clock), box.calls]
     case = "once more: both durations, and all calls"
     assert_equal({case: again}, {case: [15, 15, 8]}, name="honest_timer")
+box = Box(build=77, dispatch=2, run=13)
+honest_timer(box.jit(), clock=box.clock)
+case = "calls made without a word about rounds"
+assert_equal({case: box.calls}, {case: 1 + 5}, hints={case: "rounds is 5 where it is not given."}, name="honest_timer")
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -757,6 +757,19 @@ def layers(v, w):
     return lax.scan(lambda c, _: (jax.jit(jnp.dot)(w, c) + c, None), v, None, length=12)[0]
 
 
+def loop_then_step(v):
+    return scan_loop(v) - v
+
+
+def loops_in_a_loop(v):
+    return lax.scan(lambda c, _: (scan_loop(loop_then_step(c)) * c, None), v, None, length=3)[0]
+
+
+def boxes_alike(v):
+    box = jax.jit(lambda u: u * u)
+    return box(box(v))
+
+
 assert_equal(
     {
         "batched product": meter(batched, jnp.ones((3, 4, 5)), jnp.ones((3, 5, 6))),
@@ -770,6 +783,9 @@ assert_equal(
         "what is not on the list": meter(lambda v: -jnp.sum(lax.sqrt(lax.max(lax.abs(v), v) ** 3)), jnp.ones(20)),
         "add_any is not add": meter(lambda v: jax.vjp(lambda u: (u, u), v)[1]((v, v)), jnp.ones(20)),
         "unrolled four times": meter(lambda v: lax.scan(lambda c, _: (c + v, c), v, length=12, unroll=4), jnp.ones(5)),
+        "a step after a loop": meter(loop_then_step, x),
+        "two loops and two steps in a loop": meter(loops_in_a_loop, x),
+        "two calls of one jit": meter(boxes_alike, x),
         "a whole number": isinstance(meter(lambda v: v * v, 1.5), int | np.integer),
     },
     {
@@ -782,7 +798,15 @@ assert_equal(
         "what is not on the list": 0,
         "add_any is not add": 0,
         "unrolled four times": 60,
+        "a step after a loop": straight + 100,
+        "two loops and two steps in a loop": 3 * (2 * straight + 200),
+        "two calls of one jit": 200,
         "a whole number": True,
+    },
+    hints={
+        "a step after a loop": "The length multiplies what is in the body, and nothing that comes after the loop.",
+        "two loops and two steps in a loop": "Behind an inner loop the body of the outer one goes on, with its own length.",
+        "two calls of one jit": "One inner tape may serve several equations: each of them runs it.",
     },
     name="count_flops",
 )
@@ -1466,6 +1490,7 @@ sum_tape.equations = [("b", "sum", ("a",), {"axis": 0}), ("c", "spread", ("b",),
 counts = np.arange(6, dtype=np.int32).reshape(2, 3)
 assert_allclose(replay(sum_tape, counts)["c"], np.array([[3] * 4, [5] * 4, [7] * 4], np.int32), name="c")
 named_tape = Tape()
+named_tape.types = dict.fromkeys(["faster", "idle", "far"], Type((2,), "float32")) | {"speed": Type((), "float32")}
 named_tape.inputs, named_tape.output = ["speed"], "far"
 named_tape.equations = [("faster", "mul", ("speed", np.float32([1, 2])), {}), ("idle", "sin", ("faster",), {})]
 named_tape.equations += [("far", "add", ("faster", "speed"), {})]

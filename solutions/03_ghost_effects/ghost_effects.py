@@ -362,6 +362,10 @@ with assert_max_traces(cured_step, 2):
         case = (cure_w, 0.07 * i - 0.3, i % 3 == 0)
         assert_allclose(cured_step(*case), spec_step(*case), name=f"step {i}")
     assert_allclose(cured_step(large_w, 0.25, False), spec_step(large_w, 0.25, False), name="a large step")
+for dtype in ("float16", "bfloat16", "int32"):
+    typed_w = jnp.array([-4, 1, 3], dtype)
+    desired = typed_w - jnp.clip(typed_w * 0.5, -1, 1)
+    assert_allclose(make_step()(typed_w, 0.5, True), desired, name=f"a step of {dtype}")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "cures-follow-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -1113,6 +1117,13 @@ def fixed_key(x):
     return x + jax.random.normal(jax.random.key(4))
 
 
+def keeps_from_the_second_on(x):
+    hidden_machine["calls"] = hidden_machine.get("calls", 0) + 1
+    if hidden_machine["calls"] > 1:
+        hidden_machine["later"] = x * 4
+    return x + 4
+
+
 def keeps_the_first(x):
     hidden_machine.setdefault("first", x * 3)
     return x + 2
@@ -1141,6 +1152,7 @@ assert_judges(
         "a large array": (random_in_a_large_array, False, "The arrays differ in one element."),
         "an entry of a dict": (keeps_last, False, "A tracer stays behind in a dict."),
         "the first only": (keeps_the_first, False, "The first trace leaks, the second one does not."),
+        "not the first": (keeps_from_the_second_on, False, "The first trace leaks nothing, a later one does."),
         "a key": (fixed_key, True, "A fixed key gives fixed numbers."),
         "a name": (lambda x: debug_print_io_callback(x), True, "The name of a function is no effect."),
         "prints arrays": (prints_arrays, True, "It prints for arrays, and this is a number."),

@@ -1167,6 +1167,7 @@ def reason_for(known, new):
     "first call" if known is empty; "2 arguments" (or "1 argument") if no known one has as many arguments;
     else each argument that differs from the closest, in order, joined by ", ":
     "argument 0: float32[3] -> float32[4], argument 2: weak float32[] -> float32[]". told gives the texts.
+    The list known stays as it is.
     """
     ### BEGIN SOLUTION
     # The closest tape is the one that would have served, but for what the reason names.
@@ -1495,6 +1496,14 @@ hidden_signatures = {
 assert_equal(
     {case: reason_told(known, new) for case, (known, new, _) in hidden_signatures.items()},
     {case: reason for case, (_, _, reason) in hidden_signatures.items()},
+    name="reason_for",
+)
+known, new, reason = mini_signatures["the latest of two as close"]
+known, case = list(known), "asked twice, of one list of known signatures"
+assert_equal(
+    {case: [reason_told(known, new) for _ in range(2)], "known afterwards": known},
+    {case: [reason] * 2, "known afterwards": list(mini_signatures["the latest of two as close"][0])},
+    hints={case: "Whoever asks keeps that list, and may ask again: leave it as it is."},
     name="reason_for",
 )
 ### END HIDDEN TESTS

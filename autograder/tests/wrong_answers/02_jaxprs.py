@@ -1366,3 +1366,70 @@ def replay(tape, *args):
         values_in = [read(values, x) for x in operands]
         values[name] = bind(primitive, *values_in, **params) if traced else RUN[primitive](*values_in, **params)
     return values
+
+
+# %% task="count-flops" name="what comes after a loop is multiplied, too" fails=["count-flops-check"] hidden=1 message="a step after a loop"
+def count_flops(tape):
+    total, rounds = 0, 1
+
+    def walk(tape):
+        nonlocal total, rounds
+        for eqn in tape.eqns:
+            name = eqn.primitive.name
+            if name in ARITHMETIC:
+                total += rounds * eqn.outvars[0].aval.size
+            elif name == "dot_general":
+                (summed, _), _ = eqn.params["dimension_numbers"]
+                sums = math.prod(eqn.invars[0].aval.shape[axis] for axis in summed)
+                total += rounds * 2 * eqn.outvars[0].aval.size * sums
+            elif name == "scan":
+                rounds *= eqn.params["length"]
+                walk(eqn.params["jaxpr"])
+            elif name == "jit":
+                walk(eqn.params["jaxpr"])
+
+    walk(tape)
+    return total
+
+
+# %% task="count-flops" name="one round again after each loop" fails=["count-flops-check"] hidden=1 message="two loops and two steps in a loop"
+def count_flops(tape):
+    total, rounds = 0, 1
+
+    def walk(tape):
+        nonlocal total, rounds
+        for eqn in tape.eqns:
+            name = eqn.primitive.name
+            if name in ARITHMETIC:
+                total += rounds * eqn.outvars[0].aval.size
+            elif name == "dot_general":
+                (summed, _), _ = eqn.params["dimension_numbers"]
+                sums = math.prod(eqn.invars[0].aval.shape[axis] for axis in summed)
+                total += rounds * 2 * eqn.outvars[0].aval.size * sums
+            elif name == "scan":
+                rounds *= eqn.params["length"]
+                walk(eqn.params["jaxpr"])
+                rounds = 1
+            elif name == "jit":
+                walk(eqn.params["jaxpr"])
+
+    walk(tape)
+    return total
+
+
+# %% task="count-flops" name="an inner tape counts once" fails=["count-flops-check"] hidden=1 message="two calls of one jit"
+def count_flops(tape, seen=None):
+    seen = set() if seen is None else seen
+    total = 0
+    for eqn in tape.eqns:
+        name = eqn.primitive.name
+        if name in ARITHMETIC:
+            total += eqn.outvars[0].aval.size
+        elif name == "dot_general":
+            (summed, _), _ = eqn.params["dimension_numbers"]
+            left = eqn.invars[0].aval
+            total += 2 * eqn.outvars[0].aval.size * math.prod(left.shape[axis] for axis in summed)
+        elif "jaxpr" in eqn.params and id(eqn.params["jaxpr"]) not in seen:
+            seen.add(id(eqn.params["jaxpr"]))
+            total += eqn.params.get("length", 1) * count_flops(eqn.params["jaxpr"], seen)
+    return total

@@ -2406,3 +2406,109 @@ def trace(fn, *types):
     if kept := survivors(tape):
         raise Leak(f"{kept[0].name}:{kept[0].type} is still held")
     return tape
+
+
+# %% task="cures" name="the rate is made a float32" fails=["cures-step-check"] hidden=1 message="a step of float16"
+def make_step():
+    def step(w, rate, clip):
+        rate = jnp.asarray(rate, jnp.float32)
+        move = w * rate
+        if clip:
+            move = jnp.clip(move, -1, 1)
+        return w - move
+
+    return jax.jit(step, static_argnames="clip")
+
+
+def follow(jitted, look):
+    seen = object()
+
+    def call(*args):
+        nonlocal seen
+        now = look()
+        if now != seen:
+            jitted.clear_cache()
+            seen = now
+        return jitted(*args)
+
+    return call
+
+
+# %% task="cures" name="the rate has the dtype of w" fails=["cures-step-check"] hidden=1 message="a step of int32"
+def make_step():
+    def step(w, rate, clip):
+        move = w * jnp.asarray(rate, w.dtype)
+        return w - (jnp.clip(move, -1, 1) if clip else move)
+
+    return jax.jit(step, static_argnames="clip")
+
+
+def follow(jitted, look):
+    seen = object()
+
+    def call(*args):
+        nonlocal seen
+        now = look()
+        if now != seen:
+            jitted.clear_cache()
+            seen = now
+        return jitted(*args)
+
+    return call
+
+
+# %% task="is-pure" name="looks for leaks in the first trace only" fails=["is-pure-check"] hidden=1 message="a later one does"
+def is_pure(fn, *args):
+    programs = []
+    for number in range(2):
+        jax.clear_caches()
+        alarm = jax.checking_leaks() if number == 0 else contextlib.nullcontext()
+        try:
+            with alarm:
+                traced = jax.jit(fn).trace(*args)
+        except Exception:
+            return False
+        if traced.jaxpr.effects:
+            return False
+        programs.append(traced.lower().as_text())
+    return programs[0] == programs[1]
+
+
+def sneaky():
+    calls = 0
+
+    def f(x):
+        nonlocal calls
+        calls += 1
+        return x + (1.0 if calls > 10 else 0.0)
+
+    return f
+
+
+# %% task="is-pure" name="a separate look for leaks, before" fails=["is-pure-check"] hidden=1 message="a later one does"
+def is_pure(fn, *args):
+    jax.clear_caches()
+    try:
+        with jax.checking_leaks():
+            jax.jit(fn).trace(*args)
+    except Exception:
+        return False
+    programs = []
+    for _ in range(2):
+        jax.clear_caches()
+        traced = jax.jit(fn).trace(*args)
+        if traced.jaxpr.effects:
+            return False
+        programs.append(traced.lower().as_text())
+    return programs[0] == programs[1]
+
+
+def sneaky():
+    calls = 0
+
+    def f(x):
+        nonlocal calls
+        calls += 1
+        return x + (1.0 if calls > 10 else 0.0)
+
+    return f

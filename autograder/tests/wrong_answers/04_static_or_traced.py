@@ -1166,3 +1166,94 @@ def find_static(box, args):
         return False
 
     return [position for position in range(len(args)) if refuses(position)]
+
+# %% task="tax" name="tenths, divided at the end" fails=["tax-check"] hidden=1 message="tax(3e+38)"
+@jax.jit
+def tax(income):
+    income = jnp.asarray(income, jnp.float32)
+    tenths = jnp.where(income < 10, 0.0, jnp.where(income < 40, 2 * income - 20, 5 * income - 140))
+    return tenths / 10
+
+
+# %% task="amplifier" name="a list behind slots" fails=["amplifier-check"] message="must never change"
+def make_amplifier(gain, mode, ceiling):
+    return Amplifier(gain, Settings(mode, ceiling))
+
+
+class Settings:
+    __slots__ = ("_values",)
+
+    def __init__(self, mode, ceiling):
+        self._values = [mode, ceiling]
+
+    @property
+    def mode(self):
+        return self._values[0]
+
+    @property
+    def ceiling(self):
+        return self._values[1]
+
+    def __eq__(self, other):
+        return isinstance(other, Settings) and self._values == other._values
+
+    def __hash__(self):
+        return hash(tuple(self._values))
+
+
+@jax.tree_util.register_pytree_node_class
+class Amplifier:
+    def __init__(self, gain, settings):
+        self.gain, self.settings = gain, settings
+
+    def tree_flatten(self):
+        return (self.gain,), self.settings
+
+    @classmethod
+    def tree_unflatten(cls, settings, leaves):
+        return cls(leaves[0], settings)
+
+    @jax.jit
+    def __call__(self, x):
+        loud, ceiling = self.gain * x, self.settings.ceiling
+        if self.settings.mode == "clip":
+            return jnp.clip(loud, -ceiling, ceiling)
+        return ceiling * jnp.sin(loud / ceiling)
+
+
+# %% task="amplifier" name="a list in a tuple" fails=["amplifier-check"] message="must never change"
+import typing
+
+
+def make_amplifier(gain, mode, ceiling):
+    return Amplifier(gain, Settings(("level", [mode, ceiling])))
+
+
+class Settings(typing.NamedTuple):
+    named: tuple
+
+    mode = property(lambda self: self.named[1][0])
+    ceiling = property(lambda self: self.named[1][1])
+
+    def __hash__(self):
+        return hash((self.mode, self.ceiling))
+
+
+@jax.tree_util.register_pytree_node_class
+class Amplifier:
+    def __init__(self, gain, settings):
+        self.gain, self.settings = gain, settings
+
+    def tree_flatten(self):
+        return (self.gain,), self.settings
+
+    @classmethod
+    def tree_unflatten(cls, settings, leaves):
+        return cls(leaves[0], settings)
+
+    @jax.jit
+    def __call__(self, x):
+        loud, ceiling = self.gain * x, self.settings.ceiling
+        if self.settings.mode == "clip":
+            return jnp.clip(loud, -ceiling, ceiling)
+        return ceiling * jnp.sin(loud / ceiling)

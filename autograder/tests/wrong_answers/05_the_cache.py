@@ -1328,3 +1328,59 @@ def minijit(fn):
         return tapes[key].play(*args)
 
     return jitted
+
+# %% task="minijit-cache" name="turns the list around where it stands" fails=["minijit-cache-reasons"] hidden=1 message="asked twice"
+def signature(args):
+    return tuple((type_of(x), is_number(x)) for x in args)
+
+
+def reason_for(known, new):
+    if not known:
+        return "first call"
+    known.reverse()
+    alike = [old for old in known if len(old) == len(new)]
+    if not alike:
+        return f"{len(new)} argument{'s' * (len(new) != 1)}"
+    closest = min(alike, key=lambda old: sum(a != b for a, b in zip(old, new, strict=True)))
+    pairs = enumerate(zip(closest, new, strict=True))
+    return ", ".join(f"argument {i}: {told(old)} -> {told(now)}" for i, (old, now) in pairs if old != now)
+
+
+def minijit(fn):
+    def jitted(*args):
+        tapes, key = CACHE.setdefault(fn, {}), signature(args)
+        if key not in tapes:
+            tapes[key] = trace(fn, *[type for type, _ in key])
+        return tapes[key].play(*args)
+
+    return jitted
+
+
+# %% task="minijit-cache" name="takes the latest off the list while it looks" fails=["minijit-cache-reasons"] hidden=1 message="asked twice"
+def signature(args):
+    return tuple((type_of(x), is_number(x)) for x in args)
+
+
+def reason_for(known, new):
+    if not known:
+        return "first call"
+    closest, fewest = None, len(new) + 1
+    while known:
+        old = known.pop()
+        different = sum(a != b for a, b in zip(old, new, strict=False))
+        if len(old) == len(new) and different < fewest:
+            closest, fewest = old, different
+    if closest is None:
+        return f"{len(new)} argument{'s' * (len(new) != 1)}"
+    pairs = enumerate(zip(closest, new, strict=True))
+    return ", ".join(f"argument {i}: {told(old)} -> {told(now)}" for i, (old, now) in pairs if old != now)
+
+
+def minijit(fn):
+    def jitted(*args):
+        tapes, key = CACHE.setdefault(fn, {}), signature(args)
+        if key not in tapes:
+            tapes[key] = trace(fn, *[type for type, _ in key])
+        return tapes[key].play(*args)
+
+    return jitted
