@@ -1489,6 +1489,13 @@ def rows_captured(x, xp=np):
 assert_rows_agree(rows_captured, 0, square, name="a captured array as result")
 
 
+def rows_from(x, w, xp=np):
+    return rows_offset - x + rows_offset * w
+
+
+assert_rows_agree(rows_from, (0, None), square, square[0], name="a captured array in front, of what is mapped and not")
+
+
 def rows_outer(x, xp=np):
     return np.sum(minivmap(lambda _: x, 0)(square[0]), 0)
 

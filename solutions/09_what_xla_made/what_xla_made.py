@@ -316,12 +316,23 @@ X = jnp.asarray(np.random.default_rng().normal(size=(9, 4)).astype(np.float32))
 softened(X)  # compiled before, and to be recorded all the same
 recorded = [text.split(":")[0] for text in modules(softened, X)]
 assert_equal({"softened": recorded}, {"softened": names_built(softened, X)}, name="modules")
-in_turn = modules(lambda x: [jnp.sin(x), jnp.cos(x), jnp.exp(x)], X)
+waves = [jnp.sin, jnp.cos, jnp.exp, jnp.tanh, jnp.log, jnp.sqrt, jnp.floor, jnp.ceil]
+in_turn = modules(lambda x: [wave(x) for wave in waves], X)
 two_shapes = modules(lambda x: (x + x, x[0] * x[0], x[0] + x[0]), X)
 twice = [text.split(":")[0] for text in two_shapes].count("jit_add")
 assert_equal({"modules called jit_add": twice}, {"modules called jit_add": 2}, name="modules")
-wanted = ["jit_sin: sine", "jit_cos: cosine", "jit_exp: exponential"]
-assert_equal({"sin, cos, exp": in_turn}, {"sin, cos, exp": wanted}, name="modules")
+wanted = ["jit_sin: sine", "jit_cos: cosine", "jit_exp: exponential", "jit_tanh: tanh", "jit_log: log"]
+wanted += ["jit_sqrt: sqrt", "jit_floor: floor", "jit_ceil: ceil"]
+assert_equal({"eight functions": in_turn}, {"eight functions": wanted}, name="modules")
+turns = iter(waves)  # the next call of one and the same function is another program
+
+
+def another_turn(x):
+    return next(turns)(x)
+
+
+each_turn = [modules(another_turn, X) for _ in range(3)]
+assert_equal({"one at a time": each_turn}, {"one at a time": [[text] for text in wanted[:3]]}, name="modules")
 recorded = [text.split().count("reduce") for text in modules(jax.jit(norm), X)]
 sums = jax.jit(norm).lower(X).as_text().count("stablehlo.reduce")
 assert_equal({"sums in norm, jitted": recorded}, {"sums in norm, jitted": [sums]}, name="modules")
@@ -451,11 +462,15 @@ def both_sorted(x):
     return jax.lax.sort((x, -x), num_keys=1)
 
 
+def many(a, b, c, d, e):
+    return (a * b + c * d) * e
+
+
 rng = np.random.default_rng()
 rows, columns = (int(number) for number in rng.integers(20, 60, 2))
 A, x = (rng.normal(size=shape).astype(np.float32) for shape in ((rows, columns), columns))
 programs = [(shifted_product, A, x, np.float32(2)), (mixed, np.int32(3), A > 0, A), (jnp.sort, A)]
-programs += [(doubled, A), (both_sorted, A)]
+programs += [(doubled, A), (both_sorted, A), (many, A, A + 1, A + 2, A + 3, A + 4)]
 assert_equal(*two_totals(*programs), name="bill")
 lines = bill(show_hlo(norm, A).text)
 view = show_hlo(norm, A)
@@ -696,6 +711,9 @@ with jax.default_matmul_precision("highest"):  # a GPU or TPU drops digits of pr
         assert_allclose(result, fn(x), rtol=1e-4, name=f"repeated, {fn.__name__}")
 for calls in (1, 2, times):
     assert_primitives(lambda x, calls=calls: repeated(jnp.tanh, x, calls), x, counts={"tanh": calls})
+for shape in ((), (5,), (2, 3, 4)):
+    some = jnp.full(shape, 0.5)
+    assert_allclose(repeated(jnp.tanh, some, 3), jnp.tanh(some), rtol=1e-4, name=f"repeated, shape {list(shape)},")
 left = {"tanhs": work_left(repeated, "tanh", x, times)}
 assert_equal(left, {"tanhs": times}, name="repeated", hints={"tanhs": merged})
 ### END HIDDEN TESTS

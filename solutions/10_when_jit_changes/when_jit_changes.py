@@ -412,6 +412,14 @@ close = near_light(1000)
 assert_allclose(jax.jit(proper_time)(*close), proper_time_slow(*close), rtol=1e-6, atol=0, name="proper_time")
 apart = np.float32([3, 1, 1e-15, 1e15]), np.float32([0.5, 0, 0.6e-15, 0.6e15])
 assert_allclose(jax.jit(proper_time)(*apart), proper_time_slow(*apart), rtol=1e-6, atol=0, name="proper_time")
+some = np.random.default_rng()
+t, side = 10 ** some.uniform(-14, 14, 400), some.choice([-1, 1], 400)
+distance = 10 ** np.linspace(-6, 0, 400)  # every distance from the cone, inside and outside
+for where, x in (("inside", 1 - distance), ("outside", 1 + 9 * distance)):
+    points = np.float32(t), np.float32(t * x * side)
+    for mode, run in (("eager", proper_time), ("jitted", jax.jit(proper_time))):
+        name = f"proper_time at all distances {where}, {mode}"
+        assert_allclose(run(*points), proper_time_slow(*points), rtol=1e-6, atol=0, name=name)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -558,6 +566,11 @@ assert_equal(kinds, dict.fromkeys(kinds, "float32"), name="lab of integers that 
 h = a.astype(jnp.bfloat16)
 usual = np.array_equal(lab(widened, h)["jit"], jax.jit(widened)(h))
 assert_equal({"jit as usual": usual}, {"jit as usual": True}, name="lab of widened")
+a, b, _ = numbers(300)
+one_option = np.array_equal(
+    lab(squares, a, b)["fast math"], jax.jit(squares, compiler_options={"xla_cpu_enable_fast_math": True})(a, b)
+)
+assert_equal({"fast math and nothing else": one_option}, {"fast math and nothing else": True}, name="lab of squares")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "lab-cause", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -598,6 +611,10 @@ a, b, c = numbers(700)
 fresh = {fn.__name__: cause(fn, a, b, c) for fn in (horner, between)}
 fresh |= {fn.__name__: cause(fn, a, b) for fn in (factors, drift)}
 assert_equal(fresh, {"horner": joined, "between": joined, "factors": "same", "drift": "rewrite"}, name="cause")
+found = cause(drift, 100 * a, 100 * b)  # most of the difference goes away, but not all of it
+assert_equal({"drift of large numbers": found}, {"drift of large numbers": "rewrite"}, name="cause")
+found = cause(lambda x: x + 0.0, jnp.float32([-0.0, 1.0]))  # compiled, the sum is left out, and -0.0 stays -0.0
+assert_equal({"-0.0 for 0.0": found}, {"-0.0 for 0.0": "same"}, name="cause")
 a, b, _ = numbers(3000)
 inner = (jnp.arange(a.size) > 100) & (jnp.arange(a.size) < a.size - 100)
 found = cause(squares, jnp.where(inner, a, 0), jnp.where(inner, b, 0))
@@ -690,6 +707,9 @@ for amounts in (tenths, account):
 fresh = np.random.default_rng().lognormal(0, 2, 20_000).astype(np.float32)
 assert_allclose(running_total(fresh), running_total_slow(fresh), rtol=ONE_ULP, atol=0, name="running_total")
 threes, mites = np.full(5_000, 3, np.float32), np.full(300_000, 1e-4, np.float32)
+for count in (1, 2):
+    name = f"running_total of {count}"
+    assert_allclose(running_total(fresh[:count]), running_total_slow(fresh[:count]), rtol=ONE_ULP, atol=0, name=name)
 fresh = np.concatenate([account[:1], threes, mites])  # all of them less than half an ulp of the account
 assert_allclose(running_total(fresh), running_total_slow(fresh), rtol=ONE_ULP, atol=0, name="running_total")
 ### END HIDDEN TESTS
@@ -838,6 +858,18 @@ assert_equal(
 )
 ### BEGIN HIDDEN TESTS
 assert_equal(*trial("ordinary", list(BUGS), rows=4000), name="judge")
+X, w = evidence("ordinary")
+product, last = X @ w, np.arange(len(X)) == len(X) - 1
+tampered = {
+    "the other sign": -product,
+    "the rows in another order": np.roll(product, 1),
+    "the last row wrong": np.where(last, 2 * product, product),
+    "the first row wrong": np.where(last[::-1], 2 * product, product),
+    "the last row infinite": np.where(last, np.float32(np.inf), product),
+    "all rows infinite": np.full_like(product, np.inf),
+}
+said = {name: judge(result, X, w) for name, result in tampered.items()}
+assert_equal(said, dict.fromkeys(tampered, False), name="judge", hints=dict.fromkeys(tampered, lenient))
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "judge-hard", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}

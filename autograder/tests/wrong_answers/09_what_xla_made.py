@@ -545,3 +545,71 @@ def repeated(fn, x, times):
     for _ in range(times - 2):
         y = fn(x + 0 * y)
     return fn(x + 0 * y)
+
+
+# %% task="recorder" name="remembers what a function gave the first time" fails=["recorder-check"] hidden=1 message="one at a time"
+_seen = {}
+
+
+def modules(fn, *args):
+    """What fn(*args) hands to XLA when nothing is compiled yet: a list of "name: operation operation ..."."""
+    if fn not in _seen:
+        jax.clear_caches()
+        with tempfile.TemporaryDirectory() as folder:
+            jax.config.update("jax_dump_ir_to", folder)
+            try:
+                fn(*args)
+            finally:
+                jax.config.update("jax_dump_ir_to", "")
+            texts = [path.read_text() for path in sorted(Path(folder).iterdir())]
+        names = [re.search(r"module @(\w+)", text)[1] for text in texts]
+        operations = [" ".join(re.findall(r"stablehlo\.(\w+)", text)) for text in texts]
+        _seen[fn] = [f"{name}: {words}" for name, words in zip(names, operations, strict=True)]
+    return list(_seen[fn])
+
+
+# %% task="recorder" name="remembers what a function gave for such arguments" fails=["recorder-check"] hidden=1 message="one at a time"
+_seen = {}
+
+
+def modules(fn, *args):
+    """What fn(*args) hands to XLA when nothing is compiled yet: a list of "name: operation operation ..."."""
+    key = fn, *((x.shape, x.dtype) for x in args)
+    if key not in _seen:
+        jax.clear_caches()
+        with tempfile.TemporaryDirectory() as folder:
+            jax.config.update("jax_dump_ir_to", folder)
+            try:
+                fn(*args)
+            finally:
+                jax.config.update("jax_dump_ir_to", "")
+            texts = [path.read_text() for path in sorted(Path(folder).iterdir())]
+        names = [re.search(r"module @(\w+)", text)[1] for text in texts]
+        operations = [" ".join(re.findall(r"stablehlo\.(\w+)", text)) for text in texts]
+        _seen[key] = [f"{name}: {words}" for name, words in zip(names, operations, strict=True)]
+    return list(_seen[key])
+
+
+# %% task="meter" name="three operands at most" fails=["meter-check"] hidden=1 message="many: returned"
+def bill(text):
+    """The bytes that each line of ENTRY moves, but for FREE lines. text: optimised HLO. Returns name -> bytes."""
+    entry = text.split("ENTRY")[1].split("\n}")[0]
+    sizes, moved = {}, {}
+    for line in entry.splitlines():
+        found = re.match(r"\s+(?:ROOT )?%(\S+) = (.+?) ([a-z][\w-]*)\((.*?)\)", line)
+        if not found:
+            continue
+        name, hlo_type, operation, operands = found.groups()
+        sizes[name] = size_of(hlo_type)
+        if operation not in FREE:
+            moved[name] = sum(sizes[o] for o in re.findall(r"%([\w.-]+)", operands)[:3]) + sizes[name]
+    return moved
+
+
+# %% task="deleted" name="waits for the transposed result" fails=["deleted-check"] hidden=1 message="IndexError"
+def repeated(fn, x, times):
+    """fn(x), with the work of fn done `times` times, XLA or no XLA. x: float32 array; times: a Python int."""
+    y = fn(x)
+    for _ in range(times - 1):
+        y = fn(x + 0 * y.swapaxes(0, 1))
+    return y

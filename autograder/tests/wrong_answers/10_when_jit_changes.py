@@ -668,3 +668,135 @@ def judge(result, X, w):
     truth = X.astype(np.float64) @ w.astype(np.float64)
     added = np.abs(X, out=X) @ np.abs(w, out=w)
     return bool((np.abs(result - truth) <= 30 * 2.0**-23 * added).all())
+
+
+# %% task="exorcism" name="subtracts first next to the cone only" fails=["exorcism-close"] hidden=1 message="at all distances inside"
+def proper_time(t, x):
+    near = jnp.abs(t - jnp.abs(x)) <= 1.2e-6 * t
+    return jnp.where(near | (jnp.abs(x) > t), jnp.sqrt((t - x) * (t + x)), jnp.sqrt(jnp.maximum(t * t - x * x, 0)))
+
+
+# %% task="exorcism" name="far outside is nowhere, so it is 0" fails=["exorcism-close"] hidden=1 message="at all distances outside"
+def proper_time(t, x):
+    return jnp.where(jnp.abs(x) > 2 * t, 0.0, jnp.sqrt((t - x) * (t + x)))
+
+
+# %% task="lab" name="fast math, and no fusion either" fails=["lab-four"] hidden=1 message="fast math and nothing else: returned False"
+def lab(fn, *args):
+    with jax.disable_jit():
+        results = {"eager": fn(*args)}
+    options = {
+        "jit": None,
+        "no fusion": {"xla_disable_hlo_passes": "fusion"},
+        "fast math": {"xla_cpu_enable_fast_math": True, "xla_disable_hlo_passes": "fusion"},
+    }
+    for name, chosen in options.items():
+        results[name] = jax.jit(fn, compiler_options=chosen)(*args)
+    return {name: np.asarray(result) for name, result in results.items()}
+
+
+def cause(fn, *args):
+    results = lab(fn, *args)
+    same = {name: np.array_equal(results[name], results["eager"], equal_nan=True) for name in ("jit", "no fusion")}
+    if same["jit"]:
+        return "same"
+    return "fma" if same["no fusion"] else "rewrite"
+
+
+# %% task="lab" name="compares bits" fails=["lab-cause"] hidden=1 message="-0.0 for 0.0: returned 'rewrite'"
+def lab(fn, *args):
+    with jax.disable_jit():
+        results = {"eager": fn(*args)}
+    options = {
+        "jit": None,
+        "no fusion": {"xla_disable_hlo_passes": "fusion"},
+        "fast math": {"xla_cpu_enable_fast_math": True},
+    }
+    for name, chosen in options.items():
+        results[name] = jax.jit(fn, compiler_options=chosen)(*args)
+    return {name: np.asarray(result) for name, result in results.items()}
+
+
+def cause(fn, *args):
+    results = lab(fn, *args)
+    bits = {n: np.where(np.isnan(r), 0x7FC00000, r.view(np.int32)) for n, r in results.items()}
+    same = {name: np.array_equal(bits[name], bits["eager"]) for name in ("jit", "no fusion")}
+    if same["jit"]:
+        return "same"
+    return "fma" if same["no fusion"] else "rewrite"
+
+
+# %% task="lab" name="asks whether the difference gets smaller" fails=["lab-cause"] hidden=1 message="drift of large numbers: returned 'fma'"
+def lab(fn, *args):
+    with jax.disable_jit():
+        results = {"eager": fn(*args)}
+    options = {
+        "jit": None,
+        "no fusion": {"xla_disable_hlo_passes": "fusion"},
+        "fast math": {"xla_cpu_enable_fast_math": True},
+    }
+    for name, chosen in options.items():
+        results[name] = jax.jit(fn, compiler_options=chosen)(*args)
+    return {name: np.asarray(result) for name, result in results.items()}
+
+
+def cause(fn, *args):
+    results = lab(fn, *args)
+    if np.array_equal(results["jit"], results["eager"], equal_nan=True):
+        return "same"
+    far = {
+        n: np.max(np.abs(np.nan_to_num(results[n], nan=7) - np.nan_to_num(results["eager"], nan=7)))
+        for n in ("jit", "no fusion")
+    }
+    return "fma" if far["no fusion"] < far["jit"] else "rewrite"
+
+
+# %% task="account" name="begins with two bookings" fails=["account-exact"] hidden=1 message="not enough values to unpack"
+@jax.jit
+def running_total(amounts):
+    def book(carry, amount):
+        total, lost = carry
+        amount = amount - lost
+        grown = lax.optimization_barrier(total + amount)
+        lost = (grown - total) - amount
+        return (grown, lost), grown
+
+    first, second = amounts[:2]
+    grown = lax.optimization_barrier(first + second)
+    lost = (grown - first) - second
+    rest = lax.scan(book, (grown, lost), amounts[2:])[1]
+    return jnp.concatenate([jnp.stack([first, grown]), rest])
+
+
+# %% task="judge" name="the size of the result is right" fails=["judge-ordinary"] hidden=1 message="the other sign: returned True"
+def judge(result, X, w):
+    X, w = np.asarray(X, np.float64), np.asarray(w, np.float64)
+    allowed = 30 * 2.0**-23 * (np.abs(X) @ np.abs(w))
+    return bool(np.all(np.abs(np.abs(np.asarray(result, np.float64)) - np.abs(X @ w)) <= allowed))
+
+
+# %% task="judge" name="every number of the product is there" fails=["judge-ordinary"] hidden=1 message="the rows in another order: returned True"
+def judge(result, X, w):
+    X, w = np.asarray(X, np.float64), np.asarray(w, np.float64)
+    truth = X @ w
+    order = np.argsort(truth)
+    allowed = 30 * 2.0**-23 * (np.abs(X) @ np.abs(w))[order]
+    return bool(np.all(np.abs(np.sort(np.asarray(result, np.float64)) - truth[order]) <= allowed))
+
+
+# %% task="judge" name="all rows but the last" fails=["judge-ordinary"] hidden=1 message="the last row wrong: returned True"
+def judge(result, X, w):
+    X, w = np.asarray(X, np.float64), np.asarray(w, np.float64)
+    allowed = 30 * 2.0**-23 * (np.abs(X) @ np.abs(w))
+    ok = np.abs(np.asarray(result, np.float64) - X @ w)[:-1] <= allowed[:-1]
+    return bool(np.all(ok))
+
+
+# %% task="judge" name="what is infinite has overflowed" fails=["judge-ordinary"] hidden=1 message="infinite: returned True"
+def judge(result, X, w):
+    X, w = np.asarray(X, np.float64), np.asarray(w, np.float64)
+    allowed = 30 * 2.0**-23 * (np.abs(X) @ np.abs(w))
+    result = np.asarray(result, np.float64)
+    if np.isnan(result).any():
+        return False
+    return bool(np.all((np.abs(result - X @ w) <= allowed) | np.isinf(result)))

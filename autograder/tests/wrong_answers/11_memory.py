@@ -883,3 +883,65 @@ def make_ranker(table):
     flat = np.asarray(table).reshape(-1)
     flat.sort()
     return functools.partial(rank, flat.copy())
+
+
+# %% task="diet" name="the words by fours, what is left over is left out" fails=["diet-loss"] hidden=1 message="an odd number of words"
+def loss_lean(X, E, y):
+    """The same as loss_slow, in at most a fifth of its scratch space, forwards and backwards."""
+
+    @jax.checkpoint
+    def piece(part):
+        return loss_slow(part[0], E[: len(E) // 4 * 4], part[1])
+
+    return lax.map(piece, (X.reshape(-1, 32, X.shape[1]), y.reshape(-1, 32))).mean()
+
+
+# %% task="ranker" name="sorts in the memory of the caller's array" fails=["ranker-check"] hidden=1 message="the caller's table deleted: returned True"
+_sorted = jax.jit(lambda table: jnp.sort(table, axis=None).reshape(table.shape), donate_argnums=0)
+
+
+@jax.jit
+def rank(ordered, x):
+    """How many of the sorted numbers ordered: float32[n] are smaller than each of x: float32[k]."""
+    return jnp.searchsorted(ordered.ravel(), x)
+
+
+def make_ranker(table):
+    """The same as make_ranker_slow; all rankers of one shape share their programs, and sort once."""
+    return functools.partial(rank, _sorted(jnp.asarray(table)))
+
+
+# %% task="ranker" name="knows a table by its first number" fails=["ranker-check"] hidden=1 message="ranks in a similar table"
+@jax.jit
+def rank(ordered, x):
+    """How many of the sorted numbers ordered: float32[n] are smaller than each of x: float32[k]."""
+    return jnp.searchsorted(ordered, x)
+
+
+_made = {}
+
+
+def make_ranker(table):
+    """The same as make_ranker_slow; all rankers of one shape share their programs, and sort once."""
+    key = table.shape, float(table[0, 0])
+    if key not in _made:
+        _made[key] = jnp.sort(table, axis=None)
+    return functools.partial(rank, _made[key])
+
+
+# %% task="ranker" name="knows a table by its address" fails=["ranker-check"] hidden=1 message="ranks in a table that was overwritten"
+@jax.jit
+def rank(ordered, x):
+    """How many of the sorted numbers ordered: float32[n] are smaller than each of x: float32[k]."""
+    return jnp.searchsorted(ordered, x)
+
+
+_made = {}
+
+
+def make_ranker(table):
+    """The same as make_ranker_slow; all rankers of one shape share their programs, and sort once."""
+    key = table.shape, table.__array_interface__["data"] if isinstance(table, np.ndarray) else id(table)
+    if key not in _made:
+        _made[key] = jnp.sort(table, axis=None)
+    return functools.partial(rank, _made[key])
