@@ -725,7 +725,7 @@ def sown_by(sow, first, second, size):
         (u, v), (_, other), (_, again) = (sow(jax.random.key(seed), size) for seed in (first, second, first))
     u, v, other, again, before = (np.asarray(array) for array in (u, v, other, again, before))
     grains, width = np.sort(v[v < GRAIN]) / GRAIN, size // 8
-    dishes = np.array([sow(jax.random.key(seed), size)[1] for seed in range(first, first + 128)]) >= 0.25
+    dishes = np.stack([np.asarray(sow(jax.random.key(seed), size)[1]) for seed in range(first, first + 128)]) >= 0.25
 
     def joined(join, cells, shift):
         for axis in (1, 2):
