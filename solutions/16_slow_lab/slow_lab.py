@@ -242,6 +242,27 @@ def cells(number, seed=None):
 CALLBACKS = "pure_callback|io_callback|debug_callback|debug_print"
 
 
+def used_up(fn, *args):
+    """Which arguments cannot be used again after fn(*args), as a dict for `assert_equal`; it should be `NOTHING_USED_UP`."""
+    found = {"changed": [], "deleted": []}
+    for convert in (np.array, jnp.array):
+        given = [convert(arg) if isinstance(arg, np.ndarray) else arg for arg in args]
+        jax.block_until_ready(fn(*given))
+        for number, (arg, after) in enumerate(zip(args, given, strict=True), 1):
+            if isinstance(after, jax.Array) and after.is_deleted():
+                found["deleted"].append(number)
+            elif isinstance(after, np.ndarray) and not np.array_equal(arg, after):
+                found["changed"].append(number)
+    return {f"arguments {what} by the call": numbers for what, numbers in found.items()}
+
+
+NOTHING_USED_UP = {"arguments changed by the call": [], "arguments deleted by the call": []}
+OF_USED_UP = {
+    "arguments changed by the call": "An assignment such as `a -= b` changes a NumPy array for everybody who has it.",
+    "arguments deleted by the call": "What is donated can never be read again: here, the arguments are still wanted.",
+}
+
+
 def eight_devices():
     """A mesh of eight CPU devices, axis "x"."""
     return jax.make_mesh((8,), ("x",), axis_types=(AxisType.Auto,), devices=jax.devices("cpu")[:8])
@@ -499,6 +520,7 @@ wild = np.random.default_rng().normal(0.3, 0.5, size=(2, 24, 24)).astype(np.floa
 for some in (dish(24), wild):
     fresh = *some, jnp.float32(0.03), jnp.float32(0.06)
     assert_allclose(one_tick(*fresh), lab_tick_once(*fresh), rtol=1e-4, atol=1e-5, name="step")
+assert_equal(used_up(step, *given), NOTHING_USED_UP, name="step", hints=OF_USED_UP)
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "dish-unrolling", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
@@ -511,6 +533,7 @@ assert_primitives(simulation, *dish(16, 0), 64, includes=["scan|while"], exclude
 for steps in (5, 0):
     fresh = *dish(20), jnp.float32(0.03), jnp.float32(0.06), steps
     assert_allclose(simulate(*fresh), ticks_in_a_row(*fresh), rtol=1e-4, atol=1e-5, name="simulate")
+assert_equal(used_up(simulate, *given), NOTHING_USED_UP, name="simulate", hints=OF_USED_UP)
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "dish-memory", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -600,6 +623,7 @@ assert_primitives(low_pass, *given, excludes=CALLBACKS)
 fresh = dish(48)[1], np.linalg.qr(np.random.default_rng().normal(size=(48, 3)))[0].astype(np.float32)
 with jax.default_matmul_precision("highest"):  # a GPU or TPU drops digits of products (unit 10)
     assert_allclose(low_pass(*fresh), lab_low_pass(*fresh), rtol=1e-3, atol=1e-4, name="low_pass")
+assert_equal(used_up(low_pass, *given), NOTHING_USED_UP, name="low_pass", hints=OF_USED_UP)
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "microscope-digits", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
@@ -614,6 +638,7 @@ few_cells, more_even = film()[:8, :8], 0.7 + 0.3 * (film()[:24, :24] - 0.7)
 for array in (film(), dish(40)[1], few_cells, more_even, *(1000 * film() for _ in range(4))):  # one may be luck
     truth = np.float32(array.astype(np.float64).std())
     assert_allclose(jax.jit(contrast)(array), truth, rtol=1e-3, name="jit(contrast)")
+assert_equal(used_up(contrast, even), NOTHING_USED_UP, name="contrast", hints=OF_USED_UP)
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "microscope-nan", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
@@ -645,8 +670,9 @@ assert_allclose(jax.grad(disorder)(fresh), slope, rtol=1e-4, atol=1e-4, name="gr
 # | traces | 1 | `render`, six notches of the slider | one trace |
 #
 # For `sow`, the numbers need not be the lab's. There must still be three squares at random places, each row and each
-# column drawn on its own; they may overlap, and reach over an edge as in `lab_sow`. And the grain of `GRAIN` times
-# uniform numbers from 0 to 1 must still be subtracted from `u` and added to `v`.
+# column drawn on its own and any as likely as the others: so squares may overlap, and reach over an edge, as in
+# `lab_sow`. And the grain of `GRAIN` times uniform numbers from 0 to 1 must still be subtracted from `u` and added to
+# `v`.
 #
 # <details><summary>Hint 1</summary>
 # Which lines happen once for each trace, and which once for each call? What is a slider to the cache?
@@ -699,13 +725,15 @@ def sown_by(sow, first, second, size):
         (u, v), (_, other), (_, again) = (sow(jax.random.key(seed), size) for seed in (first, second, first))
     u, v, other, again, before = (np.asarray(array) for array in (u, v, other, again, before))
     grains, width = np.sort(v[v < GRAIN]) / GRAIN, size // 8
-    dishes = [np.asarray(sow(jax.random.key(seed), size)[1]) >= 0.25 for seed in range(first, first + 12)]
+    dishes = np.stack([np.asarray(sow(jax.random.key(seed), size)[1]) for seed in range(first, first + 128)]) >= 0.25
 
-    def in_whole_squares(cells):
-        for shift, join in ((-1, np.all), (1, np.any)):
-            for axis in (0, 1):
-                cells = join([np.roll(cells, shift * k, axis) for k in range(width)], axis=0)
+    def joined(join, cells, shift):
+        for axis in (1, 2):
+            cells = join([np.roll(cells, shift * k, axis) for k in range(width)], axis=0)
         return cells
+
+    begins = joined(np.all, dishes, -1)  # from here on, a whole square
+    _, *places = np.nonzero(begins)
 
     return {
         "% of cells alike, other key": round(100 * float((v == other).mean())),
@@ -715,8 +743,11 @@ def sown_by(sow, first, second, size):
         "rows and columns of the squares alike, other key": [
             bool(np.array_equal(dishes[0].any(axis), dishes[1].any(axis))) for axis in (1, 0)
         ],
-        "squares, where none overlap": max(int(squares.sum()) for squares in dishes) / width**2,
-        "dishes with a part of a square": sum(not np.array_equal(in_whole_squares(d), d) for d in dishes),
+        "squares, where none overlap": int(dishes.sum((1, 2)).max()) / width**2,
+        "dishes with a part of a square": int((joined(np.any, begins, 1) != dishes).any((1, 2)).sum()),
+        "sixteenths of rows, and of columns, where no square begins": [
+            16 - len(np.unique(16 * place // size)) for place in places
+        ],
         "all squares on the diagonal": all(np.array_equal(d.any(0), d.any(1)) for d in dishes),
         "grain": bool(np.abs(grains - (np.arange(grains.size) + 0.5) / grains.size).max() < 0.045),
         "% of grains that are like no other": 10 * round(10 * len(np.unique(grains)) / grains.size),
@@ -731,6 +762,7 @@ SOWN = {
     "rows and columns of the squares alike, other key": [False, False],
     "squares, where none overlap": 3,
     "dishes with a part of a square": 0,
+    "sixteenths of rows, and of columns, where no square begins": [0, 0],
     "all squares on the diagonal": False,
     "grain": True,
     "% of grains that are like no other": 100,
@@ -742,6 +774,8 @@ SOWN_HINTS = {
     "rows and columns of the squares alike, other key": "The places are random, too: do they come from the key?",
     "squares, where none overlap": "Three squares, as wide as an eighth of the dish.",
     "dishes with a part of a square": "The edges of the dish meet: what reaches over one goes on at the opposite one.",
+    "sixteenths of rows, and of columns, where no square begins": "Any row is as likely as the others, also one from "
+    "which a square reaches over the edge.",
     "all squares on the diagonal": "Are the rows drawn on their own, and the columns?",
     "grain": "GRAIN times uniform numbers from 0 to 1: as many from 0 to 0.1 as from 0.4 to 0.5.",
     "% of grains that are like no other": "Each cell has a grain of its own.",
@@ -850,12 +884,13 @@ fresh_rates = np.random.default_rng().uniform(0.05, 0.3, 6).astype(np.float32)
 fresh_rates[3] = 10  # too far: the loss becomes larger
 for _ in range(2):  # other cells, as many as before
     (A_fresh, Y_fresh), (_, W_fresh) = cells(30), cells(7)
-    W_start = jnp.asarray(W_fresh)
+    W_start = W_fresh
     for rate in fresh_rates:
         W_fresh = W_fresh - rate * A_fresh.T @ (A_fresh @ W_fresh - Y_fresh) / len(A_fresh)
     with jax.default_matmul_precision("highest"):  # a GPU or TPU drops digits of products (unit 10)
         assert_allclose(fit(W_start, A_fresh, Y_fresh, fresh_rates), W_fresh, rtol=1e-3, atol=1e-4, name="fit")
-    assert_equal({"the given W is used up": W_start.is_deleted()}, {"the given W is used up": False}, name="fit")
+reused = used_up(lambda W, A, Y: fit(W, A, Y, four_rates), W_given, A_given, Y_given)
+assert_equal(reused, NOTHING_USED_UP, name="fit", hints=OF_USED_UP)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -941,6 +976,24 @@ with jax.default_matmul_precision("highest"):  # a GPU or TPU drops digits of pr
     kinds = {type(forecast).__name__ for forecast in forecasts}
     assert_equal({"a forecast is": kinds}, {"a forecast is": {"ndarray"}}, name="serve")
 assert_allclose(forecasts, wanted, rtol=1e-4, atol=1e-4, name="forecasts of one of two services")
+
+
+def reaches_a_device(serve, request):
+    """Whether the service hands this request to a device. Here that is forbidden, so that it shows."""
+    try:
+        with jax.transfer_guard_host_to_device("disallow_explicit"):
+            serve(request)
+    except Exception:
+        return True
+    return False
+
+
+idle = [len(A) for (A,) in requests if not reaches_a_device(serve_fresh, A)]
+assert_equal(
+    {"numbers of cells that no program of JAX's gets to see": idle},
+    {"numbers of cells that no program of JAX's gets to see": []},
+    name="serve",
+)
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "house-collectives", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}

@@ -211,7 +211,8 @@ assert_prediction(
 # Write `transposed`, one kernel that returns `X.T`, tile by tile: **no block has more than 1,024 elements** (32 x 32, for
 # instance). The table has any number of rows and columns, which need not be multiples of a block's. Nothing is computed
 # outside of the kernel: `X` goes in as it is, and the kernel's output is the result. Together the blocks may move **at most
-# twice** the bytes of `X` and of its result.
+# twice** the bytes of `X` and of its result. (Of a table larger than a few tiles, that is: the padding of a smaller one may
+# cost more.)
 #
 # <details><summary>Hint 1</summary>
 # Two maps: one says which tile of <code>X</code> a step reads, the other where the turned tile belongs.
@@ -285,9 +286,13 @@ rng = np.random.default_rng()
 for rows, columns in ((65, 97), tuple(int(number) for number in rng.integers(33, 63, 2)), (5, 100)):
     X = random_table(rows, columns)
     assert_equal(structure(transposed, X, most_elements=1024), ONE_KERNEL, name="the kernel of transposed", hints=HINTS)
-    result = transposed(X)
+    result = jax.jit(transposed)(X)  # the program that was looked at is the one that must be right
     assert_equal(nans(result), NO_NAN, name="transposed", hints=OF_NAN)
     assert_allclose(result, np.asarray(X).T, rtol=0, atol=0, name="transposed", hint=TILES)
+for shape in ((40, 1500), (1500, 40)):  # one row, or one column, has more than 1,024 elements
+    X = jax.ShapeDtypeStruct(shape, "float32")
+    looked = structure(transposed, X, most_elements=1024, most_bytes=2 * (2 * 4 * 40 * 1500))
+    assert_equal(looked, ONE_KERNEL, name="the kernel of transposed", hints=HINTS)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -366,12 +371,12 @@ for shift in (0, 1000):
 X = np.array(random_table(21, 30, scale=3))
 X[::2] -= 300
 X[1::3, 5:20] = -np.inf
-result = softmax_rows(jnp.asarray(X))
+result = jax.jit(softmax_rows)(jnp.asarray(X))  # the program that is looked at is the one that must be right
 assert_equal(nans(result), NO_NAN, name="softmax_rows", hints=OF_NAN)
 assert_allclose(result, softmax_reference(X), rtol=1e-4, atol=1e-6, name="softmax_rows", hint=OF_ROW)
 for rows, columns in ((3, 70), (48, 5), (49, 5)):
     X = random_table(rows, columns)
-    result = softmax_rows(X)
+    result = jax.jit(softmax_rows)(X)
     assert_equal(nans(result), NO_NAN, name="softmax_rows", hints=OF_NAN)
     assert_allclose(result, softmax_reference(X), rtol=1e-4, atol=1e-6, name="softmax_rows", hint=OF_ROW)
 ### END HIDDEN TESTS
@@ -385,6 +390,15 @@ assert_equal(
     name="the kernel of softmax_rows",
     hints=HINTS,
 )
+### BEGIN HIDDEN TESTS
+X = jax.ShapeDtypeStruct((1000, 7), "float32")
+assert_equal(
+    structure(softmax_rows, X, most_elements=16 * 7, most_bytes=two_tables(X)),
+    ONE_KERNEL,
+    name="the kernel of softmax_rows",
+    hints=HINTS,
+)
+### END HIDDEN TESTS
 
 # %% [markdown]
 # ## Task 4 · Sums over the rows (4 points)
@@ -395,6 +409,9 @@ assert_equal(
 #
 # Two rules. A block of the result is **not left and taken up again**: the steps that add to it follow one another. (On a
 # device a block that is left is written away.) And nothing is computed outside of the kernel.
+#
+# What lies beyond the last row may be anything: NaN in the interpreter, other numbers on a device. Leave it out for where it
+# lies, not for what it is: a NaN in the table itself belongs to the sum of its column, as it does in `X.sum`.
 #
 # <details><summary>Hint 1</summary>
 # Two axes in the grid: one for blocks of rows, one for blocks of columns. Which one must be the last?
@@ -448,9 +465,18 @@ assert_allclose(result, expected, rtol=1e-4, atol=1e-4, name="column_sums")
 for rows, columns in ((77, 150), (10, 130)):
     X = random_table(rows, columns)
     expected = np.asarray(X, np.float64).sum(0, keepdims=True)
-    result = column_sums(X)
+    result = jax.jit(column_sums)(X)  # the program that is looked at is the one that must be right
     assert_equal(nans(result), NO_NAN, name="column_sums", hints=OF_NAN)
     assert_allclose(result, expected, rtol=1e-4, atol=1e-4, name="column_sums")
+X = np.array(random_table(65, 90))
+X[[0, 40, 64], [3, 50, 88]] = np.nan  # in the first block of rows, in a whole one, and in the last
+has_nan = np.flatnonzero(np.isnan(column_sums(jnp.asarray(X)))).tolist()
+assert_equal(
+    {"columns whose sum is NaN": has_nan},
+    {"columns whose sum is NaN": [3, 50, 88]},
+    name="column_sums",
+    hints={"columns whose sum is NaN": "These hold a NaN of the table. Leave out rows for where they are."},
+)
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "sums-structure", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -458,8 +484,11 @@ for rows, columns in ((77, 150), (10, 130)):
 X = random_table(300, 200, seed=3)
 assert_equal(structure(column_sums, X, most_elements=2048), ONE_KERNEL, name="the kernel of column_sums", hints=HINTS)
 ### BEGIN HIDDEN TESTS
-X = random_table(40, 5000)
-assert_equal(structure(column_sums, X, most_elements=2048), ONE_KERNEL, name="the kernel of column_sums", hints=HINTS)
+for shape in ((40, 5000), (5000, 40)):  # one row, or one column, has more than 2,048 elements
+    X = jax.ShapeDtypeStruct(shape, "float32")
+    assert_equal(
+        structure(column_sums, X, most_elements=2048), ONE_KERNEL, name="the kernel of column_sums", hints=HINTS
+    )
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -500,7 +529,7 @@ def attention_reference(q, k, v):
 
 def budget(q, k):
     """Bytes: q and the result once; k and v once for every 64 rows of q; 64 for each row of q."""
-    return 2 * q.nbytes + q.shape[0] // 64 * 2 * k.nbytes + 64 * q.shape[0]
+    return 4 * (2 * q.size + q.shape[0] // 64 * 2 * k.size) + 64 * q.shape[0]
 
 
 # %% nbgrader={"grade": false, "grade_id": "attention", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -551,7 +580,7 @@ with jax.default_matmul_precision("highest"):  # a GPU or TPU drops digits of pr
 q, k, v = random_table(64, 16, scale=20), random_table(256, 16, scale=5), random_table(256, 16)
 with jax.default_matmul_precision("highest"):  # a GPU or TPU drops digits of products (unit 10)
     for queries, keys in ((q, k), (abs(q), -abs(k))):
-        result, expected = attention(queries, keys, v), attention_reference(queries, keys, v)
+        result, expected = jax.jit(attention)(queries, keys, v), attention_reference(queries, keys, v)
         assert_allclose(result, expected, rtol=1e-2, atol=1e-3, name="attention")
 ### END HIDDEN TESTS
 
@@ -565,6 +594,12 @@ assert_equal(
     hints=HINTS,
 )
 assert_primitives(attention, q, k, k, max_intermediate=4096)
+### BEGIN HIDDEN TESTS
+for m, n in ((64 * 20, 64), (64, 64 * 20)):  # more rows than a block has elements
+    q, k = jax.ShapeDtypeStruct((m, 16), "float32"), jax.ShapeDtypeStruct((n, 16), "float32")
+    looked = structure(attention, q, k, k, most_elements=64 * 16, most_bytes=budget(q, k))
+    assert_equal(looked, ONE_KERNEL, name="the kernel of attention", hints=HINTS)
+### END HIDDEN TESTS
 
 # %% [markdown]
 # ## Task 6 · What a product moves (2 points)

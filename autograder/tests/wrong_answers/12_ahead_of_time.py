@@ -1209,6 +1209,44 @@ def build_server(params):
     return serve
 
 
+# %% task="server" name="three programs for show, NumPy for work" fails=["server-requests"] message="answered by a program" hidden=1
+def build_server(params):
+    """Compiles `reply` for the three BUCKETS, and returns serve(tokens) -> float32[len(tokens), 3], NumPy."""
+    for bucket in BUCKETS:
+        jax.jit(reply).lower(params, np.zeros(bucket, np.int32), np.int32(1)).compile()
+
+    def serve(tokens):
+        tokens = np.asarray(tokens, np.int32)
+        if len(tokens) > 64:
+            raise ValueError("at most 64 tokens")
+        x = params["embed"][tokens]
+        return np.tanh(x + x.mean(0)) @ params["out"]
+
+    return serve
+
+
+# %% task="server" name="short texts are answered by NumPy" fails=["server-requests"] message="answered by a program" hidden=1
+def build_server(params):
+    programs = {}
+    for bucket in BUCKETS:
+        answer = jax.jit(reply)
+        answer(params, np.zeros(bucket, np.int32), np.int32(1))
+        programs[bucket] = answer
+
+    def serve(tokens):
+        tokens = np.asarray(tokens, np.int32)
+        if len(tokens) > 64:
+            raise ValueError("at most 64 tokens")
+        if len(tokens) <= 4:
+            x = params["embed"][tokens]
+            return np.tanh(x + x.mean(0)) @ params["out"]
+        bucket = 16 if len(tokens) <= 16 else 64
+        padded = np.pad(tokens, (0, bucket - len(tokens)))
+        return np.asarray(programs[bucket](params, padded, np.int32(len(tokens))))[: len(tokens)]
+
+    return serve
+
+
 # %% task="second" name="believes that nobody else sets a folder" fails=["second-kept"] hidden=1 message="second folder: returned 3"
 KEPT_IN = []
 
@@ -1285,6 +1323,29 @@ def cache_report(run):
     return {"asked": asked, "found": found, "written": written, "passed over": asked - found - written}
 
 
+# %% task="second" name="ten milliseconds" fails=["second-kept"] message="a program that compiles in 0.1 ms is" hidden=1
+def keep_programs(folder):
+    """From now on JAX keeps every program that it compiles in `folder`."""
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.01)
+    compilation_cache.reset_cache()
+
+
+def cache_report(run):
+    """Calls run(), and returns {"asked", "found", "written", "passed over"}: numbers of programs."""
+    heard = Counter()
+    listener = lambda event, **_: heard.update([event])  # noqa: E731
+    jax.monitoring.register_event_listener(listener)
+    try:
+        run()
+    finally:
+        jax.monitoring.unregister_event_listener(listener)
+    asked, found, written = (
+        heard["/jax/compilation_cache/" + name] for name in ("compile_requests_use_cache", "cache_hits", "cache_misses")
+    )
+    return {"asked": asked, "found": found, "written": written, "passed over": asked - found - written}
+
+
 # %% task="key" name="donates the columns" fails=["key-check"] hidden=1 message="columns deleted"
 import functools
 
@@ -1319,6 +1380,32 @@ def make_scorer(features, now, run):
         return compiled[0](columns, np.float32(now))
 
     return scorer
+
+
+# %% task="key" name="whole seconds" fails=["key-check"] message="scores, at 100.5 s" hidden=1
+def make_scorer(features, now, run):
+    """The same scores as make_scorer_slow, from a program that is the same in every start."""
+    names = tuple(sorted(features))
+
+    def score(columns, now):
+        total = jnp.exp((columns["seen"] - now) / 3600)
+        return total + sum(WEIGHTS[name] * columns[name] for name in names)
+
+    jitted = jax.jit(score)
+    return lambda columns: jitted(columns, int(now))
+
+
+# %% task="key" name="the nearest second" fails=["key-check"] message="scores, at 100.5 s" hidden=1
+def make_scorer(features, now, run):
+    """The same scores as make_scorer_slow, from a program that is the same in every start."""
+    names = tuple(sorted(features))
+
+    def score(columns, now):
+        total = jnp.exp((columns["seen"] - now) / 3600)
+        return total + sum(WEIGHTS[name] * columns[name] for name in names)
+
+    jitted = jax.jit(score)
+    return lambda columns: jitted(columns, float(round(now)))
 
 
 # %% task="planner" name="remembers plans by the batch" fails=["planner-bytes"] hidden=1 message="training_bytes is wrong"

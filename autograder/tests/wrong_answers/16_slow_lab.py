@@ -3,7 +3,6 @@
 # then fail, and `message` is part of what the learner must read there. Those marked `alone`
 # leave one crime in, each: it must cost its own line and no other.
 
-
 # %% task="dish" name="02 says everything twice, and some of it for nobody" fails=["dish-equations"] alone=true message="which equations say something twice"
 def step(u, v, feed, kill):
     u_next = u + DU * lab_laplacian(u) - u * v * v + feed * (1 - u)
@@ -1093,6 +1092,62 @@ def watch(u, v, feed, kill, steps):
     return lax.scan(tick, (u, v), length=steps)[1]
 
 
+# %% task="dish" name="simulate donates the dish it is given" fails=["dish-unrolling"] message="What is donated can never be read again" hidden=1
+def step(u, v, feed, kill):
+    """One tick, as lab_step."""
+    reaction = u * v * v
+    u_next = u + DU * lab_laplacian(u) - reaction + feed * (1 - u)
+    v_next = v + DV * lab_laplacian(v) + reaction - (feed + kill) * v
+    return u_next, v_next
+
+
+@functools.partial(jax.jit, static_argnames="steps", donate_argnames=("u", "v"))
+def simulate(u, v, feed, kill, steps):
+    """u and v after so many ticks, as lab_simulate. The old dish makes room for the new one."""
+    return lax.fori_loop(0, steps, lambda _, dish: step(*dish, feed, kill), (u, v))
+
+
+@functools.partial(jax.jit, static_argnames="steps")
+def watch(u, v, feed, kill, steps):
+    """The mean of v after each tick, as lab_watch."""
+
+    def tick(dish, _):
+        dish = step(*dish, feed, kill)
+        return dish, dish[1].mean()
+
+    return lax.scan(tick, (u, v), length=steps)[1]
+
+
+# %% task="dish" name="step donates" fails=["dish-equations"] message="What is donated can never be read again" hidden=1
+@functools.partial(jax.jit, donate_argnums=(0, 1))
+def step(u, v, feed, kill):
+    """One tick, as lab_step."""
+    # 02: every line is on the tape, wanted or not, and as often as it is written.
+    reaction = u * v * v
+    u_next = u + DU * lab_laplacian(u) - reaction + feed * (1 - u)
+    v_next = v + DV * lab_laplacian(v) + reaction - (feed + kill) * v
+    return u_next, v_next
+
+
+@functools.partial(jax.jit, static_argnames="steps")
+def simulate(u, v, feed, kill, steps):
+    """u and v after so many ticks, as lab_simulate."""
+    # 06: a loop that stays a loop.
+    return lax.fori_loop(0, steps, lambda _, dish: step(*dish, feed, kill), (u, v))
+
+
+@functools.partial(jax.jit, static_argnames="steps")
+def watch(u, v, feed, kill, steps):
+    """The mean of v after each tick, as lab_watch."""
+    # 11: what the body returns second is kept for every tick. One number is enough.
+
+    def tick(dish, _):
+        u, v = step(*dish, feed, kill)
+        return (u, v), v.mean()
+
+    return lax.scan(tick, (u, v), length=steps)[1]
+
+
 # %% task="microscope" name="makes as many waves as it is given, itself" fails=["microscope-flops"] hidden=1 message="low_pass"
 def low_pass(z, waves):
     waves = sine_waves(z.shape[0], waves.shape[1])
@@ -1152,6 +1207,48 @@ def disorder(v):
     return -jnp.where(full, v * jnp.log(safe), 0.0).sum()
 
 
+# %% task="microscope" name="low_pass donates" fails=["microscope-flops"] message="What is donated can never be read again" hidden=1
+@functools.partial(jax.jit, donate_argnames="z")
+def low_pass(z, waves):
+    """The dish without its fine detail, as lab_low_pass."""
+    # 09: XLA keeps your brackets. From z to a few numbers, and back.
+    return waves @ (waves.T @ z @ waves) @ waves.T
+
+
+def contrast(v):
+    """The standard deviation of all cells, as lab_contrast."""
+    # 10: subtract while the numbers still have their digits.
+    return jnp.sqrt(((v - v.mean()) ** 2).mean())
+
+
+def disorder(v):
+    """The entropy, as lab_disorder, with a gradient everywhere."""
+    # 08: `where` drops a value, not the NaN of its derivative. 1 log 1 is 0, and nothing comes back through it.
+    safe = jnp.where(v > 0, v, 1.0)
+    return -(safe * jnp.log(safe)).sum()
+
+
+# %% task="microscope" name="the mean is subtracted in place" fails=["microscope-digits"] message="changes a NumPy array for everybody who has it" hidden=1
+def low_pass(z, waves):
+    """The dish without its fine detail, as lab_low_pass."""
+    # 09: XLA keeps your brackets. From z to a few numbers, and back.
+    return waves @ (waves.T @ z @ waves) @ waves.T
+
+
+def contrast(v):
+    """The standard deviation of all cells, as lab_contrast."""
+    # 10: subtract while the numbers still have their digits.
+    v -= v.mean()
+    return jnp.sqrt((v**2).mean())
+
+
+def disorder(v):
+    """The entropy, as lab_disorder, with a gradient everywhere."""
+    # 08: `where` drops a value, not the NaN of its derivative. 1 log 1 is 0, and nothing comes back through it.
+    safe = jnp.where(v > 0, v, 1.0)
+    return -(safe * jnp.log(safe)).sum()
+
+
 # %% task="pictures" name="rows and columns from one key" fails=["pictures-ghosts"] message="Are the rows drawn on their own"
 @functools.partial(jax.jit, static_argnames="size")
 def sow(key, size):
@@ -1203,6 +1300,48 @@ def sow(key, size):
 
 @jax.jit
 def render(v, gain):
+    glow = jnp.clip(gain * v, 0.0, 1.0)
+    return jnp.stack([glow**3, glow**1.5, glow * (2 - glow)], -1)
+
+
+# %% task="pictures" name="squares are kept away from the edges" fails=["pictures-ghosts"] message="Any row is as likely as the others"
+@functools.partial(jax.jit, static_argnames="size")
+def sow(key, size):
+    """A fresh dish, as lab_sow, in which the key decides all that is random."""
+    places, grit = jax.random.split(key)
+    width = size // 8
+    i, j = jax.random.randint(places, (2, 3), 0, size - width + 1)  # so that each of them fits in
+    row, column = jnp.arange(size)[:, None, None], jnp.arange(size)[None, :, None]
+    seeds = ((row >= i) & (row < i + width) & (column >= j) & (column < j + width)).any(-1)
+    grain = GRAIN * jax.random.uniform(grit, (size, size))
+    return jnp.where(seeds, 0.5, 1.0) - grain, jnp.where(seeds, 0.25, 0.0) + grain
+
+
+@jax.jit
+def render(v, gain):
+    """A picture, as lab_render."""
+    glow = jnp.clip(gain * v, 0.0, 1.0)
+    return jnp.stack([glow**3, glow**1.5, glow * (2 - glow)], -1)
+
+
+# %% task="pictures" name="squares begin in three quarters of the dish" fails=["pictures-ghosts"] message="Any row is as likely as the others"
+@functools.partial(jax.jit, static_argnames="size")
+def sow(key, size):
+    """A fresh dish, as lab_sow, in which the key decides all that is random."""
+    # 03: NumPy's random numbers are drawn while tracing and are constants from then on. A key is used once.
+    places, grit = jax.random.split(key)
+    i, j = jax.random.randint(places, (2, 3), 0, size * 3 // 4)
+    rows = (jnp.arange(size)[:, None, None] - i) % size < size // 8
+    columns = (jnp.arange(size)[None, :, None] - j) % size < size // 8
+    seeds = (rows & columns).any(-1)
+    grain = GRAIN * jax.random.uniform(grit, (size, size))
+    return jnp.where(seeds, 0.5, 1.0) - grain, jnp.where(seeds, 0.25, 0.0) + grain
+
+
+@jax.jit
+def render(v, gain):
+    """A picture, as lab_render."""
+    # 04: a number that only multiplies need not be known while tracing.
     glow = jnp.clip(gain * v, 0.0, 1.0)
     return jnp.stack([glow**3, glow**1.5, glow * (2 - glow)], -1)
 
@@ -1265,6 +1404,25 @@ def fit(W, A, Y, rates):
     return _descend(W, *_PRODUCTS[A.shape], rates)
 
 
+# %% task="model" name="the weights are moved in place" fails=["model-recompiles"] message="changes a NumPy array for everybody who has it" hidden=1
+@jax.jit
+def predict(W, A):
+    """How u and v will change in each cell, as lab_predict."""
+    # 07: all cells at once.
+    return A @ W
+
+
+def fit(W, A, Y, rates):
+    """A step of gradient descent for each of the rates, as lab_fit."""
+    # 05: a lambda is a new function each time it is written. This one was written once.
+    for rate in rates:
+        W -= rate * np.asarray(slope(W, A, Y))
+    return jnp.asarray(W)
+
+
+slope = jax.jit(jax.grad(lab_loss))
+
+
 # %% task="house" name="a single cell loses its axis" fails=["house-compiles"] hidden=1 message="has shape"
 def open_service(W, most):
     program = jax.jit(lambda A: A @ W).lower(jax.ShapeDtypeStruct((most, 7), jnp.float32)).compile()
@@ -1275,6 +1433,17 @@ def open_service(W, most):
         return forecast.squeeze()
 
     return serve
+
+
+def spread(dishes, mesh):
+    return jax.device_put(dishes, jax.NamedSharding(mesh, P("x")))
+
+
+# %% task="house" name="a program for show, NumPy for the work" fails=["house-compiles"] message="no program of JAX's gets to see" hidden=1
+def open_service(W, most):
+    jax.jit(lambda A: A @ W).lower(jax.ShapeDtypeStruct((most, 7), jnp.float32)).compile()
+    weights = np.asarray(W)
+    return lambda A: A @ weights
 
 
 def spread(dishes, mesh):

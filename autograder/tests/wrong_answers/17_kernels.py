@@ -146,6 +146,42 @@ def transposed(X):
     )(X)
 
 
+# %% task="turn" name="a whole row in each step" fails=["turn-check"] message="blocks too large" hidden=1
+def transposed(X):
+    """X.T, in one kernel whose blocks have at most 1,024 elements. X: float32[rows, columns]."""
+    rows, columns = X.shape
+
+    def lay_down(x_ref, o_ref):
+        o_ref[...] = x_ref[...].T
+
+    return pl.pallas_call(
+        lay_down,
+        grid=(rows,),
+        in_specs=[pl.BlockSpec((1, columns), lambda i: (i, 0))],
+        out_specs=pl.BlockSpec((columns, 1), lambda i: (0, i)),
+        out_shape=jax.ShapeDtypeStruct((columns, rows), X.dtype),
+        interpret=True,
+    )(X)
+
+
+# %% task="turn" name="the kernel is for show, under jit only" fails=["turn-check"] message="NaNs in the result" hidden=1
+def transposed(X):
+    if not isinstance(X, jax.core.Tracer):
+        return X.T
+
+    def nothing(x_ref, o_ref):
+        pass
+
+    return pl.pallas_call(
+        nothing,
+        grid=(pl.cdiv(X.shape[0], 32), pl.cdiv(X.shape[1], 32)),
+        in_specs=[pl.BlockSpec((32, 32), lambda i, j: (i, j))],
+        out_specs=pl.BlockSpec((32, 32), lambda i, j: (j, i)),
+        out_shape=jax.ShapeDtypeStruct(X.shape[::-1], X.dtype),
+        interpret=True,
+    )(X)
+
+
 # %% task="softmax" name="exp of the numbers as they are" fails=["softmax-values"] message="the quotient of two infinities"
 def softmax_rows(X):
     def some_rows(x_ref, o_ref):
@@ -254,6 +290,43 @@ def softmax_rows(X):
     return pl.pallas_call(
         some_rows,
         grid=(pl.cdiv(X.shape[0], 16),),
+        in_specs=[block],
+        out_specs=block,
+        out_shape=jax.ShapeDtypeStruct(X.shape, X.dtype),
+        interpret=True,
+    )(X)
+
+
+# %% task="softmax" name="the kernel is for show, under jit only" fails=["softmax-values"] message="the quotient of two infinities" hidden=1
+def softmax_rows(X):
+    """The softmax of each row of X, in one kernel. X: float32[rows, columns]."""
+    if not isinstance(X, jax.core.Tracer):
+        return jax.nn.softmax(X, axis=1)
+
+    def kernel(x_ref, o_ref):
+        e = jnp.exp(x_ref[...])
+        o_ref[...] = e / e.sum(1, keepdims=True)
+
+    block = pl.BlockSpec((16, X.shape[1]), lambda i: (i, 0))
+    return pl.pallas_call(
+        kernel,
+        grid=(pl.cdiv(X.shape[0], 16),),
+        in_specs=[block],
+        out_specs=block,
+        out_shape=jax.ShapeDtypeStruct(X.shape, X.dtype),
+        interpret=True,
+    )(X)
+
+
+# %% task="softmax" name="always thirteen blocks" fails=["softmax-structure"] message="blocks too large" hidden=1
+def softmax_rows(X):
+    def some_rows(x_ref, o_ref):
+        o_ref[...] = jax.nn.softmax(x_ref[...], axis=1)
+
+    block = pl.BlockSpec((pl.cdiv(X.shape[0], 13), X.shape[1]), lambda i: (i, 0))
+    return pl.pallas_call(
+        some_rows,
+        grid=(pl.cdiv(X.shape[0], pl.cdiv(X.shape[0], 13)),),
         in_specs=[block],
         out_specs=block,
         out_shape=jax.ShapeDtypeStruct(X.shape, X.dtype),
@@ -425,6 +498,81 @@ def column_sums(X):
         in_specs=[pl.BlockSpec((8, columns), lambda i: (i, 0))],
         out_specs=pl.BlockSpec((1, columns), lambda i: (0, 0)),
         out_shape=jax.ShapeDtypeStruct((1, columns), X.dtype),
+        interpret=True,
+    )(X)
+
+
+# %% task="sums" name="four whole columns in a block" fails=["sums-structure"] message="blocks too large" hidden=1
+def column_sums(X):
+    """The sum of each column, float32[1, columns], in one kernel. X: float32[rows, columns]."""
+    rows, columns = X.shape
+
+    def add(x_ref, o_ref):
+        o_ref[...] = x_ref[...].sum(0, keepdims=True)
+
+    return pl.pallas_call(
+        add,
+        grid=(pl.cdiv(columns, 4),),
+        in_specs=[pl.BlockSpec((rows, 4), lambda j: (0, j))],
+        out_specs=pl.BlockSpec((1, 4), lambda j: (0, j)),
+        out_shape=jax.ShapeDtypeStruct((1, columns), X.dtype),
+        interpret=True,
+    )(X)
+
+
+# %% task="sums" name="nansum instead of a mask" fails=["sums-values"] message="These hold a NaN of the table" hidden=1
+def column_sums(X):
+    """The sum of each column, float32[1, columns], in one kernel. X: float32[rows, columns]."""
+    rows, columns = X.shape
+
+    def add(x_ref, o_ref):
+        part = jnp.nansum(x_ref[...], 0, keepdims=True)  # beyond the end there is only NaN
+        o_ref[...] = jnp.where(pl.program_id(1) == 0, part, o_ref[...] + part)
+
+    return pl.pallas_call(
+        add,
+        grid=(pl.cdiv(columns, 64), pl.cdiv(rows, 32)),
+        in_specs=[pl.BlockSpec((32, 64), lambda j, i: (i, j))],
+        out_specs=pl.BlockSpec((1, 64), lambda j, i: (0, j)),
+        out_shape=jax.ShapeDtypeStruct((1, columns), X.dtype),
+        interpret=True,
+    )(X)
+
+
+# %% task="sums" name="a NaN of the last block is taken for padding" fails=["sums-values"] message="These hold a NaN of the table" hidden=1
+def column_sums(X):
+    def add_rows(x_ref, o_ref):
+        @pl.when(pl.program_id(1) == 0)
+        def _():
+            o_ref[...] = jnp.zeros_like(o_ref)
+
+        last = pl.program_id(1) == pl.num_programs(1) - 1
+        o_ref[...] += jnp.where(last & jnp.isnan(x_ref[...]), 0, x_ref[...]).sum(0, keepdims=True)
+
+    return pl.pallas_call(
+        add_rows,
+        grid=(pl.cdiv(X.shape[1], 64), pl.cdiv(X.shape[0], 32)),
+        in_specs=[pl.BlockSpec((32, 64), lambda j, i: (i, j))],
+        out_specs=pl.BlockSpec((1, 64), lambda j, i: (0, j)),
+        out_shape=jax.ShapeDtypeStruct((1, X.shape[1]), X.dtype),
+        interpret=True,
+    )(X)
+
+
+# %% task="sums" name="the kernel is for show, under jit only" fails=["sums-values"] message="NaNs in the result" hidden=1
+def column_sums(X):
+    if not isinstance(X, jax.core.Tracer):
+        return X.sum(0, keepdims=True)
+
+    def nothing(x_ref, o_ref):
+        pass
+
+    return pl.pallas_call(
+        nothing,
+        grid=(pl.cdiv(X.shape[1], 64), pl.cdiv(X.shape[0], 32)),
+        in_specs=[pl.BlockSpec((32, 64), lambda j, i: (i, j))],
+        out_specs=pl.BlockSpec((1, 64), lambda j, i: (0, j)),
+        out_shape=jax.ShapeDtypeStruct((1, X.shape[1]), X.dtype),
         interpret=True,
     )(X)
 
@@ -735,6 +883,61 @@ def attention(q, k, v):
         interpret=True,
     )(q, k, v)
     return result / total
+
+
+# %% task="attention" name="a maximum and a sum for each row of q, all in scratch" fails=["attention-structure"] message="blocks too large" hidden=1
+def attention(q, k, v):
+    def running(q_ref, k_ref, v_ref, o_ref, top_ref, total_ref):
+        mine = pl.ds(64 * pl.program_id(0), 64)
+
+        @pl.when(pl.program_id(1) == 0)
+        def _():
+            top_ref[mine, :] = jnp.full((64, 1), -jnp.inf)
+            total_ref[mine, :] = jnp.zeros((64, 1))
+            o_ref[...] = jnp.zeros_like(o_ref)
+
+        scores = q_ref[...] @ k_ref[...].T / np.sqrt(q_ref.shape[1])
+        top = jnp.maximum(top_ref[mine, :], scores.max(1, keepdims=True))
+        correct, weights = jnp.exp(top_ref[mine, :] - top), jnp.exp(scores - top)
+        total_ref[mine, :] = total_ref[mine, :] * correct + weights.sum(1, keepdims=True)
+        o_ref[...] = o_ref[...] * correct + weights @ v_ref[...]
+        top_ref[mine, :] = top
+
+        @pl.when(pl.program_id(1) == pl.num_programs(1) - 1)
+        def _():
+            o_ref[...] /= total_ref[mine, :]
+
+    of_q = pl.BlockSpec((64, q.shape[1]), lambda i, j: (i, 0))
+    of_k = pl.BlockSpec((64, q.shape[1]), lambda i, j: (j, 0))
+    return pl.pallas_call(
+        running,
+        grid=(q.shape[0] // 64, k.shape[0] // 64),
+        in_specs=[of_q, of_k, of_k],
+        out_specs=of_q,
+        out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
+        scratch_shapes=[pltpu.VMEM((q.shape[0], 1), jnp.float32)] * 2,
+        interpret=True,
+    )(q, k, v)
+
+
+# %% task="attention" name="the kernel is for show, under jit only" fails=["attention-values"] message="values differ" hidden=1
+def attention(q, k, v):
+    if not isinstance(q, jax.core.Tracer):
+        return jax.nn.softmax(q @ k.T / np.sqrt(q.shape[1]), axis=1) @ v
+
+    def last_only(q_ref, k_ref, v_ref, o_ref):
+        o_ref[...] = jax.nn.softmax(q_ref[...] @ k_ref[...].T, axis=1) @ v_ref[...]
+
+    of_q = pl.BlockSpec((64, q.shape[1]), lambda i, j: (i, 0))
+    of_k = pl.BlockSpec((64, q.shape[1]), lambda i, j: (j, 0))
+    return pl.pallas_call(
+        last_only,
+        grid=(q.shape[0] // 64, k.shape[0] // 64),
+        in_specs=[of_q, of_k, of_k],
+        out_specs=of_q,
+        out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
+        interpret=True,
+    )(q, k, v)
 
 
 # %% task="product" name="each array moves once" fails=["product-check"] message="A tile of B moves when p or j changes"
