@@ -141,7 +141,9 @@ def become_kernel(arguments: list[str], environment: dict[str, str], folder: str
     # What their imports would have done in this process:
     np.random.seed()
     matplotlib.rcParams["backend"] = environment.get("MPLBACKEND", "module://matplotlib_inline.backend_inline")
-    IPKernelApp.launch_instance(argv=arguments, parent_handle=os.getppid() or 1)  # 0: in a box, whose keeper sees to its end
+    IPKernelApp.launch_instance(
+        argv=arguments, parent_handle=os.getppid() or 1
+    )  # 0: in a box, whose keeper sees to its end
 
 
 def _end_with_the_starter() -> None:

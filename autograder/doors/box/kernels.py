@@ -25,6 +25,7 @@ from .rules import Rules
 START_LIMIT = 120.0  # seconds until the server has imported everything
 _BOX_LIMIT = 30.0  # and until a kernel is in its box
 _LARGEST = 2**26  # bytes of one message from a kernel; a larger one is not received
+_WAITING = 10  # messages that wait to be read; the kernel's side holds the others
 _HANDED_IN = 100 * 2**20  # bytes of files beside the notebook that come with it
 
 
@@ -42,6 +43,7 @@ class BoxedKernelManager(AsyncKernelManager):
             **kwargs,
         )
         self.context.setsockopt(zmq.MAXMSGSIZE, _LARGEST)
+        self.context.setsockopt(zmq.RCVHWM, _WAITING)
         self.kernel_id = os.path.basename(self.slot)
         self.boxed = _Provisioner(kernel_id=self.kernel_id, kernel_spec=self.kernel_spec, parent=self)
         self.provisioner = self.boxed
@@ -58,7 +60,7 @@ class BoxedKernelManager(AsyncKernelManager):
     def seal(self) -> None:
         """To be called when the kernel listens, and before the student's first line runs."""
         if self.boxed.process is not None:
-            self.boxed.process.send(b"s")
+            self.boxed.process.seal()
 
     @property
     def why_ended(self) -> str:
@@ -98,7 +100,13 @@ class _Boxed:
         with contextlib.suppress(OSError):  # the box has ended
             self._lifeline.send(command)
 
+    def seal(self) -> None:
+        """Return when nothing in the box can write where its sockets are."""
+        self.send(b"s")
+        self._hear(_BOX_LIMIT)
+
     def _hear(self, seconds: float | None) -> None:
+        """Wait for a message: the kernel has ended, or the box is sealed."""
         if self._status is not None:
             return
         self._lifeline.settimeout(seconds)
@@ -109,6 +117,8 @@ class _Boxed:
         except OSError:
             text = b""
         told = json.loads(text) if text else {}
+        if "sealed" in told:
+            return
         self._status, self.why = told.get("ended", -signal.SIGKILL), told.get("why", "")
         self._lifeline.close()
 

@@ -9,7 +9,8 @@ in it, when the kernel ends, when a limit is passed, or when the lifeline is clo
 grader is killed.
 
 Lifeline, from the grader: `i` interrupt, `s` seal (the kernel listens: the folder with its sockets becomes read-only).
-To the grader, JSON: {"ready": true} or {"failed": text}; at the end {"ended": exit status, "why": a limit, or ""}.
+To the grader, JSON: {"ready": true} or {"failed": text}; {"sealed": true}; at the end {"ended": exit status, "why": the
+limit that was passed, or ""}.
 
 This process runs in a box, too, in which everything is read-only: a forked kernel is the same program file, and Linux
 lets a process open its own program (/proc/self/exe) by the way on which it was started.
@@ -113,6 +114,7 @@ def _watch(kernel: int, request: dict, lifeline: socket.socket) -> tuple[int, st
                 os.killpg(kernel, signal.SIGINT)
             elif command == b"s":
                 namespaces.make_read_only(request["connection"])
+                _tell(lifeline, sealed=True)
             else:
                 return -signal.SIGKILL, ""
         ended, status = os.waitpid(kernel, os.WNOHANG)
