@@ -8,10 +8,10 @@ without a word is run once more.
 
 import time
 
-from nbformat import NotebookNode, from_dict
+from nbformat import from_dict
 
 from .faults import NOT_RUN, cell_name, end_in
-from .graded_notebook import is_graded, nbgrader_metadata
+from .graded_notebook import is_graded, task_of
 from .kernel_runner import End, Runner
 
 
@@ -32,7 +32,7 @@ class _FairRun:
         for index, cell in enumerate(self.cells):
             if cell.cell_type != "code" or not cell.source.strip():
                 continue
-            task = self._task(index)
+            task = task_of(self.cells, index)
             cell.outputs = []
             if is_graded(cell) and task in self.guilty:
                 line = f"{NOT_RUN}, because {self.guilty[task]} ended the kernel, and this check is of the same task"
@@ -64,7 +64,7 @@ class _FairRun:
                 self._run_again(index)
                 if self.runner.end:
                     self.again.remove(index)
-                    self.guilty[self._task(index)] = cell_name(self.cells[index])
+                    self.guilty[task_of(self.cells, index)] = cell_name(self.cells[index])
                     break
         return self._time()
 
@@ -81,13 +81,3 @@ class _FairRun:
         left = self.end - time.monotonic()
         self.runner.seconds = min(self.each, max(left, 1.0))
         return left > 0
-
-    def _task(self, index: int) -> str:
-        """The task that a cell belongs to: the closest one above it."""
-        return task_of(self.cells, index)
-
-
-def task_of(cells: list[NotebookNode], index: int) -> str:
-    """The name of the closest cell at or above `index` that the student fills in; empty above the first one."""
-    above = map(nbgrader_metadata, cells[index::-1])
-    return next((entry["grade_id"] for entry in above if entry.get("solution")), "")

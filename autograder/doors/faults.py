@@ -5,7 +5,7 @@ from typing import NamedTuple
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
-from .graded_notebook import is_graded
+from .graded_notebook import is_graded, task_of
 
 # The errors that the grader itself writes into a cell, and what a reader calls them.
 TITLES = {
@@ -29,7 +29,8 @@ class Fault(NamedTuple):
 
     def __str__(self) -> str:
         more = f" {self.others} more cells ended like that." if self.others else ""
-        return f"{self.line[:1].upper()}{self.line[1:]}.{more} It cost {self.lost:g} of {self.points:g} points."
+        line = f"{self.line[:1].upper()}{self.line[1:]}" + ("" if self.line.endswith(("?", ".")) else ".")
+        return f"{line}{more} It cost {self.lost:g} of {self.points:g} points."
 
 
 def end_in(cell: NotebookNode, name: str, line: str) -> None:
@@ -48,10 +49,17 @@ def fault(notebook: NotebookNode) -> Fault | None:
     if not ours:
         return None
     causes = [(cell, o) for cell, o in ours if not o.evalue.startswith(NOT_RUN)] or ours[:1]
-    (cell, output), graded = causes[0], [cell for cell in notebook.cells if is_graded(cell)]
-    lost = sum(_points(check) for check in graded if any(check is other for other, _ in ours))
-    line = output.evalue.rstrip(".?")
-    return Fault(TITLES[output.ename], cell_name(cell), line, len(causes) - 1, lost, sum(map(_points, graded)))
+    (cell, output), graded = causes[0], [i for i, cell in enumerate(notebook.cells) if is_graded(cell)]
+    tasks = {task_of(notebook.cells, i) for i, c in enumerate(notebook.cells) if any(c is own for own, _ in causes)}
+    lost = sum(_points(notebook.cells[i]) for i in graded if _lost(notebook.cells, i, tasks))
+    possible = sum(_points(notebook.cells[i]) for i in graded)
+    return Fault(TITLES[output.ename], cell_name(cell), output.evalue, len(causes) - 1, lost, possible)
+
+
+def _lost(cells: list[NotebookNode], index: int, tasks: set[str]) -> bool:
+    """Whether a check ended in an error of the grader's, or in any error behind one of its own task."""
+    errors = [output for output in cells[index].outputs if output.output_type == "error"]
+    return any(o.ename in TITLES for o in errors) or bool(errors and task_of(cells, index) in tasks)
 
 
 def _points(cell: NotebookNode) -> float:

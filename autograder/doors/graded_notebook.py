@@ -99,6 +99,12 @@ def is_graded(cell: NotebookNode) -> bool:
     return cell.cell_type == "code" and bool(nbgrader_metadata(cell).get("grade"))
 
 
+def task_of(cells: list[NotebookNode], index: int) -> str:
+    """The name of the closest cell at or above `index` that the student fills in; empty above the first one."""
+    above = map(nbgrader_metadata, cells[index::-1])
+    return next((entry["grade_id"] for entry in above if entry.get("solution")), "")
+
+
 def demote_copies(notebook: NotebookNode) -> None:
     """Make ordinary cells of all but the last cell with the same grade_id, as nbgrader does.
 

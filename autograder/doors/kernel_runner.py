@@ -68,6 +68,7 @@ class Runner:
             kernel_name="python3",  # a submission may name a kernel that is not here
             kernel_manager_class=AsyncKernelManager if next(_kernels) <= COLD else WarmKernelManager,
             shutdown_kernel="immediate",  # nothing in it is waited for
+            iopub_timeout=30,  # for what a cell has printed to arrive
             extra_arguments=["--IPKernelApp.log_level=ERROR"],  # it warns of its transport on every start
             resources={"metadata": {"path": str(self._folder)}},
             box=self._box,
@@ -155,11 +156,16 @@ class Runner:
         kernel, channels = self._client.km, self._client.kc
         assert isinstance(kernel, AsyncKernelManager) and isinstance(channels, AsyncKernelClient)
         await kernel.interrupt_kernel()
-        channels.execute("", silent=True)
+        request = channels.execute("", silent=True)
         try:
             while True:  # replies to the interrupted cell come first
                 reply = await channels.get_shell_msg(timeout=5)
                 if reply["content"]["status"] == "ok":
+                    break
+            while True:  # and so does what it has printed, which would be late for the next cell
+                message = await channels.get_iopub_msg(timeout=5)
+                answers = message["parent_header"].get("msg_id") == request and message["msg_type"] == "status"
+                if answers and message["content"]["execution_state"] == "idle":
                     return True
         except Empty:
             await kernel.shutdown_kernel(now=True)

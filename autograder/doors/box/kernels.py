@@ -45,11 +45,11 @@ class BoxedKernelManager(AsyncKernelManager):
         self.context.setsockopt(zmq.MAXMSGSIZE, _LARGEST)
         self.context.setsockopt(zmq.RCVHWM, _WAITING)
         self.kernel_id = os.path.basename(self.slot)
-        self.boxed = _Provisioner(kernel_id=self.kernel_id, kernel_spec=self.kernel_spec, parent=self)
-        self.provisioner = self.boxed
+        self.keeper = _Provisioner(kernel_id=self.kernel_id, kernel_spec=self.kernel_spec, parent=self)
+        self.provisioner = self.keeper
         submitted = os.path.join(self.slot, "submitted")
         _copy_files(folder, submitted)
-        self.boxed.request = {
+        self.keeper.request = {
             "box": box.command(connection, submitted),
             "connection": connection,
             "environment": rules.environment(),
@@ -59,24 +59,25 @@ class BoxedKernelManager(AsyncKernelManager):
 
     def seal(self) -> None:
         """To be called when the kernel listens, and before the student's first line runs."""
-        if self.boxed.process is not None:
-            self.boxed.process.seal()
+        if self.keeper.boxed is not None:
+            self.keeper.boxed.seal()
 
     @property
     def why_ended(self) -> str:
         """The limit that the box has passed; empty if it has passed none."""
-        process = self.boxed.process or self.boxed.last
-        return process.why if process is not None else ""
+        return self.keeper.boxed.why if self.keeper.boxed is not None else ""
 
 
 class _Provisioner(LocalProvisioner):
     request: dict[str, Any]
-    last: "_Boxed | None" = None  # the process, when it has ended
+    boxed: "_Boxed | None" = None  # the process, also when it has ended
 
     async def launch_kernel(self, cmd, **kwargs):
         """As in the parent class, but for the process."""
         arguments = cmd[cmd.index("-m") + 2 :]
-        self.process = self.last = _server().start({**self.request, "arguments": arguments})
+        self.boxed = _server().start({**self.request, "arguments": arguments})
+        process: Any = self.boxed
+        self.process = process
         return self.connection_info
 
     async def cleanup(self, restart=False):
@@ -160,7 +161,7 @@ class _Server:
         with open(self._log, "wb") as log:
             self._process = subprocess.Popen(
                 command,
-                stdin=theirs,
+                stdin=theirs.fileno(),
                 stdout=log,
                 stderr=log,
                 env={**self.settings, **own, "TMPDIR": self.folder, "PYTHONPATH": package},

@@ -14,9 +14,9 @@ from autograder.doors.warm_kernels import python_path
 BWRAP = "bwrap"
 # Parts of a Python's prefix. Never all of it: a prefix may be somebody's home.
 _OF_PREFIX = ("bin", "lib", "lib64", "etc", "share", "include", "pyvenv.cfg")
-_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store")
-_SYSTEM += ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/localtime")
-_SYSTEM += ("/sys/devices/system/cpu", "/sys/devices/system/node")  # how many cores there are
+_SYSTEM = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store"]
+_SYSTEM += ["/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/localtime"]
+_SYSTEM += ["/sys/devices/system/cpu", "/sys/devices/system/node"]  # how many cores there are
 # Of the grader's environment, what says which device and which instructions JAX uses. A token or a password has
 # no business in a student's process, and a variable such as MALLOC_TRIM_THRESHOLD_ changes what is measured.
 _KEPT = {"LANG", "LC_ALL", "TZ", "NBGRADER_EXECUTION", "LD_LIBRARY_PATH", "JAX_PLATFORMS", "XLA_FLAGS"}

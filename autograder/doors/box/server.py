@@ -67,7 +67,7 @@ def _keep(request: dict, lifeline: socket.socket) -> None:
         user_namespace = namespaces.enter(inside)
         kernel = os.fork()
         if kernel == 0:
-            _be_kernel(request, lifeline, user_namespace, [box.stdin.fileno(), box.stdout.fileno()])
+            _be_kernel(request, lifeline, user_namespace)
         status, why = _watch(kernel, request, lifeline)
         box.kill()
         box.wait()
@@ -140,12 +140,10 @@ def _passed(limits: dict) -> str:
     return ""
 
 
-def _be_kernel(request: dict, lifeline: socket.socket, user_namespace: int, keepers: list[int]) -> None:
+def _be_kernel(request: dict, lifeline: socket.socket, user_namespace: int) -> None:
     """What runs in the box: a kernel in a folder of its own, a copy of what was handed in. Does not return."""
     try:
         os.setsid()
-        for descriptor in keepers:
-            os.close(descriptor)
         namespaces.renounce(user_namespace)
         _limit(request["limits"])
         os.umask(0o077)

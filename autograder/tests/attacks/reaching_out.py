@@ -118,6 +118,10 @@ for path in glob.glob("/proc/[0-9]*/cmdline"):
         print("REACHED", path)
 
 # %% name="overwrites the program that it is"
+import os
+
+if not os.statvfs("/proc/self/exe").f_flag & os.ST_RDONLY:  # Linux may refuse only for as long as it runs
+    print("REACHED")
 with open("/proc/self/exe", "r+b") as program:
     print("REACHED", program)
 
