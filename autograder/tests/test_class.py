@@ -17,6 +17,7 @@ import pytest
 from conftest import COURSE, UNITS, wrong_answers
 from nbgrader.api import Gradebook
 
+from autograder.doors.box.rules import why_not
 from autograder.doors.graded_notebook import is_graded, nbgrader_metadata, read_notebook, score
 from autograder.doors.kernel_runner import Runner
 
@@ -124,6 +125,7 @@ def nbgrader(root, *args):
     return done.stdout + done.stderr
 
 
+BOX = ["--RunNotebook.box=False"] if why_not() else []  # where there can be none, the class is graded without
 CLEAN = {"HOME": "/nonexistent", "PATH": "/usr/bin:/bin", "JUPYTER_PLATFORM_DIRS": "1"}
 
 
@@ -144,7 +146,7 @@ def classroom(tmp_path_factory, units):
                 path.write_text('{"cells": [')
             else:
                 nbformat.write(notebook, path)
-    printed = nbgrader(root, "autograde", "*")
+    printed = nbgrader(root, "autograde", "*", *BOX)
     nbgrader(root, "generate_feedback", "*")
     nbgrader(root, "export")
     return root, printed
@@ -205,11 +207,11 @@ def test_autograde_speaks_only_of_those_whose_cells_it_put_back(classroom, units
 
 def test_a_wrong_unit_name_and_a_missing_notebook_are_one_line_each(classroom):
     root, _ = classroom
-    printed = nbgrader(root, "autograde", "05_cache")
+    printed = nbgrader(root, "autograde", "05_cache", *BOX)
     assert "No notebooks were matched by" in printed and "Did you mean:" in printed
     assert "Traceback" not in printed
     (root / "submitted" / "nothing" / UNITS[0]).mkdir(parents=True)
-    printed = nbgrader(root, "autograde", UNITS[0], "--student", "nothing")
+    printed = nbgrader(root, "autograde", UNITS[0], "--student", "nothing", *BOX)
     assert f"No notebooks were matched by '{root}/submitted/nothing/{UNITS[0]}/*.ipynb'" in printed
     assert "Traceback" not in printed
 
