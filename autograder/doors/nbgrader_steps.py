@@ -1,5 +1,8 @@
 """The nbgrader door: what `nbgrader_config.py` puts into nbgrader's own lists."""
 
+import glob
+import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
@@ -33,6 +36,7 @@ class SubmissionExporter(NotebookExporter):
         super().__init__(config=config, parent=parent, **kwargs)
         if isinstance(parent, Autograde):
             _assert_box(RunNotebook(parent=parent))
+            _copy_plain_files_alone(parent)
             _tell_at_the_end(parent)
             for unit in sorted({Path(folder).name for folder in parent.assignments}):
                 register(unit, parent.coursedir, self)
@@ -43,6 +47,8 @@ class SubmissionExporter(NotebookExporter):
         resources = self._init_resources(resources)
         resources["metadata"] |= {"name": path.stem, "path": str(path.parent)}
         try:
+            if not _is_plain(path):
+                raise UnreadableNotebook(f"{path}: this is a link or a device, and not a notebook.")
             notebook = read_notebook(path)
         except UnreadableNotebook as error:
             self.log.error("%s", error)
@@ -124,6 +130,29 @@ def _assert_box(step: RunNotebook) -> None:
         )
         step.log.error(line)
         raise NbGraderException(line)
+
+
+def _is_plain(path: str | Path) -> bool:
+    """Whether a file lies here itself: a link may lead to the solution, and a pipe never ends."""
+    return not os.path.lexists(path) or stat.S_ISREG(os.lstat(path).st_mode)
+
+
+def _copy_plain_files_alone(converter: Autograde) -> None:
+    """Let nbgrader leave links, pipes and the like where they were handed in; it copies what they lead to."""
+    start: Callable[[str, str], None] = converter.init_assignment
+
+    def init_assignment(unit: str, student: str) -> None:
+        folder = converter.coursedir.format_path(converter.coursedir.submitted_directory, student, unit)
+        files = [os.path.join(place, name) for place, _, names in os.walk(folder) for name in names]
+        ignored = converter.coursedir.ignore
+        odd = {glob.escape(os.path.basename(path)) for path in files if not _is_plain(path)}
+        converter.coursedir.ignore = [*ignored, *sorted(odd)]
+        try:
+            start(unit, student)
+        finally:
+            converter.coursedir.ignore = ignored
+
+    converter.init_assignment = init_assignment
 
 
 def _tell_at_the_end(converter: Autograde) -> None:

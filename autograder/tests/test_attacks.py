@@ -131,6 +131,13 @@ class Class:
             for word, place in places.items():
                 source = source.replace(word, place)
             self.submit(student(cell), submission(source))
+        self.submit("y-links", submission())
+        links = course / "submitted" / "y-links" / UNIT
+        (links / f"{NAME}.ipynb").unlink()
+        (links / f"{NAME}.ipynb").symlink_to(course / "solutions" / UNIT / f"{NAME}.ipynb")
+        (links / "data.txt").symlink_to(root / "outside" / "diary.txt")
+        (links / "notes.txt").write_text("mine")
+        os.mkfifo(links / "pipe.txt")
         self.safe = [course / "solutions", course / "exercises", course / "submitted", root / "outside"]
         self.safe.append(Path(autograder.__file__).parent)
         self.before = contents(*self.safe)
@@ -202,6 +209,15 @@ def test_harm_costs_its_own_task_alone_and_says_so(classroom, cell):
     else:
         assert classroom.scores[student(cell)] == ALL or "longer than" in said, said
         assert classroom.scores[student(cell)] >= SECOND
+
+
+def test_a_link_is_not_followed(classroom):
+    course = classroom.root / "course"
+    assert classroom.scores["y-links"] == 0
+    assert "this is a link or a device, and not a notebook." in classroom.page("y-links")
+    for place in ("autograded", "feedback"):
+        names = os.listdir(course / place / "y-links" / UNIT)
+        assert "notes.txt" in names and not {"data.txt", "pipe.txt"} & set(names)
 
 
 def test_the_honest_keep_their_points(classroom):

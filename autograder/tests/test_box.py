@@ -107,6 +107,15 @@ def test_the_tests_with_their_answers_are_not_shown():
     assert not shown & {Path("/"), Path.home(), package.parent, package.parent / "solutions", Path.cwd()}
 
 
+def test_another_clone_in_the_environment_shows_no_solution_either(monkeypatch, tmp_path):
+    (tmp_path / "autograder" / "tests").mkdir(parents=True)
+    (tmp_path / "solutions").mkdir()
+    monkeypatch.setattr(rules, "python_path", lambda: [str(tmp_path)])
+    words = rules._mounts.__wrapped__()
+    assert str(tmp_path / "autograder") in words and str(tmp_path) not in words
+    assert words[words.index(str(tmp_path / "autograder" / "tests")) - 1] == "--tmpfs"
+
+
 @pytest.fixture
 def without(monkeypatch):
     """A function by which bubblewrap is missing, or fails with a line."""

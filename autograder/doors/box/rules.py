@@ -50,7 +50,8 @@ class Rules:
         disk = self.limits()["disk"]
         words = [BWRAP, "--unshare-all", "--unshare-user", *_no_more_namespaces(), "--die-with-parent", "--new-session"]
         words += ["--cap-drop", "ALL", "--clearenv", "--uid", "1000", "--gid", "1000", "--hostname", "box"]
-        words += _mounts()
+        # First what others may lie below: the course may, and the folder with the sockets does.
+        words += ["--size", str(disk), "--tmpfs", "/tmp", "--dir", "/tmp/home", *_mounts()]
         # Read-only, because to root in a user namespace without a privilege /proc/sys can still be written.
         words += ["--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev"]
         for device in self.devices:
@@ -58,7 +59,6 @@ class Rules:
         if self.devices:
             words += ["--ro-bind", "/sys", "/sys"]
         words += ["--size", str(disk // 4), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
-        words += ["--size", str(disk), "--tmpfs", "/tmp", "--dir", "/tmp/home"]
         words += ["--bind", connection, connection, "--ro-bind", submitted, "/submitted", "--remount-ro", "/"]
         return words
 
@@ -114,10 +114,14 @@ def _mounts() -> list[str]:
     Nothing else is there. What is kept from a student and lies below something that is shown gets an empty folder.
     """
     package = Path(autograder.__file__).parent
-    course = {package.parent, Path.cwd()}
+    modules = [Path(entry) for entry in python_path() if entry]
+    # A folder with the package in it that is no site-packages is a clone of the course, this one or another.
+    clones = {entry for entry in modules if entry.name != "site-packages" and (entry / "autograder").is_dir()}
+    course = {package.parent, Path.cwd(), *clones} - {entry for entry in modules if entry.name == "site-packages"}
+    packages = {package} | {clone / "autograder" for clone in clones}
     shown = {Path(path) for path in _SYSTEM if not os.path.islink(path)}
     shown |= {Path(prefix, part) for prefix in (sys.prefix, sys.base_prefix) for part in _OF_PREFIX}
-    shown |= {Path(entry) for entry in python_path() if entry} | {package}
+    shown |= {entry for entry in modules if entry not in course} | packages
     for path in list(shown):
         shown.add(path.resolve())
     program = Path(sys.executable)
@@ -126,7 +130,7 @@ def _mounts() -> list[str]:
         shown.add(Path(os.path.normpath(program)))
     shown = {path for path in shown - course if path.exists() and len(path.parts) > 1}
     # The tests hold answers. The course itself is hidden where it lies below what is shown.
-    hidden = {package / "tests", package.resolve() / "tests"} | {
+    hidden = {place / "tests" for own in packages for place in (own, own.resolve())} | {
         folder for folder in course if any(folder.is_relative_to(path) for path in shown)
     }
     words = []
