@@ -199,10 +199,15 @@ def test_a_broken_file_is_one_line_and_the_class_goes_on(classroom, units):
 
 def test_autograde_speaks_only_of_those_whose_cells_it_put_back(classroom, units):
     _, printed = classroom
-    lines = [line for line in printed.splitlines() if "WARNING" in line or "ERROR" in line]
+    printed, table = printed.split("These submissions did not run to their end:\n")
+    lines = [line for line in printed.splitlines()[:-1] if "WARNING" in line or "ERROR" in line]
     loud = {(parts[1], parts[2]) for line in lines if (parts := line.split("submitted")[-1].split("/"))[3:]}
     assert loud == {(student.__name__, name) for name in TAKEN[:1] for student in (broken, untidy)}
     assert len(lines) == len(loud)
+    points = sum(units[TAKEN[0]].checks.values())
+    (row,) = [line.split(maxsplit=5) for line in table.splitlines() if "broken" in line]
+    assert row[:2] == ["broken", TAKEN[0]] and " ".join(row[2:5]) == f"{points} of {points}"
+    assert "this is no notebook" in row[5] and not any(student.__name__ in table for student in (perfect, untidy))
 
 
 def test_a_wrong_unit_name_and_a_missing_notebook_are_one_line_each(classroom):
