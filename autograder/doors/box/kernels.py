@@ -23,7 +23,7 @@ from . import rules
 from .rules import Rules
 
 START_LIMIT = 120.0  # seconds until the server has imported everything
-_BOX_LIMIT = 30.0  # and until a kernel is in its box
+_BOX_LIMIT = 60.0  # and until a kernel is in its box
 _LARGEST = 2**26  # bytes of one message from a kernel; a larger one is not received
 _WAITING = 10  # messages that wait to be read; the kernel's side holds the others
 _HANDED_IN = 100 * 2**20  # bytes of files beside the notebook that come with it
