@@ -16,6 +16,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell, new_output
 from pygments.formatters import HtmlFormatter
 
+from .faults import fault
 from .graded_notebook import is_graded, nbgrader_metadata
 from .output_size import shortened
 from .safe_html import clean_html, markdown_to_html, plain_ansi, svg_image
@@ -47,7 +48,7 @@ class SafePage(Preprocessor):
 
     def preprocess(self, nb, resources):
         """Clean every cell; `resources["code_css"]` receives the colours of code, light and dark."""
-        notice = _notice(nb)
+        notice, resources["boxed"] = _notice(nb), nb.metadata.get("boxed", "")
         nb.metadata = NotebookNode()
         for cell in nb.cells:
             own = nbgrader_metadata(cell)
@@ -88,19 +89,8 @@ def _notice(notebook: NotebookNode) -> str:
     """What a reader must know first, as Markdown; empty for a notebook that ran to its end."""
     if reason := notebook.metadata.get("not_graded"):
         return f"**Not graded.** {reason}"
-    lines = [
-        (cell, output.evalue)
-        for cell in notebook.cells
-        for output in cell.get("outputs", [])
-        if output.output_type == "error" and output.ename == "KernelDied"
-    ]
-    if not lines:
-        return ""
-    cell, line = lines[0]
-    name = nbgrader_metadata(cell).get("grade_id")
-    where = f" in `{name}`" if name else ""
-    later = f" {len(lines) - 1} later cells were not run." if len(lines) > 1 else ""
-    return f"**The kernel died{where}.** {line[:1].upper()}{line[1:]}.{later}"
+    found = fault(notebook)
+    return f"**{found.title} in `{found.cell}`.** {found}" if found else ""
 
 
 def _safe(output: NotebookNode) -> NotebookNode:

@@ -99,6 +99,12 @@ def is_graded(cell: NotebookNode) -> bool:
     return cell.cell_type == "code" and bool(nbgrader_metadata(cell).get("grade"))
 
 
+def task_of(cells: list[NotebookNode], index: int) -> str:
+    """The name of the closest cell at or above `index` that the student fills in; empty above the first one."""
+    above = map(nbgrader_metadata, cells[index::-1])
+    return next((entry["grade_id"] for entry in above if entry.get("solution")), "")
+
+
 def demote_copies(notebook: NotebookNode) -> None:
     """Make ordinary cells of all but the last cell with the same grade_id, as nbgrader does.
 
@@ -118,8 +124,9 @@ def restore(notebook: NotebookNode, release: NotebookNode) -> list[str]:
 
     Locked cells become what was released, in source, type and metadata, and stand in the released order; one that was
     deleted is put behind the cell that it follows there. A cell to be filled in keeps its source alone: it is code
-    again if it was made text. The student's own cells stay behind the cell that they follow, without metadata, so that
-    no tag decides what is run. The notebook's own metadata, the kernel's name among them, are the release's.
+    again if it was made text. A cell without a name is known by its content. The student's own cells stay behind the
+    cell that they follow, without metadata, so that no tag decides what is run. The notebook's own metadata, the
+    kernel's name among them, are the release's.
 
     Arguments:
       notebook, release: as `read_notebook` gives them, each cell with an id of its own.
@@ -134,9 +141,14 @@ def restore(notebook: NotebookNode, release: NotebookNode) -> list[str]:
     found: dict[str, NotebookNode] = {}
     own: dict[str | None, list[NotebookNode]] = {None: []}  # the student's own cells, by the released cell above them
     above = None
-    for cell in notebook.cells:
-        # A program that strips metadata leaves the id, which is the same name here.
-        name = _grade_id(cell) or (cell.id if cell.id not in claimed else None)
+    # A program that strips metadata leaves the id, which is the same name here.
+    names = [_grade_id(cell) or (cell.id if cell.id not in claimed else None) for cell in notebook.cells]
+    missing = {name: cell for name, cell in released.items() if name not in names}
+    for i, cell in reversed(list(enumerate(notebook.cells))):  # of two that are alike the lower counts, as with copies
+        if names[i] not in released and (alike := _alike(cell, missing)):
+            names[i] = alike
+            del missing[alike]
+    for name, cell in zip(names, notebook.cells, strict=True):
         if name in released:
             found[name], own[name], above = cell, [], name
         else:
@@ -158,6 +170,26 @@ def restore(notebook: NotebookNode, release: NotebookNode) -> list[str]:
     notebook.cells = cells + waiting
     notebook.metadata = nbformat.from_dict(release.metadata)
     return changes
+
+
+_BINDS = re.compile(r"^(?:async\s+def|def|class)\s+(\w+)|^(\w+)\s*(?::[^=\n]+)?=[^=]", re.MULTILINE)
+
+
+def _alike(cell: NotebookNode, missing: dict[str, NotebookNode]) -> str | None:
+    """Which of the missing released cells this one is, although nothing names it: some programs keep no names at all.
+
+    A cell that is to be read has the same text; one that is to be filled in defines what the released one defines.
+    """
+    binds = {name for found in _BINDS.findall(cell.source) for name in found if name}
+    for name, original in missing.items():
+        entry = nbgrader_metadata(original)
+        if entry.get("solution") and not entry.get("locked"):
+            wanted = {name for found in _BINDS.findall(original.source) for name in found if name}
+            if cell.cell_type == original.cell_type and wanted and wanted <= binds:
+                return name
+        elif cell.cell_type == original.cell_type and cell.source.strip() == original.source.strip():
+            return name
+    return None
 
 
 def _restored(cell: NotebookNode, original: NotebookNode) -> NotebookNode:

@@ -13,6 +13,7 @@ from nbconvert.filters import strip_ansi
 from nbconvert.preprocessors import Preprocessor
 from nbformat import NotebookNode
 
+from .faults import TITLES
 from .graded_notebook import is_graded
 
 _HIDDEN = "A hidden check of this cell failed: the same specification, on inputs that are not shown."
@@ -112,7 +113,7 @@ def _clean_check(cell: NotebookNode, begin: int, end: int) -> None:
             number = _line_number(output)
             if number is None or begin < number <= end:
                 output.ename, output.evalue, output.traceback = "HiddenCheck", _HIDDEN, [_HIDDEN]
-            elif output.ename not in ("CheckFailed", "NotBegun", "CellsNotRun", "TimeLimit", "KernelDied", "NotGraded"):
+            elif output.ename not in ("CheckFailed", "NotBegun", "CellsNotRun", *TITLES):
                 output.traceback = [f"{output.ename}: {output.evalue} (line {number} of this cell)"]
     lines = cell.source.split("\n")
     cell.source = "\n".join(lines[:begin] + lines[end + 1 :])
@@ -120,7 +121,7 @@ def _clean_check(cell: NotebookNode, begin: int, end: int) -> None:
 
 def _line_number(output: NotebookNode) -> int | None:
     """The line of the graded cell in which it failed, counted from 1; 0 if no line of it is shown."""
-    if output.ename in ("TimeLimit", "KernelDied", "NotGraded"):
+    if output.ename in TITLES:
         return 0
     return failing_line(output)
 

@@ -2,7 +2,9 @@
 
 import math
 import os
+from collections import Counter
 from contextlib import ExitStack, suppress
+from enum import Enum
 from itertools import count
 from pathlib import Path
 from queue import Empty
@@ -15,13 +17,27 @@ from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_output
 
+from .box.kernels import BoxedKernelManager
+from .box.rules import Rules
+from .faults import NOT_RUN, cell_name, end_in
 from .warm_kernels import WarmKernelManager
 
 CELL_SECONDS = 60
 STARTS = 3
+KEPT_OF_CELL, KEPT_OF_NOTEBOOK = 5_000_000, 50_000_000  # characters of output; a page shows far less
+KEPT_ERRORS = 10  # of one cell, and as many results: the first of them decides the points
 COLD = 2  # kernels that start as usual; a process that needs more will need many, and they are forked
 
 _kernels = count(1)  # of this process
+
+
+class End(Enum):
+    """How a kernel ended."""
+
+    DIED = "by itself"
+    HUNG = "it did not listen to an interrupt"
+    LIMIT = "it passed a limit of its box"
+    NEVER_STARTED = "it never began"
 
 
 class Runner:
@@ -33,23 +49,30 @@ class Runner:
       notebook: read by `read_notebook`; its code cells receive their outputs.
       folder: the kernel's working folder.
       seconds: time limit of each cell; the attribute may be changed between two cells.
+      box: the limits of a box in which the kernel runs, in a copy of its folder; None for a learner's own code.
     """
 
-    def __init__(self, notebook: NotebookNode, folder: Path, seconds: float = CELL_SECONDS):
+    def __init__(self, notebook: NotebookNode, folder: Path, seconds: float = CELL_SECONDS, box: Rules | None = None):
         self.notebook, self.seconds = notebook, seconds
-        self._client = NotebookClient(
-            notebook,
+        self._folder, self._box = folder, box
+        self._client = self._new_client()
+        self._stack = ExitStack()
+        self._started = False
+        self._dead = ""
+        self.end: End | None = None
+
+    def _new_client(self) -> "_Client":
+        return _Client(
+            self.notebook,
             allow_errors=True,
             kernel_name="python3",  # a submission may name a kernel that is not here
             kernel_manager_class=AsyncKernelManager if next(_kernels) <= COLD else WarmKernelManager,
             shutdown_kernel="immediate",  # nothing in it is waited for
+            iopub_timeout=30,  # for what a cell has printed to arrive
             extra_arguments=["--IPKernelApp.log_level=ERROR"],  # it warns of its transport on every start
-            resources={"metadata": {"path": str(folder)}},
-            on_cell_executed=_keep_error,
+            resources={"metadata": {"path": str(self._folder)}},
+            box=self._box,
         )
-        self._stack = ExitStack()
-        self._started = False
-        self._dead = ""
 
     def __enter__(self) -> "Runner":
         return self
@@ -61,26 +84,43 @@ class Runner:
         """Execute the code cell at `index` and return it, its outputs filled in."""
         cell = self.notebook.cells[index]
         cell.outputs = []
+        if not cell.source.strip():
+            return cell
         if self._dead:
-            _end_in(cell, "KernelDied", self._dead)
+            end_in(cell, "KernelDied", self._dead)
             return cell
         if not self._started and not self._start():
-            self._died(cell, f"no kernel started in {STARTS} attempts: the machine has no room, or its ports are taken")
+            line = f"no kernel started in {STARTS} attempts: the machine has no room, or its ports are taken"
+            self._died(cell, line, End.NEVER_STARTED)
             return cell
         self._client.timeout = math.ceil(self.seconds)
+        self._client.begin_cell()
         try:
             self._client.execute_cell(cell, index)
         except CellTimeoutError:
             self._interrupt(cell)
         except DeadKernelError:
-            self._died(cell, "the kernel died while this cell ran: killed, crashed, or left by os._exit")
+            self._died_by_itself(cell)
+        else:
+            self._client.end_cell(cell)
+            if self._client.quits:
+                self._died(cell, "this cell ended the kernel, with quit() or exit()", End.DIED)
         return cell
+
+    def restart(self) -> None:
+        """Let the next cell run in a new kernel, if the one before has ended."""
+        if self.end not in (None, End.NEVER_STARTED):
+            self._stack.close()
+            self._stack, self._client = ExitStack(), self._new_client()
+            self._started, self._dead, self.end = False, "", None
 
     def _start(self) -> bool:
         """Start the kernel. The ports it is told to use were free a moment before; another process may be quicker."""
         for _ in range(STARTS):
             with suppress(RuntimeError):
                 self._stack.enter_context(self._client.setup_kernel(env=self._environment()))
+                if isinstance(self._client.km, BoxedKernelManager):
+                    self._client.km.seal()
                 self._started = True
                 return True
         return False
@@ -105,38 +145,135 @@ class Runner:
     def _interrupt(self, cell: NotebookNode) -> None:
         line = f"this cell ran longer than its {self.seconds:g} s and was stopped; does a loop never end?"
         if not run_sync(self._listens_again)():
-            self._died(cell, line)
+            self._died(cell, line, End.HUNG)
             return
+        self._client.end_cell(cell, finished=False)
         cell.outputs = [o for o in cell.outputs if o.output_type != "error"]  # the KeyboardInterrupt
-        _end_in(cell, "TimeLimit", line)
+        end_in(cell, "TimeLimit", line)
 
     async def _listens_again(self) -> bool:
         """Interrupt the kernel, and end it if that does not help: compiled code does not see an interrupt."""
         kernel, channels = self._client.km, self._client.kc
         assert isinstance(kernel, AsyncKernelManager) and isinstance(channels, AsyncKernelClient)
         await kernel.interrupt_kernel()
-        channels.execute("", silent=True)
+        request = channels.execute("", silent=True)
         try:
             while True:  # replies to the interrupted cell come first
                 reply = await channels.get_shell_msg(timeout=5)
                 if reply["content"]["status"] == "ok":
+                    break
+            while True:  # and so does what it has printed, which would be late for the next cell
+                message = await channels.get_iopub_msg(timeout=5)
+                answers = message["parent_header"].get("msg_id") == request and message["msg_type"] == "status"
+                if answers and message["content"]["execution_state"] == "idle":
                     return True
         except Empty:
             await kernel.shutdown_kernel(now=True)
             return False
 
-    def _died(self, cell: NotebookNode, line: str) -> None:
-        name = cell.metadata.get("nbgrader", {}).get("grade_id") or cell.source.strip().split("\n")[0][:40]
-        self._dead = f"not run, because the kernel had died in an earlier cell ({name})"
-        _end_in(cell, "KernelDied", line)
+    def _died_by_itself(self, cell: NotebookNode) -> None:
+        kernel, why = self._client.km, ""
+        if isinstance(kernel, BoxedKernelManager):
+            why = kernel.why_ended
+        if why:
+            self._died(cell, f"the kernel was ended while this cell ran: {why}", End.LIMIT)
+        else:
+            self._died(cell, "the kernel died while this cell ran: killed, crashed, or left by os._exit", End.DIED)
+
+    def _died(self, cell: NotebookNode, line: str, how: End) -> None:
+        self.end = how
+        self._dead = f"{NOT_RUN}, because the kernel had died in an earlier cell ({cell_name(cell)})"
+        end_in(cell, "KernelDied", line)
 
 
-def _keep_error(cell: NotebookNode, execute_reply: dict, **_) -> None:
-    """Note an error that left no error output, because IPython could not format it: it would earn full marks."""
-    reply = execute_reply["content"]
-    if reply["status"] == "error" and not any(output.output_type == "error" for output in cell.outputs):
-        _end_in(cell, reply["ename"], reply["evalue"])
+class _Client(NotebookClient):
+    """nbclient's, whose kernel may be in a box, and which keeps no more output than a page can show.
+
+    What a kernel sends is a student's: 100 MB in a second would fill the memory of the grader.
+    """
+
+    def __init__(self, notebook: NotebookNode, *, box: Rules | None, **options):
+        super().__init__(notebook, on_cell_executed=self._read_reply, **options)
+        self._box = box
+        self._left, self._room = KEPT_OF_NOTEBOOK, KEPT_OF_CELL
+        self._dropped = 0
+        self._kept: Counter[str] = Counter()
+        self._idle = True
+        self.quits = False  # whether a cell has asked its kernel to end
+
+    def create_kernel_manager(self):
+        """As in the parent class, or one for a box."""
+        if self._box is None:
+            return super().create_kernel_manager()
+        folder = Path(self.resources["metadata"]["path"])
+        self.km = BoxedKernelManager(self._box, folder, kernel_name=self.kernel_name)
+        return self.km
+
+    def begin_cell(self) -> None:
+        """To be called before a cell is executed."""
+        self._room, self._dropped, self._idle = min(KEPT_OF_CELL, self._left), 0, False
+        self._kept.clear()
+
+    def end_cell(self, cell: NotebookNode, *, finished: bool = True) -> None:
+        """To be called when a cell has been executed: it says what is missing."""
+        if self._dropped:
+            line = f"… {self._dropped:,} characters of output left out"
+            cell.outputs.append(new_output("stream", name="stdout", text=line))
+        if finished and not self._idle:
+            line = "what this cell wrote cannot be graded: it was too much at once, and a part of it is lost"
+            end_in(cell, "OutputLimit", line)
+
+    def _read_reply(self, cell: NotebookNode, execute_reply: dict, **_) -> None:
+        """Note an error that left no error output, because IPython could not format it: it would earn full marks."""
+        reply = execute_reply["content"]
+        if reply["status"] == "error" and not any(output.output_type == "error" for output in cell.outputs):
+            end_in(cell, reply["ename"], reply["evalue"])
+        self.quits = any(wish.get("source") == "ask_exit" for wish in reply.get("payload", []))
+
+    def process_message(self, msg, cell, cell_index):
+        """As in the parent class."""
+        if msg["msg_type"] == "status" and msg["content"]["execution_state"] == "idle":
+            self._idle = True
+        return super().process_message(msg, cell, cell_index)
+
+    def output(self, outs, msg, display_id, cell_index):
+        """As in the parent class, as long as there is room; errors and results, which are graded, have their own."""
+        size, kind = _size(msg["content"]), msg["msg_type"]
+        self._kept[kind] += 1
+        graded = kind in ("error", "execute_result") and self._kept[kind] <= KEPT_ERRORS
+        if size > self._room and not graded:
+            self._dropped += size
+            return None
+        if size > KEPT_OF_CELL:
+            msg = {**msg, "content": _cut(msg["content"])}
+        self._room -= size
+        self._left -= size
+        return super().output(outs, msg, display_id, cell_index)
+
+    def _update_display_id(self, display_id, msg):
+        size = _size(msg["content"])
+        if size <= self._room:
+            self._room -= size
+            self._left -= size
+            super()._update_display_id(display_id, msg)
+
+    def handle_comm_msg(self, outs, msg, cell_index):
+        """Widgets are not kept: one of theirs takes the outputs of other cells."""
 
 
-def _end_in(cell: NotebookNode, name: str, line: str) -> None:
-    cell.outputs.append(new_output("error", ename=name, evalue=line, traceback=[f"{name}: {line}"]))
+def _size(content: object) -> int:
+    """The characters in the message."""
+    if isinstance(content, dict):
+        return sum(map(_size, content.values()))
+    if isinstance(content, list):
+        return sum(map(_size, content))
+    return len(content) if isinstance(content, str) else 8
+
+
+def _cut(content):
+    """The message with nothing in it that is long."""
+    if isinstance(content, dict):
+        return {name: _cut(value) for name, value in content.items()}
+    if isinstance(content, list):
+        return [_cut(value) for value in content[:100]]
+    return content[:10_000] if isinstance(content, str) else content

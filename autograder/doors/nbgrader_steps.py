@@ -1,13 +1,21 @@
 """The nbgrader door: what `nbgrader_config.py` puts into nbgrader's own lists."""
 
+import glob
+import os
+import stat
+from collections.abc import Callable
 from pathlib import Path
 
 from nbconvert.exporters import NotebookExporter
-from nbformat.v4 import new_notebook, new_output
+from nbformat.v4 import new_notebook
 from nbgrader.converters import Autograde
+from nbgrader.converters.base import NbGraderException
 from nbgrader.preprocessors import NbGraderPreprocessor
-from traitlets import Float
+from traitlets import Bool, Float, Integer, List, Unicode
 
+from .box.rules import Rules, why_not
+from .fair_run import run_fairly
+from .faults import end_in, fault
 from .graded_notebook import UnreadableNotebook, is_graded, read_notebook, restore
 from .hidden_tests import hidden_output_dropped
 from .kernel_runner import CELL_SECONDS, Runner
@@ -20,12 +28,16 @@ class SubmissionExporter(NotebookExporter):
     nbgrader would print a traceback and leave the student without a grade and without feedback.
 
     nbgrader makes one exporter a run, before it asks the gradebook for the first unit: that is where the units that
-    are to be graded are registered, so that nothing has to be generated before.
+    are to be graded are registered, so that nothing has to be generated before. Where students' code is to run in a box
+    and none can be made, the run ends there.
     """
 
     def __init__(self, config=None, *, parent=None, **kwargs):
         super().__init__(config=config, parent=parent, **kwargs)
         if isinstance(parent, Autograde):
+            _assert_box(RunNotebook(parent=parent))
+            _copy_plain_files_alone(parent)
+            _tell_at_the_end(parent)
             for unit in sorted({Path(folder).name for folder in parent.assignments}):
                 register(unit, parent.coursedir, self)
 
@@ -35,6 +47,8 @@ class SubmissionExporter(NotebookExporter):
         resources = self._init_resources(resources)
         resources["metadata"] |= {"name": path.stem, "path": str(path.parent)}
         try:
+            if not _is_plain(path):
+                raise UnreadableNotebook(f"{path}: this is a link or a device, and not a notebook.")
             notebook = read_notebook(path)
         except UnreadableNotebook as error:
             self.log.error("%s", error)
@@ -65,22 +79,98 @@ class RestoreRelease(NbGraderPreprocessor):
 
 
 class RunNotebook(NbGraderPreprocessor):
-    """Execute a submission as the pytest door does. Both give the same points, except where the clock decides:
+    """Execute a submission in a box, and give the points that the pytest door gives, except where the clock decides:
 
     nbgrader sets NBGRADER_EXECUTION to "autograde", and then 0.8 of a bar is enough (see `speedup`).
 
-    nbgrader's own Execute gives no grade at all when a kernel dies; here the cells that ran keep theirs.
+    nbgrader's own Execute gives no grade at all when a kernel dies; here every other task keeps its points.
     """
 
     seconds = Float(CELL_SECONDS, help="time limit of each cell in seconds").tag(config=True)
+    budget = Float(900, help="time limit of the whole notebook in seconds").tag(config=True)
+    box = Bool(True, help="run students' code in a box; without one it runs with your rights").tag(config=True)
+    memory = Float(Rules.memory, help="GiB of memory in the box").tag(config=True)
+    disk = Float(Rules.disk, help="GiB of files in the box; they lie in memory").tag(config=True)
+    processes = Integer(Rules.processes, help="processes in the box").tag(config=True)
+    devices = List(Unicode(), help="devices that are in the box as well, such as /dev/nvidia0").tag(config=True)
+
+    @property
+    def rules(self) -> Rules | None:
+        """The box, with its limits; None if there is to be none."""
+        if not self.box:
+            return None
+        return Rules(self.memory, self.disk, self.processes, devices=tuple(self.devices))
 
     def preprocess(self, nb, resources):
-        """Fill in the outputs of every code cell."""
+        """Fill in the outputs of every code cell, and how they came about."""
         if "not_graded" in nb.metadata:
-            line = "NotGraded: there was no notebook to run"
             for cell in filter(is_graded, nb.cells):
-                cell.outputs = [new_output("error", ename="NotGraded", evalue=line, traceback=[line])]
-            return nb, resources
-        with hidden_output_dropped(nb), Runner(nb, Path(resources["metadata"]["path"]), self.seconds) as runner:
-            runner.run_all()
+                cell.outputs = []
+                end_in(cell, "NotGraded", "there was no notebook to run")
+        else:
+            folder, rules = Path(resources["metadata"]["path"]), self.rules
+            with hidden_output_dropped(nb), Runner(nb, folder, self.seconds, rules) as runner:
+                run_fairly(runner, self.budget)
+            nb.metadata["boxed"] = f"Graded in a box ({rules})." if rules else "Graded without a box."
+        if (found := fault(nb)) and (entry := resources.get("nbgrader")):
+            why = nb.metadata.get("not_graded") or f"{found.title.lower()} in {found.cell}"
+            _faults.append((entry["student"], entry["assignment"], f"{found.lost:g} of {found.points:g}", why))
         return nb, resources
+
+
+_faults: list[tuple[str, str, str, str]] = []  # of this run: student, unit, points lost, why
+
+
+def _assert_box(step: RunNotebook) -> None:
+    """Say what to do where students' code would have to run without a box. Raises NbGraderException."""
+    if step.box and (why := why_not()):
+        line = (
+            f"Nothing was graded: students' code runs in a box, and this machine can make none: {why}. "
+            "To let it run with your rights, say --RunNotebook.box=False."
+        )
+        step.log.error(line)
+        raise NbGraderException(line)
+
+
+def _is_plain(path: str | Path) -> bool:
+    """Whether a file lies here itself: a link may lead to the solution, and a pipe never ends."""
+    return not os.path.lexists(path) or stat.S_ISREG(os.lstat(path).st_mode)
+
+
+def _copy_plain_files_alone(converter: Autograde) -> None:
+    """Let nbgrader leave links, pipes and the like where they were handed in; it copies what they lead to."""
+    start: Callable[[str, str], None] = converter.init_assignment
+
+    def init_assignment(unit: str, student: str) -> None:
+        folder = converter.coursedir.format_path(converter.coursedir.submitted_directory, student, unit)
+        files = [os.path.join(place, name) for place, _, names in os.walk(folder) for name in names]
+        ignored = converter.coursedir.ignore
+        odd = {glob.escape(os.path.basename(path)) for path in files if not _is_plain(path)}
+        converter.coursedir.ignore = [*ignored, *sorted(odd)]
+        try:
+            start(unit, student)
+        finally:
+            converter.coursedir.ignore = ignored
+
+    converter.init_assignment = init_assignment
+
+
+def _tell_at_the_end(converter: Autograde) -> None:
+    """Let the run end with a table of the submissions in which something went wrong, apart from their answers.
+
+    nbgrader has a place for what is done after each submission, and none for what is done after the last.
+    """
+    convert: Callable[[], None] = converter.convert_notebooks
+
+    def convert_and_tell() -> None:
+        _faults.clear()
+        try:
+            convert()
+        finally:
+            if _faults:
+                head = ("student", "unit", "points lost", "what went wrong")
+                widths = [max(map(len, column)) for column in zip(head, *_faults, strict=True)]
+                rows = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in (head, *_faults)]
+                converter.log.warning("These submissions did not run to their end:\n%s", "\n".join(rows))
+
+    converter.convert_notebooks = convert_and_tell

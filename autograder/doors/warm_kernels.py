@@ -41,7 +41,7 @@ _imported_under: dict[str, str] | None = None  # the environment of the process 
 
 
 @functools.cache
-def _python_path() -> list[str]:
+def python_path() -> list[str]:
     """Where a new Python looks for modules. This process may look in more places: a test runner's, a script's."""
     printed = subprocess.check_output([sys.executable, "-c", "import sys; print(*sys.path[1:], sep='\\n')"], text=True)
     return printed.splitlines()
@@ -109,7 +109,7 @@ def _fork(arguments: list[str], environment: dict[str, str], folder: str) -> _Fo
     context = get_context("forkserver")
     context.set_forkserver_preload(IMPORTED)
     ready, in_kernel = context.Pipe(duplex=False)
-    process = context.Process(target=_kernel, args=(arguments, environment, folder, _python_path(), in_kernel))
+    process = context.Process(target=_kernel, args=(arguments, environment, folder, python_path(), in_kernel))
     # A child would import this process's main script again, `nbgrader` for one.
     with patch.dict(sys.modules, {"__main__": types.ModuleType("__main__")}):
         process.start()
@@ -119,15 +119,20 @@ def _fork(arguments: list[str], environment: dict[str, str], folder: str) -> _Fo
 
 
 def _kernel(arguments: list[str], environment: dict[str, str], folder: str, path: list[str], ready) -> None:
-    """What runs in the forked process: a kernel, as `python -m ipykernel_launcher` starts it."""
-    import matplotlib
-    import numpy as np
-    from ipykernel.kernelapp import IPKernelApp
-
+    """What runs in the forked process."""
     os.setsid()
     ready.send(None)
     ready.close()
     threading.Thread(target=_end_with_the_starter, daemon=True).start()
+    become_kernel(arguments, environment, folder, path)
+
+
+def become_kernel(arguments: list[str], environment: dict[str, str], folder: str, path: list[str]) -> None:
+    """From now on this forked process is a kernel, as `python -m ipykernel_launcher` starts it. Does not return."""
+    import matplotlib
+    import numpy as np
+    from ipykernel.kernelapp import IPKernelApp
+
     set_start_method(None, force=True)  # the learner's own choice, as in any kernel
     os.environ.clear()
     os.environ.update(environment)
@@ -136,7 +141,9 @@ def _kernel(arguments: list[str], environment: dict[str, str], folder: str, path
     # What their imports would have done in this process:
     np.random.seed()
     matplotlib.rcParams["backend"] = environment.get("MPLBACKEND", "module://matplotlib_inline.backend_inline")
-    IPKernelApp.launch_instance(argv=arguments, parent_handle=os.getppid())
+    IPKernelApp.launch_instance(
+        argv=arguments, parent_handle=os.getppid() or 1
+    )  # 0: in a box, whose keeper sees to its end
 
 
 def _end_with_the_starter() -> None:

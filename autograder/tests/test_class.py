@@ -17,6 +17,7 @@ import pytest
 from conftest import COURSE, UNITS, wrong_answers
 from nbgrader.api import Gradebook
 
+from autograder.doors.box.rules import why_not
 from autograder.doors.graded_notebook import is_graded, nbgrader_metadata, read_notebook, score
 from autograder.doors.kernel_runner import Runner
 
@@ -132,6 +133,9 @@ def nbgrader(keeps_programs):
     return nbgrader
 
 
+BOX = ["--RunNotebook.box=False"] if why_not() else []  # where there can be none, the class is graded without
+
+
 @pytest.fixture(scope="module")
 def classroom(tmp_path_factory, units, nbgrader):
     """The course's folder after the whole flow; what nbgrader printed while it autograded."""
@@ -149,7 +153,7 @@ def classroom(tmp_path_factory, units, nbgrader):
                 path.write_text('{"cells": [')
             else:
                 nbformat.write(notebook, path)
-    printed = nbgrader(root, "autograde", "*")
+    printed = nbgrader(root, "autograde", "*", *BOX)
     nbgrader(root, "generate_feedback", "*")
     nbgrader(root, "export")
     return root, printed
@@ -202,19 +206,24 @@ def test_a_broken_file_is_one_line_and_the_class_goes_on(classroom, units):
 
 def test_autograde_speaks_only_of_those_whose_cells_it_put_back(classroom, units):
     _, printed = classroom
-    lines = [line for line in printed.splitlines() if "WARNING" in line or "ERROR" in line]
+    printed, table = printed.split("These submissions did not run to their end:\n")
+    lines = [line for line in printed.splitlines()[:-1] if "WARNING" in line or "ERROR" in line]
     loud = {(parts[1], parts[2]) for line in lines if (parts := line.split("submitted")[-1].split("/"))[3:]}
     assert loud == {(student.__name__, name) for name in TAKEN[:1] for student in (broken, untidy)}
     assert len(lines) == len(loud)
+    points = sum(units[TAKEN[0]].checks.values())
+    (row,) = [line.split(maxsplit=5) for line in table.splitlines() if "broken" in line]
+    assert row[:2] == ["broken", TAKEN[0]] and " ".join(row[2:5]) == f"{points} of {points}"
+    assert "this is no notebook" in row[5] and not any(student.__name__ in table for student in (perfect, untidy))
 
 
 def test_a_wrong_unit_name_and_a_missing_notebook_are_one_line_each(classroom, nbgrader):
     root, _ = classroom
-    printed = nbgrader(root, "autograde", "05_cache")
+    printed = nbgrader(root, "autograde", "05_cache", *BOX)
     assert "No notebooks were matched by" in printed and "Did you mean:" in printed
     assert "Traceback" not in printed
     (root / "submitted" / "nothing" / UNITS[0]).mkdir(parents=True)
-    printed = nbgrader(root, "autograde", UNITS[0], "--student", "nothing")
+    printed = nbgrader(root, "autograde", UNITS[0], "--student", "nothing", *BOX)
     assert f"No notebooks were matched by '{root}/submitted/nothing/{UNITS[0]}/*.ipynb'" in printed
     assert "Traceback" not in printed
 

@@ -224,6 +224,23 @@ class TestRestore:
         assert restore(named, release) == []
         assert named == expected
 
+    def test_a_notebook_without_metadata_and_ids_is_known_by_its_content(self, release, named):
+        release.cells.insert(1, nbformat.v4.new_markdown_cell("## Task", id="task"))
+        named.cells.insert(1, nbformat.v4.new_markdown_cell("## Task"))
+        named.cells.insert(2, nbformat.v4.new_code_cell("def f(): return 0  # my first try"))
+        named.cells.append(nbformat.v4.new_code_cell("mine = f()"))
+        for number, cell in enumerate(named.cells):
+            cell.metadata, cell.id = nbformat.from_dict({}), f"x{number}"
+        assert restore(named, release) == []
+        assert ids(named) == ["setup", None, None, "f", "f-check", "f-hard", None]
+        assert [cell.source for cell in named.cells[2:4]] == ["def f(): return 0  # my first try", "def f(): return 1"]
+
+    def test_an_own_cell_that_looks_like_an_answer_takes_no_place_that_is_filled(self, release, named):
+        named.cells.append(nbformat.v4.new_code_cell("def f(): return 2"))
+        assert restore(named, release) == []
+        assert ids(named) == ["setup", "f", "f-check", "f-hard", None]
+        assert named.cells[1].source == "def f(): return 1"
+
     def test_of_a_copied_cell_the_lower_counts_and_the_upper_gets_another_id(self, release, named):
         named.cells.insert(2, copy({**named.cells[1], "id": "pasted"}))
         named.cells[1].source = "first try"

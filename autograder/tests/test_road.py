@@ -17,6 +17,7 @@ import pytest
 from conftest import COURSE, graded, locked, solution
 from nbgrader.api import Gradebook
 
+from autograder.doors.box.rules import why_not
 from autograder.doors.graded_notebook import is_graded, nbgrader_metadata, read_notebook
 
 pytestmark = [pytest.mark.once, pytest.mark.notebooks, pytest.mark.xdist_group("road")]
@@ -24,6 +25,7 @@ pytestmark = [pytest.mark.once, pytest.mark.notebooks, pytest.mark.xdist_group("
 SECTION = (COURSE / "README.md").read_text().split("## How to teach it")[1].split("\n## ")[0]
 BLOCK = re.search(r"```sh\n(.*?)```", SECTION, re.DOTALL)[1]
 COMMANDS = [command for line in BLOCK.splitlines() if (command := line.split("#")[0].strip())]
+BOX = " --RunNotebook.box=False" if why_not() else ""  # where there can be none, README says to grade without
 UNIT, NAME = re.search(r"submitted/<student>/(\w+)/(\w+)\.ipynb", BLOCK).groups()
 
 ENVIRONMENT = {"HOME": "/nonexistent", "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
@@ -85,7 +87,8 @@ def rounds(clone, points, run):
     """Every command of the README, and again: what each printed, the CSV, the files that git finds changed."""
     rounds = []
     for _ in range(2):
-        printed = [run(clone, "bash", "-c", command) for command in COMMANDS]
+        commands = [command + BOX if "autograde" in command else command for command in COMMANDS]
+        printed = [run(clone, "bash", "-c", command) for command in commands]
         rounds.append((printed, (clone / "grades.csv").read_text(), changed_files(clone)))
     return rounds
 
@@ -249,6 +252,7 @@ from nbgrader.apps import NbGraderAPI
 from nbgrader.apps.baseapp import NbGrader
 app = NbGrader()
 app.load_config_file()
+app.config.RunNotebook.box = {not why_not()}
 api = NbGraderAPI(config=app.config)
 results = []
 for _ in range(2):
@@ -304,7 +308,7 @@ def printed(second_clone, pressed, run):
     text = json.dumps(honest() | {"note": "é"}, ensure_ascii=False)
     for encoding in ("utf-8-sig", "utf-16"):
         submit(second_clone, f"is_in_{encoding}", TINY, TINY_NAME, text, encoding)
-    return run(second_clone, "nbgrader", "autograde", TINY)
+    return run(second_clone, "nbgrader", "autograde", TINY, *BOX.split())
 
 
 def test_nothing_but_answers_wins_or_loses_a_point(second_clone, printed):

@@ -1,0 +1,145 @@
+"""What is in the box, what it may use, and whether this machine can make one."""
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import autograder
+from autograder.doors.warm_kernels import python_path
+
+BWRAP = "bwrap"
+# Parts of a Python's prefix. Never all of it: a prefix may be somebody's home.
+_OF_PREFIX = ("bin", "lib", "lib64", "etc", "share", "include", "pyvenv.cfg")
+_SYSTEM = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store"]
+_SYSTEM += ["/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/localtime"]
+_SYSTEM += ["/sys/devices/system/cpu", "/sys/devices/system/node"]  # how many cores there are
+# Of the grader's environment, what says which device and which instructions JAX uses. A token or a password has
+# no business in a student's process, and a variable such as MALLOC_TRIM_THRESHOLD_ changes what is measured.
+_KEPT = {"LANG", "LC_ALL", "TZ", "NBGRADER_EXECUTION", "LD_LIBRARY_PATH", "JAX_PLATFORMS", "XLA_FLAGS"}
+_KEPT |= {"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "TPU_VISIBLE_DEVICES"}
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The limits of one box, for all its processes together."""
+
+    memory: float = 4.0  # GiB
+    disk: float = 1.0  # GiB of files, which lie in memory and end with the box
+    processes: int = 256
+    cpu: int = 3600  # seconds, of each process
+    devices: tuple[str, ...] = field(default=())  # such as /dev/nvidia0
+
+    def __str__(self) -> str:
+        devices = f", with {', '.join(self.devices)}" if self.devices else ""
+        return (
+            f"{_version()}: no network, {self.memory:g} GiB of memory, {self.disk:g} GiB of files, "
+            f"{self.processes} processes{devices}"
+        )
+
+    def limits(self) -> dict[str, int]:
+        """As the server wants them, in bytes."""
+        sizes = {"memory": int(self.memory * 2**30), "disk": int(self.disk * 2**30)}
+        return {**sizes, "processes": self.processes, "cpu": self.cpu}
+
+    def command(self, connection: str, submitted: str) -> list[str]:
+        """Bubblewrap's command line. `connection` can be written in, `submitted` can be read, both are ours."""
+        disk = self.limits()["disk"]
+        words = [BWRAP, "--unshare-all", "--unshare-user", *_no_more_namespaces(), "--die-with-parent", "--new-session"]
+        words += ["--cap-drop", "ALL", "--clearenv", "--uid", "1000", "--gid", "1000", "--hostname", "box"]
+        # First what others may lie below: the course may, and the folder with the sockets does.
+        words += ["--size", str(disk), "--tmpfs", "/tmp", "--dir", "/tmp/home", *_mounts()]
+        # Read-only, because to root in a user namespace without a privilege /proc/sys can still be written.
+        words += ["--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev"]
+        for device in self.devices:
+            words += ["--dev-bind", device, device]
+        if self.devices:
+            words += ["--ro-bind", "/sys", "/sys"]
+        words += ["--size", str(disk // 4), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
+        words += ["--bind", connection, connection, "--ro-bind", submitted, "/submitted", "--remount-ro", "/"]
+        return words
+
+
+def server_command(folder: str) -> list[str]:
+    """The beginning of the command line by which the server is started: it can write in `folder` alone."""
+    words = [BWRAP, "--unshare-user", "--ro-bind", "/", "/", "--bind", "/proc", "/proc", "--dev-bind", "/dev", "/dev"]
+    return [*words, "--bind", folder, folder, "--"]
+
+
+def environment() -> dict[str, str]:
+    """The environment variables in the box."""
+    kept = {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith("LIBTPU")}
+    path = os.pathsep.join([os.path.dirname(sys.executable), "/usr/local/bin", "/usr/bin", "/bin"])
+    own = {"PATH": path, "HOME": "/tmp/home", "USER": "student", "TMPDIR": "/tmp"}
+    return {"LANG": "C.UTF-8"} | kept | own
+
+
+@functools.cache
+def why_not() -> str:
+    """Why no box can be made here, as one line with its remedy; empty if one can be made."""
+    if sys.platform != "linux":
+        return "bubblewrap, which makes it, exists for Linux alone (on Windows: in WSL; else in a virtual machine)"
+    if shutil.which(BWRAP) is None:
+        return "bubblewrap is not installed (`apt install bubblewrap` or `dnf install bubblewrap`)"
+    trial = [*server_command("/tmp"), *Rules().command("/tmp", "/tmp"), "--", "true"]
+    done = subprocess.run(trial, capture_output=True, text=True)
+    if done.returncode == 0:
+        return ""
+    said = (done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"])[-1]
+    return (
+        f"{said}; does this system forbid user namespaces? (Ubuntu 24.04 does: "
+        "`sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0`; a container needs them allowed from outside)"
+    )
+
+
+@functools.cache
+def _version() -> str:
+    return subprocess.check_output([BWRAP, "--version"], text=True).strip()
+
+
+@functools.cache
+def _no_more_namespaces() -> list[str]:
+    """Bubblewrap from 0.8 can forbid further user namespaces in the box: they open more of the system's kernel."""
+    known = subprocess.run([BWRAP, "--help"], capture_output=True, text=True)
+    return ["--disable-userns"] if "--disable-userns" in known.stdout + known.stderr else []
+
+
+@functools.cache
+def _mounts() -> list[str]:
+    """What of this machine can be seen, read-only: the system, Python with its packages, and of the course the package.
+
+    Nothing else is there. What is kept from a student and lies below something that is shown gets an empty folder.
+    """
+    package = Path(autograder.__file__).parent
+    modules = [Path(entry) for entry in python_path() if entry]
+    # A folder with the package in it that is no site-packages is a clone of the course, this one or another.
+    clones = {entry for entry in modules if entry.name != "site-packages" and (entry / "autograder").is_dir()}
+    course = {package.parent, Path.cwd(), *clones} - {entry for entry in modules if entry.name == "site-packages"}
+    packages = {package} | {clone / "autograder" for clone in clones}
+    shown = {Path(path) for path in _SYSTEM if not os.path.islink(path)}
+    shown |= {Path(prefix, part) for prefix in (sys.prefix, sys.base_prefix) for part in _OF_PREFIX}
+    shown |= {entry for entry in modules if entry not in course} | packages
+    for path in list(shown):
+        shown.add(path.resolve())
+    program = Path(sys.executable)
+    while program.is_symlink():
+        program = program.parent / program.readlink()
+        shown.add(Path(os.path.normpath(program)))
+    shown = {path for path in shown - course if path.exists() and len(path.parts) > 1}
+    # The tests hold answers. The course itself is hidden where it lies below what is shown.
+    hidden = {place / "tests" for own in packages for place in (own, own.resolve())} | {
+        folder for folder in course if any(folder.is_relative_to(path) for path in shown)
+    }
+    words = []
+    hidden = {path for path in hidden if path.exists()}
+    for path in sorted(shown | hidden, key=lambda path: len(path.parts)):
+        words += ["--tmpfs", str(path)] if path in hidden else ["--ro-bind", str(path), str(path)]
+    for path in hidden:
+        words += ["--remount-ro", str(path)]
+    for link in _SYSTEM:
+        if os.path.islink(link):
+            words += ["--symlink", os.readlink(link), link]
+    return words

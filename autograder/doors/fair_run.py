@@ -1,0 +1,83 @@
+"""Run a whole submission so that what one task does costs no other task.
+
+A cell that ends its kernel, or hangs in compiled code, costs the checks of its own task that are still to come. For the
+tasks that follow a new kernel is started, and what they may need is run again in it: every cell above that is no check,
+but for the one that did it. A kernel can also die a while after the cell that is to blame; so a cell in which it died
+without a word is run once more.
+"""
+
+import time
+
+from nbformat import from_dict
+
+from .faults import NOT_RUN, cell_name, end_in
+from .graded_notebook import is_graded, task_of
+from .kernel_runner import End, Runner
+
+
+def run_fairly(runner: Runner, budget: float) -> None:
+    """Execute every code cell of the runner's notebook, in at most `budget` seconds."""
+    _FairRun(runner, budget).run()
+
+
+class _FairRun:
+    def __init__(self, runner: Runner, budget: float):
+        self.runner, self.budget, self.each = runner, budget, runner.seconds
+        self.cells = runner.notebook.cells
+        self.end = time.monotonic() + budget
+        self.again: list[int] = []  # cells that a new kernel runs again
+        self.guilty: dict[str, str] = {}  # for a task, the cell that ended a kernel
+
+    def run(self) -> None:
+        for index, cell in enumerate(self.cells):
+            if cell.cell_type != "code" or not cell.source.strip():
+                continue
+            task = task_of(self.cells, index)
+            cell.outputs = []
+            if is_graded(cell) and task in self.guilty:
+                line = f"{NOT_RUN}, because {self.guilty[task]} ended the kernel, and this check is of the same task"
+                end_in(cell, "KernelDied", line)
+                continue
+            self._run(index)
+            if self.runner.end in (End.DIED, End.HUNG, End.LIMIT):
+                self.guilty[task] = cell_name(cell)
+            elif not is_graded(cell) and not any(o.get("ename") == "TimeLimit" for o in cell.outputs):
+                self.again.append(index)
+
+    def _run(self, index: int) -> None:
+        for _ in range(2):
+            if not self._has_kernel():
+                line = f"{NOT_RUN}, because the {self.budget:g} s for the whole notebook were over"
+                end_in(self.cells[index], "TimeLimit", line)
+                return
+            self.runner.run(index)
+            if self.runner.end is not End.DIED:
+                return
+
+    def _has_kernel(self) -> bool:
+        """Whether there is time left for a cell; if the kernel has ended, there is a new one then."""
+        while self._time() and self.runner.end in (End.DIED, End.HUNG, End.LIMIT):
+            self.runner.restart()
+            for index in list(self.again):
+                if not self._time():
+                    return False
+                self._run_again(index)
+                if self.runner.end:
+                    self.again.remove(index)
+                    self.guilty[task_of(self.cells, index)] = cell_name(self.cells[index])
+                    break
+        return self._time()
+
+    def _run_again(self, index: int) -> None:
+        """What the cell showed the first time is what its reader sees."""
+        shown = self.cells[index]
+        self.cells[index] = from_dict(shown)
+        try:
+            self.runner.run(index)
+        finally:
+            self.cells[index] = shown
+
+    def _time(self) -> bool:
+        left = self.end - time.monotonic()
+        self.runner.seconds = min(self.each, max(left, 1.0))
+        return left > 0

@@ -1,0 +1,66 @@
+"""What went wrong while a submission ran, apart from its answers: in one line, with the points that it cost."""
+
+from typing import NamedTuple
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_output
+
+from .graded_notebook import is_graded, task_of
+
+# The errors that the grader itself writes into a cell, and what a reader calls them.
+TITLES = {
+    "KernelDied": "The kernel died",
+    "TimeLimit": "The time was over",
+    "OutputLimit": "Too much was printed",
+    "NotGraded": "Not graded",
+}
+NOT_RUN = "not run"  # how the error of a cell begins that suffers for another
+
+
+class Fault(NamedTuple):
+    """The first fault of a submission, how many more there are, and what all of them cost."""
+
+    title: str
+    cell: str
+    line: str
+    others: int
+    lost: float
+    points: float
+
+    def __str__(self) -> str:
+        more = f" {self.others} more cells ended like that." if self.others else ""
+        line = f"{self.line[:1].upper()}{self.line[1:]}" + ("" if self.line.endswith(("?", ".")) else ".")
+        return f"{line}{more} It cost {self.lost:g} of {self.points:g} points."
+
+
+def end_in(cell: NotebookNode, name: str, line: str) -> None:
+    """Let a cell end in an error of the grader's."""
+    cell.outputs.append(new_output("error", ename=name, evalue=line, traceback=[f"{name}: {line}"]))
+
+
+def cell_name(cell: NotebookNode) -> str:
+    """What a cell is called in a message: nbgrader's name for it, or how it begins."""
+    return cell.metadata.get("nbgrader", {}).get("grade_id") or cell.source.strip().split("\n")[0][:40]
+
+
+def fault(notebook: NotebookNode) -> Fault | None:
+    """What went wrong in an executed notebook; None for one that ran to its end."""
+    ours = [(cell, o) for cell in notebook.cells for o in cell.get("outputs", []) if o.get("ename") in TITLES]
+    if not ours:
+        return None
+    causes = [(cell, o) for cell, o in ours if not o.evalue.startswith(NOT_RUN)] or ours[:1]
+    (cell, output), graded = causes[0], [i for i, cell in enumerate(notebook.cells) if is_graded(cell)]
+    tasks = {task_of(notebook.cells, i) for i, c in enumerate(notebook.cells) if any(c is own for own, _ in causes)}
+    lost = sum(_points(notebook.cells[i]) for i in graded if _lost(notebook.cells, i, tasks))
+    possible = sum(_points(notebook.cells[i]) for i in graded)
+    return Fault(TITLES[output.ename], cell_name(cell), output.evalue, len(causes) - 1, lost, possible)
+
+
+def _lost(cells: list[NotebookNode], index: int, tasks: set[str]) -> bool:
+    """Whether a check ended in an error of the grader's, or in any error behind one of its own task."""
+    errors = [output for output in cells[index].outputs if output.output_type == "error"]
+    return any(o.ename in TITLES for o in errors) or bool(errors and task_of(cells, index) in tasks)
+
+
+def _points(cell: NotebookNode) -> float:
+    return float(cell.metadata["nbgrader"].get("points", 0))

@@ -1,0 +1,258 @@
+"""A class with attackers in it is graded in boxes: nothing outside is reached, and nobody else loses a point.
+
+`attacks/` holds what they try, one idea in each cell. An attack stands at the top of an honest answer to the first of
+two tasks, and the second answer is right. What a student's code can do to the checks of its own notebook is not tried
+here: they run in the same process (see THREATS.md).
+"""
+
+import csv
+import hashlib
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import jupytext
+import nbformat
+import psutil
+import pytest
+from conftest import COURSE, graded, locked, solution
+from nbgrader.api import Gradebook
+
+import autograder
+from autograder.doors.box.rules import why_not
+from autograder.doors.graded_notebook import read_notebook
+
+pytestmark = [
+    pytest.mark.once,
+    pytest.mark.notebooks,
+    pytest.mark.xdist_group("attacks"),
+    pytest.mark.skipif(bool(why_not()), reason=f"not here, because attacks are tried in a box alone: {why_not()}"),
+]
+
+UNIT, NAME = "00_powers", "powers"
+CELLS = [
+    ("def check(value, expected):\n    assert value == expected", locked("setup")),
+    ("def f(x):\n    ### BEGIN SOLUTION\n    return x**2\n    ### END SOLUTION", solution("f")),
+    ("check(f(2), 4)\n### BEGIN HIDDEN TESTS\ncheck(f(3), 9)\n### END HIDDEN TESTS", graded("f-check", 2)),
+    ("def g(x):\n    ### BEGIN SOLUTION\n    return x**3\n    ### END SOLUTION", solution("g")),
+    ("check(g(2), 8)\n### BEGIN HIDDEN TESTS\ncheck(g(3), 27)\n### END HIDDEN TESTS", graded("g-check", 3)),
+]
+ANSWERS = {"f": "def f(x):\n    return x * x", "g": "def g(x):\n    return x * x * x"}
+ALL, SECOND = 5.0, 3.0
+LIMITS = ["--RunNotebook.seconds=4", "--RunNotebook.memory=1", "--RunNotebook.disk=0.05", "--RunNotebook.processes=64"]
+
+
+def attacks(file):
+    return jupytext.read(Path(__file__).parent / "attacks" / f"{file}.py", fmt="py:percent").cells
+
+
+REACHING = [cell for cell in attacks("reaching_out") if cell.cell_type == "code" and "name" in cell.metadata]
+HARMING = [cell for cell in attacks("doing_harm") if cell.cell_type == "code" and "name" in cell.metadata]
+
+
+def student(cell):
+    return "x-" + cell.metadata["name"].replace(" ", "-")
+
+
+def as_solved():
+    notebook = nbformat.v4.new_notebook()
+    for source, entry in CELLS:
+        cell = nbformat.v4.new_code_cell(source, id=entry["grade_id"], metadata={"nbgrader": entry})
+        notebook.cells.append(cell)
+    return notebook
+
+
+def printed(notebook):
+    """What its cells wrote. (A traceback quotes the attack itself.)"""
+    return "".join(o.text for cell in notebook.cells for o in cell.outputs if o.output_type == "stream")
+
+
+def submission(attack=""):
+    notebook = as_solved()
+    for cell in notebook.cells:
+        cell.source = ANSWERS.get(cell.id, cell.source.split("\n### BEGIN HIDDEN")[0])
+    notebook.cells[1].source = f"{attack}\n{ANSWERS['f']}"
+    return notebook
+
+
+def contents(*folders):
+    """What stands in every file of the folders."""
+    files = sorted(path for folder in folders for path in folder.rglob("*") if "__pycache__" not in path.parts)
+    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files if path.is_file()}
+
+
+class Listener:
+    """Servers of this machine that note whoever comes: TCP and UDP at one port, and a socket without a file."""
+
+    def __init__(self):
+        self.heard = []
+        self.tcp = socket.create_server(("127.0.0.1", 0))
+        self.port = self.tcp.getsockname()[1]
+        self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.udp.bind(("127.0.0.1", self.port))
+        self.abstract = socket.socket(socket.AF_UNIX)
+        self.abstract.bind(f"\0autograder-{self.port}")
+        self.abstract.listen()
+        for listen in (self.tcp.accept, self.abstract.accept, lambda: self.udp.recvfrom(100)):
+            threading.Thread(target=self.note, args=[listen], daemon=True).start()
+
+    def note(self, listen):
+        while True:
+            self.heard.append(listen()[1])
+
+
+class Class:
+    """The classroom after it was graded, and what was there before."""
+
+    def __init__(self, root):
+        self.root, self.listener = root, Listener()
+        (root / "outside").mkdir()
+        (root / "outside" / "diary.txt").write_text("secret")
+        course = root / "course"
+        for folder in ("solutions", "exercises"):
+            (course / folder / UNIT).mkdir(parents=True)
+            nbformat.write(as_solved(), course / folder / UNIT / f"{NAME}.ipynb")
+        (course / "nbgrader_config.py").write_text((COURSE / "nbgrader_config.py").read_text())
+        (course / "nbgrader_config.py").chmod(0o644)
+        places = {
+            "CLASSROOM": str(course),
+            "PACKAGE": str(Path(autograder.__file__).parent),
+            "OUTSIDE": str(root / "outside"),
+            "PORT": str(self.listener.port),
+        }
+        self.submit("honest", submission())
+        self.submit("zoe", submission())  # after all attackers
+        for cell in REACHING + HARMING:
+            source = cell.source
+            for word, place in places.items():
+                source = source.replace(word, place)
+            self.submit(student(cell), submission(source))
+        self.submit("y-links", submission())
+        links = course / "submitted" / "y-links" / UNIT
+        (links / f"{NAME}.ipynb").unlink()
+        (links / f"{NAME}.ipynb").symlink_to(course / "solutions" / UNIT / f"{NAME}.ipynb")
+        (links / "data.txt").symlink_to(root / "outside" / "diary.txt")
+        (links / "notes.txt").write_text("mine")
+        os.mkfifo(links / "pipe.txt")
+        self.safe = [course / "solutions", course / "exercises", course / "submitted", root / "outside"]
+        self.safe.append(Path(autograder.__file__).parent)
+        self.before = contents(*self.safe)
+        self.temporary = Path("/tmp", f"attacks-{os.getpid()}")
+        self.temporary.mkdir()
+        self.graded(UNIT, "--student=honest")
+        self.after_honest = contents(course / "autograded" / "honest")
+        began = time.monotonic()
+        self.printed = self.graded(UNIT)
+        self.seconds = time.monotonic() - began
+        self.run("generate_feedback", UNIT)
+        self.run("export")
+        with open(course / "grades.csv", newline="") as file:
+            self.scores = {row["student_id"]: float(row["score"]) for row in csv.DictReader(file)}
+
+    def submit(self, name, notebook):
+        folder = self.root / "course" / "submitted" / name / UNIT
+        folder.mkdir(parents=True)
+        nbformat.write(notebook, folder / f"{NAME}.ipynb")
+
+    def graded(self, *arguments):
+        return self.run("autograde", *arguments, *LIMITS)
+
+    def run(self, *arguments):
+        environment = {"HOME": "/nonexistent", "PATH": "/usr/bin:/bin", "SECRET_TOKEN": "open-sesame"}
+        environment |= {"TMPDIR": str(self.temporary)}
+        done = subprocess.run(
+            [sys.executable, "-m", "nbgrader", *arguments],
+            cwd=self.root / "course",
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=900,
+        )
+        return done.stdout + done.stderr
+
+    def executed(self, name):
+        return read_notebook(self.root / "course" / "autograded" / name / UNIT / f"{NAME}.ipynb")
+
+    def page(self, name):
+        return (self.root / "course" / "feedback" / name / UNIT / f"{NAME}.html").read_text()
+
+
+@pytest.fixture(scope="module")
+def classroom(tmp_path_factory):
+    return Class(tmp_path_factory.mktemp("attacks"))
+
+
+@pytest.mark.parametrize("cell", REACHING, ids=student)
+def test_nothing_outside_is_reached(classroom, cell):
+    executed = classroom.executed(student(cell))
+    assert "REACHED" not in printed(executed)
+    error = [o.ename for cell in executed.cells for o in cell.outputs if o.output_type == "error"]
+    assert "NameError" not in error[:1] and "SyntaxError" not in error, "the attack was not tried"
+    assert classroom.scores[student(cell)] in (ALL, SECOND)
+
+
+@pytest.mark.parametrize("cell", HARMING, ids=student)
+def test_harm_costs_its_own_task_alone_and_says_so(classroom, cell):
+    executed = classroom.executed(student(cell))
+    said = " ".join(o.evalue for cell in executed.cells for o in cell.outputs if o.output_type == "error")
+    assert "REACHED" not in printed(executed)
+    lost = cell.metadata.get("lost")
+    if lost:
+        assert lost in said or "longer than" in said, said  # where the machine is slow
+        assert classroom.scores[student(cell)] == SECOND, said
+        assert "It cost 2 of 5 points." in classroom.page(student(cell))
+        assert student(cell) in classroom.printed.split("did not run to their end")[1]
+    else:
+        assert classroom.scores[student(cell)] == ALL or "longer than" in said, said
+        assert classroom.scores[student(cell)] >= SECOND
+
+
+def test_a_link_is_not_followed(classroom):
+    course = classroom.root / "course"
+    assert classroom.scores["y-links"] == 0
+    assert "this is a link or a device, and not a notebook." in classroom.page("y-links")
+    for place in ("autograded", "feedback"):
+        names = os.listdir(course / place / "y-links" / UNIT)
+        assert "notes.txt" in names and not {"data.txt", "pipe.txt"} & set(names)
+
+
+def test_the_honest_keep_their_points(classroom):
+    assert (classroom.scores["honest"], classroom.scores["zoe"]) == (ALL, ALL)
+    assert contents(classroom.root / "course" / "autograded" / "honest") == classroom.after_honest
+    assert "REACHED" not in printed(classroom.executed("zoe"))
+    with Gradebook(f"sqlite:///{classroom.root}/course/gradebook.db", "just-in-time") as gradebook:
+        for name in ("honest", "zoe"):
+            grades = gradebook.find_submission(UNIT, name).notebooks[0].grades
+            assert [(g.name, g.auto_score, g.manual_score) for g in grades] == [
+                ("f-check", 2.0, None),
+                ("g-check", 3.0, None),
+            ]
+
+
+def test_nothing_of_the_course_is_changed(classroom):
+    assert contents(*classroom.safe) == classroom.before
+
+
+def test_nobody_was_called(classroom):
+    assert classroom.listener.heard == []
+
+
+def test_nothing_is_left_behind(classroom):
+    assert os.listdir(classroom.temporary) == []
+    assert not Path("/tmp/autograder-planted").exists()
+    assert not [p for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"] == ["sleep", "86399"]]
+
+
+def test_the_page_says_how_it_was_graded(classroom):
+    assert "Graded in a box (bubblewrap" in classroom.page("honest")
+    assert "no network, 1 GiB of memory" in classroom.executed("honest").metadata["boxed"]
+
+
+def test_the_memory_of_the_grader_is_not_filled(classroom):
+    for name in ("prints-100-MB", "prints-100-MB-in-lines", "prints-without-end", "shows-large-pages"):
+        path = classroom.root / "course" / "autograded" / f"x-{name}" / UNIT / f"{NAME}.ipynb"
+        assert path.stat().st_size < 5_000_000

@@ -1,0 +1,171 @@
+"""The box around a student's kernel: what is in it, what it records, and what is said where there can be none."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+from nbgrader.converters.base import NbGraderException
+
+from autograder.doors import nbgrader_steps
+from autograder.doors.box import kernels, rules
+from autograder.doors.box.rules import Rules, why_not
+from autograder.doors.graded_notebook import failure_text
+from autograder.doors.kernel_runner import Runner
+from autograder.doors.nbgrader_steps import RunNotebook
+
+boxed = pytest.mark.skipif(bool(why_not()), reason=f"not here, because {why_not()}")
+
+
+def printed(notebook, folder, box):
+    with Runner(notebook, folder, 60, box) as runner:
+        runner.run_all()
+    assert [failure_text(cell) for cell in notebook.cells] == [""] * len(notebook.cells)
+    return "".join(o.get("text", "") for cell in notebook.cells for o in cell.outputs)
+
+
+@boxed
+def test_a_boxed_kernel_computes_and_has_a_copy_of_what_was_handed_in(make_notebook, tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a.txt").write_text("mine")
+    (tmp_path / "unit.ipynb").write_text("hidden tests")
+    (tmp_path / "link.txt").symlink_to("/etc/passwd")
+    cells = [
+        "import jax.numpy as jnp\nprint(jnp.ones(3).sum(), open('data/a.txt').read())",
+        "import os\nprint(sorted(os.listdir()))\nopen('data/a.txt', 'w').write('changed')",
+    ]
+    assert printed(make_notebook(*cells), tmp_path, Rules()) == "3.0 mine\n['data']\n"
+    assert (tmp_path / "data" / "a.txt").read_text() == "mine"
+
+
+@boxed
+def test_a_boxed_kernel_is_measured_as_any_other(make_notebook, tmp_path):
+    cells = [
+        "import jax, jax.numpy as jnp\nfrom autograder import speedup",
+        "x = jnp.ones(1000)\ndef slow(x):\n    for _ in range(30): x = x + 1\n    return x",
+        "print(speedup(slow, jax.jit(slow), x).ratio > 2)",
+    ]
+    assert printed(make_notebook(*cells), tmp_path, Rules()).endswith("True\n")
+
+
+@boxed
+def test_two_boxes_know_nothing_of_each_other(make_notebook, tmp_path):
+    source = "import os\nprint(os.path.exists('/tmp/mark'), len([p for p in os.listdir('/proc') if p.isdigit()]))"
+    for _ in range(2):
+        assert printed(make_notebook(source, "open('/tmp/mark', 'w').close()"), tmp_path, Rules()) == "False 2\n"
+
+
+@boxed
+def test_nothing_is_left_when_the_grader_is_killed(tmp_path):
+    program = f"""
+import sys
+from pathlib import Path
+from nbformat.v4 import new_notebook
+from autograder.doors.box.rules import Rules
+from autograder.doors.kernel_runner import Runner
+runner = Runner(new_notebook(), Path({str(tmp_path)!r}), 60, Rules())
+runner.run_new("import subprocess; subprocess.Popen(['sleep', '77777'], start_new_session=True)")
+print("on", flush=True)
+sys.stdin.read()
+"""
+    asked = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert asked.stdout.readline() == "on\n"
+    started = psutil.Process(asked.pid).children(recursive=True)
+    assert any(process.cmdline() == ["sleep", "77777"] for process in started)
+    asked.kill()
+    asked.communicate()
+    _, alive = psutil.wait_procs(started, timeout=20)
+    assert alive == []
+
+
+@boxed
+def test_another_setting_of_jax_has_another_server(make_notebook, tmp_path, monkeypatch):
+    source = "import os\nprint(os.environ.get('XLA_FLAGS'))"
+    assert printed(make_notebook(source), tmp_path, Rules()) == "None\n"
+    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_max_isa=AVX2")
+    assert printed(make_notebook(source), tmp_path, Rules()) == "--xla_cpu_max_isa=AVX2\n"
+    kernels.stop()
+
+
+def test_the_environment_holds_nothing_of_the_graders(monkeypatch):
+    monkeypatch.setenv("SECRET_TOKEN", "open-sesame")
+    monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
+    variables = rules.environment()
+    assert "SECRET_TOKEN" not in variables and variables["NBGRADER_EXECUTION"] == "autograde"
+    assert variables["HOME"] != os.environ.get("HOME")
+
+
+def test_the_tests_with_their_answers_are_not_shown():
+    words = rules._mounts()
+    package = Path(rules.autograder.__file__).parent
+    assert words[words.index(str(package / "tests")) - 1] == "--tmpfs"
+    shown = {Path(words[i + 1]) for i, word in enumerate(words) if word == "--ro-bind"}
+    assert package in shown
+    assert not shown & {Path("/"), Path.home(), package.parent, package.parent / "solutions", Path.cwd()}
+
+
+def test_another_clone_in_the_environment_shows_no_solution_either(monkeypatch, tmp_path):
+    (tmp_path / "autograder" / "tests").mkdir(parents=True)
+    (tmp_path / "solutions").mkdir()
+    monkeypatch.setattr(rules, "python_path", lambda: [str(tmp_path)])
+    words = rules._mounts.__wrapped__()
+    assert str(tmp_path / "autograder") in words and str(tmp_path) not in words
+    assert words[words.index(str(tmp_path / "autograder" / "tests")) - 1] == "--tmpfs"
+
+
+@pytest.fixture
+def without(monkeypatch):
+    """A function by which bubblewrap is missing, or fails with a line."""
+
+    def make(line=""):
+        why_not.cache_clear()
+        if line:
+            done = subprocess.CompletedProcess([], 1, "", f"{line}\n")
+            monkeypatch.setattr(rules.subprocess, "run", lambda *a, **k: done)
+            monkeypatch.setattr(rules, "_no_more_namespaces", lambda: [])
+        monkeypatch.setattr(shutil, "which", lambda name: "/usr/bin/bwrap" if line else None)
+        monkeypatch.setattr(rules.sys, "platform", "linux")
+
+    yield make
+    monkeypatch.undo()
+    why_not.cache_clear()
+
+
+def test_without_bubblewrap_nothing_is_graded_and_one_line_says_what_to_do(without, caplog):
+    without()
+    with pytest.raises(NbGraderException) as error:
+        nbgrader_steps._assert_box(RunNotebook())
+    line = str(error.value)
+    assert "\n" not in line and "Nothing was graded" in line
+    assert "bubblewrap is not installed (`apt install bubblewrap`" in line and "--RunNotebook.box=False" in line
+    nbgrader_steps._assert_box(RunNotebook(box=False))
+
+
+def test_where_the_system_forbids_boxes_its_own_word_and_the_usual_cause_are_told(without):
+    without("bwrap: setting up uid map: Permission denied")
+    assert why_not().startswith(
+        "bwrap: setting up uid map: Permission denied; does this system forbid user namespaces?"
+    )
+
+
+def test_elsewhere_than_on_linux_there_is_none(without, monkeypatch):
+    without()
+    monkeypatch.setattr(rules.sys, "platform", "darwin")
+    assert "exists for Linux alone" in why_not()
+
+
+def test_devices_come_in_by_option():
+    step = RunNotebook(devices=["/dev/null"], memory=2.0)
+    words = step.rules.command("/tmp/c", "/tmp/s")
+    place = words.index("--dev-bind")
+    assert words[place : place + 3] == ["--dev-bind", "/dev/null", "/dev/null"] and "/sys" in words
+    assert step.rules.limits()["memory"] == 2**31
+
+
+def test_it_is_said_that_a_submission_was_graded_without_a_box(make_notebook, tmp_path):
+    notebook = make_notebook("1 + 1")
+    RunNotebook(box=False).preprocess(notebook, {"metadata": {"path": str(tmp_path)}})
+    assert notebook.metadata["boxed"] == "Graded without a box."
