@@ -8,6 +8,7 @@ here: they run in the same process (see THREATS.md).
 import csv
 import hashlib
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -183,7 +184,9 @@ class Class:
 
 @pytest.fixture(scope="module")
 def classroom(tmp_path_factory):
-    return Class(tmp_path_factory.mktemp("attacks"))
+    graded = Class(tmp_path_factory.mktemp("attacks"))
+    yield graded
+    shutil.rmtree(graded.temporary)
 
 
 @pytest.mark.parametrize("cell", REACHING, ids=student)
