@@ -692,6 +692,7 @@ def open_the_box(program, clock):
     dials = {"build": b - a - (d - c), "dispatch": d - c, "run": e - d, "backlog": c - a - (e - d)}
     return {name: round(ticks) for name, ticks in dials.items()}
 
+
 # %% task="honest-timer" name="seven rounds unless told" fails=["honest-timer-rounds"] hidden=1 message="rounds is 5 where it is not given"
 def honest_timer(fn, *args, rounds=7, clock=time.perf_counter):
     jax.block_until_ready(args)

@@ -1167,6 +1167,7 @@ def find_static(box, args):
 
     return [position for position in range(len(args)) if refuses(position)]
 
+
 # %% task="tax" name="tenths, divided at the end" fails=["tax-check"] hidden=1 message="tax(3e+38)"
 @jax.jit
 def tax(income):

@@ -1329,6 +1329,7 @@ def minijit(fn):
 
     return jitted
 
+
 # %% task="minijit-cache" name="turns the list around where it stands" fails=["minijit-cache-reasons"] hidden=1 message="asked twice"
 def signature(args):
     return tuple((type_of(x), is_number(x)) for x in args)
