@@ -805,7 +805,7 @@ assert_equal(
     },
     hints={
         "a step after a loop": "The length multiplies what is in the body, and nothing that comes after the loop.",
-        "two loops and two steps in a loop": "Behind an inner loop the body of the outer one goes on, with its own length.",
+        "two loops and two steps in a loop": "Behind an inner loop the outer body goes on, with its own length.",
         "two calls of one jit": "One inner tape may serve several equations: each of them runs it.",
     },
     name="count_flops",

@@ -248,8 +248,8 @@ assert_prediction(haunting, lambda: go_haunting(7), args=(7,), hints=haunting_hi
 # is cut to -1 … 1. Under `jit` both freeze.
 #
 # **`make_step()`** returns a jitted function `step(w, rate, clip)` that computes what `haunted_step` would with these
-# two settings. `rate` is a `float` that changes all the time; `clip` is `True` or `False`. However they change, there
-# may be at most **two traces** for one type of `w`.
+# two settings, for a `w` of any dtype. `rate` is a `float` that changes all the time; `clip` is `True` or `False`.
+# However they change, there may be at most **two traces** for one type of `w`.
 #
 # **`follow(jitted, look)`** is for code that you may not change. `jitted` is somebody's jitted function of arrays that
 # reads a global; `look()` returns that global's current value, a `float` or `None`. Return a function `call(*args)`

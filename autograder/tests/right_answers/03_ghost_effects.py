@@ -62,8 +62,9 @@ def follow(jitted, look):
 # %% task="cures" name="lax.cond, and forgetting at once"
 def make_step():
     def step(w, rate, clip):
-        limit = lambda move: jax.lax.clamp(-1.0, move, 1.0)
-        return w - jax.lax.cond(clip, limit, lambda move: move, w * rate)
+        move = w * rate
+        one = jnp.ones_like(move)
+        return w - jax.lax.cond(clip, lambda: jax.lax.clamp(-one, move, one), lambda: move)
 
     return jax.jit(step)
 
@@ -322,7 +323,7 @@ def text_of(fn, *args):
 
 
 def is_pure(fn, *args):
-    if leaks(fn, *args) or has_effects(fn, *args):
+    if leaks(fn, *args) or leaks(fn, *args) or has_effects(fn, *args):
         return False
     return text_of(fn, *args) == text_of(fn, *args)
 
