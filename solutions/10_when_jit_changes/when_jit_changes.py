@@ -804,8 +804,9 @@ def evidence(kind, seed=None, rows=30, columns=100):
     """X and w of one kind: "ordinary", "tiny", "huge", "rows of all sizes", "cancelling"."""
     rng = np.random.default_rng(seed)
     X, w = rng.normal(size=(rows, columns)), rng.normal(size=columns)
+    half = columns // 2
+    w[[0, 1, half - 1, -1]] = 1, 2, 1, 1  # what the bugs exchange or leave out is neither equal nor small
     if kind == "cancelling":  # the right half is minus the left half, almost
-        half = columns // 2
         X[:, half:] = X[:, :half] * (1 + 1e-6 * rng.normal(size=(rows, half)))
         w[half:] = -w[:half]
     scale = {"tiny": 1e-20, "huge": 1e15}.get(kind, 1.0)
@@ -860,11 +861,12 @@ assert_equal(
 assert_equal(*trial("ordinary", list(BUGS), rows=4000), name="judge")
 X, w = evidence("ordinary")
 product, last = X @ w, np.arange(len(X)) == len(X) - 1
+far_off = product + np.abs(X) @ np.abs(w)
 tampered = {
     "the other sign": -product,
     "the rows in another order": np.roll(product, 1),
-    "the last row wrong": np.where(last, 2 * product, product),
-    "the first row wrong": np.where(last[::-1], 2 * product, product),
+    "the last row wrong": np.where(last, far_off, product),
+    "the first row wrong": np.where(last[::-1], far_off, product),
     "the last row infinite": np.where(last, np.float32(np.inf), product),
     "all rows infinite": np.full_like(product, np.inf),
 }
