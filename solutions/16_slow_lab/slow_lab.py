@@ -243,7 +243,7 @@ CALLBACKS = "pure_callback|io_callback|debug_callback|debug_print"
 
 
 def used_up(fn, *args):
-    """Which arguments cannot be used again after fn(*args), as a dict for `assert_equal`; it should be `NOTHING_USED_UP`."""
+    """Which arguments cannot be used again after fn(*args), as a dict for `assert_equal`."""
     found = {"changed": [], "deleted": []}
     for convert in (np.array, jnp.array):
         given = [convert(arg) if isinstance(arg, np.ndarray) else arg for arg in args]
