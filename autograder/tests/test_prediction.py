@@ -194,6 +194,8 @@ def test_a_value_in_the_place_of_the_function_is_refused(value):
         (5, 4.8, "x", "you said 5x, measured 4.8x: close, within 10 %."),
         (3, 3, "traces", "you said 3 traces, measured 3 traces: exactly."),
         (1500, 12.5, "ms", "you said 1,500 ms, measured 12.5 ms: too high by a factor of 120."),
+        (1000, 1000.5, "ms", "you said 1,000 ms, measured 1,000 ms: close, within 10 %."),
+        (11, 10, "", "you said 11, measured 10: a little high."),
         (0, 3, "", "you said 0, measured 3: not the same."),
         (-1, 3, "", "you said -1, measured 3: the sign is other than you thought."),
         ("int32[]", "float32[]", "", "you said int32[], measured float32[]: not the same."),

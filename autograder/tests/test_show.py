@@ -154,6 +154,16 @@ def test_a_big_program_is_one_line():
     assert "too many operations to draw" in show_hlo(unrolled, X).mermaid
 
 
+def test_of_a_big_program_six_operations_are_named():
+    def fn(x):
+        for _ in range(10):
+            x = jnp.sin(jnp.cos(jnp.tan(jnp.exp(jnp.log(jnp.sqrt(jnp.tanh(x)))))))
+        return x
+
+    (note,) = labels(show_jaxpr(fn, X).mermaid).values()
+    assert note[1] == "tanh 10, sqrt 10, log 10, exp 10, tan 10, cos 10, ..."
+
+
 def test_names_in_the_text_and_in_the_title():
     assert 'title: "lambda: ' in show_jaxpr(lambda x: x, X).mermaid, "Mermaid drops <lambda>"
     assert escape('f<b>"`#;|{x} & y') == "f#60;b#62;#34;#96;#35;#59;#124;#123;x#125; #38; y"
@@ -168,6 +178,7 @@ def test_flowchart():
     assert "  n1 --> n3" in lines
     assert '  n3 -.->|"next"| n3' in lines
     assert lines.index("    n3") == lines.index("  end") - 4
+    assert [line.count("#160;") for line in lines if "subgraph" in line] == [14, 18], "the shorter, the more blanks"
 
 
 C = np.arange(8, dtype=np.float32)
