@@ -52,7 +52,7 @@ TESTS = {
     "checks/hlo": ["check_hlo"],
     "checks/max_traces": ["check_traces"],
     "checks/partial_credit": ["credit"],
-    "checks/plain_values": ["prediction", "check_equal"],
+    "checks/plain_values": ["check_equal", "prediction"],
     "checks/prediction": ["prediction"],
     "checks/primitives": ["check_jaxpr"],
     "checks/run_alone": ["run_alone"],

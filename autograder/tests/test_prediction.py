@@ -195,6 +195,7 @@ def test_a_value_in_the_place_of_the_function_is_refused(value):
         (3, 3, "traces", "you said 3 traces, measured 3 traces: exactly."),
         (1500, 12.5, "ms", "you said 1,500 ms, measured 12.5 ms: too high by a factor of 120."),
         (1000, 1000.5, "ms", "you said 1,000 ms, measured 1,000 ms: close, within 10 %."),
+        (0.5, 1, "", "you said 0.5, measured 1: too low by a factor of 2."),
         (11, 10, "", "you said 11, measured 10: a little high."),
         (0, 3, "", "you said 0, measured 3: not the same."),
         (-1, 3, "", "you said -1, measured 3: the sign is other than you thought."),
