@@ -1,4 +1,4 @@
-"""What travels to the measuring process: functions with what they name, and the leaves of their arguments."""
+"""What travels to the measuring process: functions with what they name, the leaves of their arguments, messages."""
 
 import dataclasses
 import functools
@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from autograder.measuring.wire import arrays
+from autograder.measuring.wire import arrays, messages
 from autograder.measuring.wire.functions import dumps, loads
 
 
@@ -194,3 +194,11 @@ def test_floating_point_numbers_are_made_double_and_nothing_else():
     assert (single.dtype, halves.dtype, number.dtype) == (np.float64, np.float64, np.complex128)
     assert (float(single), halves.tolist(), complex(number)) == (float(np.float32(0.1)), [1, 2], 1j)
     assert all(other is leaf for other, leaf in zip(others, leaves[3:], strict=True))
+
+
+def test_what_is_sent_cannot_be_changed():
+    kinds = [kind for kind in vars(messages).values() if dataclasses.is_dataclass(kind)]
+    assert len(kinds) > 20
+    for kind in kinds:
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            kind.__new__(kind).job = "other"
