@@ -268,15 +268,22 @@ def report(rows: list[dict]) -> list[str]:
 
 def write_report(rows: list[dict]) -> None:
     """package_mutations.md: what the csv says, where it was run, and how large the sample is."""
-    most = max((sum(row["module"] == module for row in rows) for module in TESTS), default=0)
+    of = {module: [row for row in rows if row["module"] == module] for module in TESTS}
+    changed = [module for module in TESTS if {row["text"] for row in of[module]} - {digest(module)}]
+    left = [module for module in TESTS if not of[module]]
     lines = [
         "# Mutations of the package",
         "",
         "Small changes of each module, each run against its own tests: `package_mutations.py` says how. A sample:",
-        f"at most {most} mutations of a module, drawn by chance and always the same ones, of some 3,000 there are.",
+        f"at most {max(map(len, of.values()))} mutations of a module, drawn by chance and always the same ones; "
+        "some 3,000 can be made.",
         f"Run on: {machine({metadata.version('jax')})}.",
         "",
     ]
+    if changed:
+        lines += [f"Changed since they were run, or their tests were: {', '.join(changed)}.", ""]
+    if left:
+        lines += [f"Not run yet: {', '.join(left)}.", ""]
     TABLE.with_suffix(".md").write_text("\n".join([*lines, *report(rows)]) + "\n")
 
 
