@@ -81,6 +81,11 @@ def test_library_functions_travel_by_name(name):
     assert through(fn) is fn
 
 
+def test_this_package_travels_by_name_wherever_it_lies():
+    assert through(arrays.encode) is arrays.encode
+    assert through(arrays.Slot(3)).__class__ is arrays.Slot
+
+
 def test_what_remembers_its_answers_travels():
     @functools.cache
     def fibonacci(n):
