@@ -86,6 +86,7 @@ def test_all_results_are_compared():
 def test_the_worst_value_is_told_and_what_was_allowed():
     refusal = agreement.other_values([WANT + np.float32([0, 0.1, 0, 0.3, 0, 0, 0, 0, 0])], [WANT], [0.01])
     assert (refusal.index, refusal.wrong, refusal.allowed) == ([3], 2, "0.02")
+    assert agreement.other_values([off(0.1)], [WANT], [0.0]).allowed == f"{(100 * 1.5 + 8 * 2) * EPS:.2g}"
 
 
 def test_random_keys_are_compared_by_their_words():

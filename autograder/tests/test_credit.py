@@ -100,6 +100,8 @@ def test_an_object_with_a_ratio_and_a_verdict_is_enough():
         (Measured(float("nan")), "float nan"),
         (Measured(jnp.float32(10)), "ArrayImpl Array(10., dtype=float32)"),
         ([10], "list [10]"),
+        ("9" * 38, f"str '{'9' * 38}'"),
+        ("9" * 39, f"str '{'9' * 36}..."),
     ],
 )
 def test_what_nbgrader_would_give_full_points_is_refused(value, called):

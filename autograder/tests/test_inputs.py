@@ -144,6 +144,7 @@ def test_too_few_variants_are_not_new():
     assert Fresh([np.float32(1.5)]).new
     assert not Fresh([np.array([0, 1, 0])]).new
     assert Fresh([np.array([0, 1] * 6)]).new
+    assert Fresh([np.array([0, 1, 2, 3] * 2)]).new  # two bits each, which is more
 
 
 def test_a_draw_is_the_same_for_both_sides_whatever_the_length_of_the_block():
@@ -192,6 +193,10 @@ def test_what_is_compiled_takes_turns_with_a_few_scaled_copies():
 def test_large_inputs_have_two_copies():
     inputs = Repeated([np.ones(5_000_000, np.float32)])
     assert len({id(inputs.block(1, draw, tuple).calls[0][0]) for draw in range(1, 9)}) == 2
+
+
+def test_where_there_is_no_array_each_copy_is_what_was_given():
+    assert Repeated([3, True]).block(2, 1, tuple).calls == [(3, True), (3, True)]
 
 
 def test_there_is_room_for_so_many_calls():

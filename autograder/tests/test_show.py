@@ -149,9 +149,20 @@ def test_a_big_program_is_one_line():
 
     view = show_jaxpr(unrolled, X)
     assert labels(view.mermaid) == {"n1": ["too many operations to draw (600)", "mul 400, sub 200"]}
-    assert "more lines; .text has all of it" in str(view)
-    assert len(str(view).splitlines()) == 62
+    lines = str(view).splitlines()
+    assert len(lines) == 62
+    assert lines[60] == f"... {len(view.text.strip().splitlines()) - 60} more lines; .text has all of it"
     assert "too many operations to draw" in show_hlo(unrolled, X).mermaid
+
+
+def test_of_a_big_program_six_operations_are_named():
+    def fn(x):
+        for _ in range(10):
+            x = jnp.sin(jnp.cos(jnp.tan(jnp.exp(jnp.log(jnp.sqrt(jnp.tanh(x)))))))
+        return x
+
+    (note,) = labels(show_jaxpr(fn, X).mermaid).values()
+    assert note[1] == "tanh 10, sqrt 10, log 10, exp 10, tan 10, cos 10, ..."
 
 
 def test_names_in_the_text_and_in_the_title():
@@ -168,6 +179,7 @@ def test_flowchart():
     assert "  n1 --> n3" in lines
     assert '  n3 -.->|"next"| n3' in lines
     assert lines.index("    n3") == lines.index("  end") - 4
+    assert [line.count("#160;") for line in lines if "subgraph" in line] == [14, 18], "the shorter, the more blanks"
 
 
 C = np.arange(8, dtype=np.float32)

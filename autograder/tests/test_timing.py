@@ -67,6 +67,10 @@ def test_a_short_call_is_repeated_within_a_round():
     assert benchmark(lambda: None, rounds=1).calls > 1
 
 
+def test_there_are_fifteen_rounds_unless_another_number_is_asked_for():
+    assert len(benchmark(lambda: None).rounds) == 15
+
+
 def test_the_collector_is_left_as_it_was():
     benchmark(lambda: None, rounds=1)
     assert gc.isenabled()

@@ -94,6 +94,7 @@ def test_interval_holds_the_truth_as_often_as_it_says():
 
 def test_interval_of_few_pairs_is_their_range():
     assert interval([4.0, 2.0, 3.0]) == (2.0, 3.0, 4.0)
+    assert interval([8.0, 2.0]) == (2.0, 4.0, 8.0)  # of ratios, the middle of two is their geometric mean
     assert all(math.isnan(value) for value in interval([]))
 
 

@@ -23,11 +23,13 @@ def test_tally_names_the_most_frequent_first():
     assert tally(counter) == "mul 3, sub 2, add 1"
     assert tally(counter, most=2) == "mul 3, sub 2, ..."
     assert tally(Counter()) == "nothing"
+    assert tally(Counter("abcdefghijklm")).count(",") == 12  # of twelve names and the dots
 
 
 def test_equal_texts_are_on_one_line():
     assert repeated(["b", "a", "b"]) == "b (2 times)\na"
-    assert repeated("abcde", most=4) == "a\nb\nc\nd\n..."
+    assert repeated("abcde") == repeated("abcdef", most=4) == "a\nb\nc\nd\n..."
+    assert repeated("abcd") == "a\nb\nc\nd"
     assert repeated([]) == ""
 
 

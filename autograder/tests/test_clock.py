@@ -1,0 +1,59 @@
+"""The clock of the speed verdict, on this machine's counters and on counters that the tests turn by hand."""
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from autograder.measuring.worker import clock
+from autograder.measuring.worker.clock import Clock
+
+counted = pytest.mark.skipif(not Path("/proc/thread-self/schedstat").exists(), reason="reads the scheduler's counters")
+
+
+def open_files():
+    return set(os.listdir("/proc/self/fd"))
+
+
+@counted
+def test_it_takes_out_the_run_delay_in_shorter_blocks_and_leaves_nothing_open():
+    before = open_files()
+    scheduled, wall = Clock(), Clock(wall_only=True)
+    assert scheduled.scheduled and not wall.scheduled
+    assert scheduled.block < wall.block
+    assert scheduled.read().wall <= scheduled.read().wall
+    scheduled.close()
+    assert open_files() == before
+
+
+def test_without_a_counter_it_is_the_wall_clock():
+    assert not Clock((0, 0)).scheduled  # there is no such thread
+    reading = Clock(wall_only=True).read()
+    assert reading.wall > 0 and reading.delay == 0
+
+
+@counted
+@pytest.mark.parametrize(("delays", "delay"), [([0, 0, 7, 7, 9, 9], 0), ([0, 5, 5, 9, 9], 5)])
+def test_a_reading_that_was_interrupted_is_taken_again(monkeypatch, delays, delay):
+    found = iter([0, *delays])  # one when it is made
+    monkeypatch.setattr(os, "pread", lambda file, size, at: b"100 %d 1" % next(found))
+    own = Clock()
+    assert own.read().delay == delay
+    own.close()
+
+
+@counted
+def test_the_threads_of_a_process_have_run():
+    ran = clock.workers(os.getpid())
+    assert ran[os.getpid(), threading.get_native_id()] > 0
+    assert clock.workers(-1) == {}
+
+
+def test_it_gives_way_where_the_system_can(monkeypatch):
+    asked = []
+    monkeypatch.setattr(os, "sched_yield", lambda: asked.append(True), raising=False)
+    clock.give_way()
+    assert asked == [True]
+    monkeypatch.delattr(os, "sched_yield")
+    clock.give_way()
