@@ -2,7 +2,7 @@
 # Wrong answers for unit 06. Each cell replaces the solution cell of its task; `fails` names the graded cells that must
 # then fail, and `message` is part of what the learner must read there.
 
-# %% task="oracle" name="a fori_loop is always a while, and unroll unrolls the tape" fails=["oracle-check"] message="unroll is advice for the compiler"
+# %% task="oracle" name="a fori_loop is always a while, and unroll unrolls the tape" fails=["oracle-check"] message="unroll is done when the jaxpr is lowered"
 def on_the_tape():
     return {
         "python_for": ["none", 4],

@@ -467,7 +467,7 @@ def cause(fn, *args):
     return "fma" if np.array_equal(results["no fusion"], results["eager"], equal_nan=True) else "rewrite"
 
 
-# %% task="lab" name="compares printed arrays" fails=["lab-cause"] hidden=1 message="0 at both ends"
+# %% task="lab" name="compares printed arrays" fails=["lab-cause"] hidden=1 message="cause is wrong"
 def lab(fn, *args):
     """Four results of fn(*args), as NumPy arrays: a dict "eager", "jit", "no fusion", "fast math"."""
     with jax.disable_jit():

@@ -1346,7 +1346,7 @@ def render(v, gain):
     return jnp.stack([glow**3, glow**1.5, glow * (2 - glow)], -1)
 
 
-# %% task="model" name="gives the weights away" fails=["model-recompiles"] hidden=1 message="the given W is used up"
+# %% task="model" name="gives the weights away" fails=["model-recompiles"] hidden=1 message="What is donated can never be read again"
 @jax.jit
 def predict(W, A):
     return A @ W
