@@ -171,10 +171,10 @@ def _find_notebooks(converter: Autograde) -> dict[str, Path]:
         solutions = Path(course.format_path(course.source_directory, ".", unit)).glob("*.ipynb")
         for solution in [] if course.notebook_id != "*" else sorted(solutions):
             path = folder / solution.name
-            if os.path.lexists(path):
+            if str(path) in converter.notebooks:
                 continue
-            converter.notebooks = [*converter.notebooks, str(path)]
-            if found := _most_alike(folder, solution):
+            converter.notebooks = [*converter.notebooks, str(path)]  # nbgrader sees none in a folder named "a [b]"
+            if not os.path.lexists(path) and (found := _most_alike(folder, solution)):
                 converter.log.warning("%s: there is no such notebook; %s was graded.", path, found.relative_to(folder))
                 handed_in[str(path)] = found
         start(unit, student)
