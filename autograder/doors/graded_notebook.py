@@ -44,12 +44,28 @@ def read_notebook(path: Path) -> NotebookNode:
             f"{path}: this is no notebook, because it is no JSON (line {error.lineno}: {error.msg}). "
             "Download it again, or restore it from the release."
         ) from None
+    except RecursionError:
+        raise UnreadableNotebook(f"{path}: this is no notebook: its JSON is nested too deeply.") from None
     try:
-        notebook = nbformat.reads(json.dumps(_tidied(content)), as_version=4)
-        nbformat.validate(notebook)
+        notebook = _valid(content)
     except Exception as error:  # nbformat raises many types, KeyError among them, for JSON of another shape
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise UnreadableNotebook(f"{path}: this is JSON, but no notebook ({reason}).") from None
+    return notebook
+
+
+def _valid(content: dict) -> NotebookNode:
+    """The notebook, without any output if one of them is none: they are made anew. Raises for another shape."""
+    tidied = _tidied(content)
+    try:
+        notebook = nbformat.reads(json.dumps(tidied), as_version=4)
+        nbformat.validate(notebook)
+    except Exception:
+        for cell in tidied["cells"]:
+            if cell["cell_type"] == "code":
+                cell |= {"outputs": [], "execution_count": None}
+        notebook = nbformat.reads(json.dumps(tidied), as_version=4)
+        nbformat.validate(notebook)
     return notebook
 
 
@@ -63,7 +79,8 @@ def _tidied(content: dict) -> dict:
     if content["nbformat"] != 4:
         return content
     content = {key: content[key] for key in _NOTEBOOK_KEYS if key in content} | {"nbformat_minor": 5}
-    content.setdefault("metadata", {})
+    if not isinstance(content.get("metadata"), dict):
+        content["metadata"] = {}
     content["cells"] = [_tidied_cell(cell) for cell in content["cells"]]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a missing id and one that occurs twice are repaired, and warned of
@@ -71,13 +88,18 @@ def _tidied(content: dict) -> dict:
 
 
 def _tidied_cell(cell: dict) -> dict:
-    allowed = _CELL_KEYS + _KEYS_OF_TYPE.get(cell["cell_type"], ())
-    tidied = {key: cell[key] for key in allowed if key in cell}
+    kind = cell["cell_type"] if cell["cell_type"] in _KEYS_OF_TYPE else "raw"
+    tidied = {key: cell[key] for key in _CELL_KEYS + _KEYS_OF_TYPE[kind] if key in cell} | {"cell_type": kind}
+    source = cell.get("source")
+    lines = source if isinstance(source, list) else [source]
+    text = "".join(line for line in lines if isinstance(line, str))
+    # A half of a character, which a program may leave behind, can neither be sent to a kernel nor written to a file.
+    tidied["source"] = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if not (isinstance(cell.get("id"), str) and re.fullmatch(r"[\w-]{1,64}", cell["id"], re.ASCII)):
         tidied.pop("id", None)
     if not isinstance(tidied.get("metadata"), dict):
         tidied["metadata"] = {}
-    if cell["cell_type"] == "code":
+    if kind == "code":
         tidied = {"outputs": [], "execution_count": None} | tidied
     return tidied
 

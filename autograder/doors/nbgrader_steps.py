@@ -1,8 +1,5 @@
 """The nbgrader door: what `nbgrader_config.py` puts into nbgrader's own lists."""
 
-import glob
-import os
-import stat
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +17,7 @@ from .graded_notebook import UnreadableNotebook, is_graded, read_notebook, resto
 from .hidden_tests import hidden_output_dropped
 from .kernel_runner import CELL_SECONDS, Runner
 from .register_units import graded_form, register, released_form
+from .submissions import bear_everything, is_plain
 
 
 class SubmissionExporter(NotebookExporter):
@@ -34,20 +32,21 @@ class SubmissionExporter(NotebookExporter):
 
     def __init__(self, config=None, *, parent=None, **kwargs):
         super().__init__(config=config, parent=parent, **kwargs)
+        self._handed_in: dict[str, Path] = {}
         if isinstance(parent, Autograde):
             _assert_box(RunNotebook(parent=parent))
-            _copy_plain_files_alone(parent)
+            self._handed_in = bear_everything(parent)
             _tell_at_the_end(parent)
             for unit in sorted({Path(folder).name for folder in parent.assignments}):
                 register(unit, parent.coursedir, self)
 
     def from_filename(self, filename, resources=None, **kwargs):
         """As in nbconvert: the notebook's text and the resources."""
-        path = Path(filename)
+        path = self._handed_in.get(filename, Path(filename))
         resources = self._init_resources(resources)
-        resources["metadata"] |= {"name": path.stem, "path": str(path.parent)}
+        resources["metadata"] |= {"name": Path(filename).stem, "path": str(Path(filename).parent)}
         try:
-            if not _is_plain(path):
+            if not is_plain(path):
                 raise UnreadableNotebook(f"{path}: this is a link or a device, and not a notebook.")
             notebook = read_notebook(path)
         except UnreadableNotebook as error:
@@ -130,29 +129,6 @@ def _assert_box(step: RunNotebook) -> None:
         )
         step.log.error(line)
         raise NbGraderException(line)
-
-
-def _is_plain(path: str | Path) -> bool:
-    """Whether a file lies here itself: a link may lead to the solution, and a pipe never ends."""
-    return not os.path.lexists(path) or stat.S_ISREG(os.lstat(path).st_mode)
-
-
-def _copy_plain_files_alone(converter: Autograde) -> None:
-    """Let nbgrader leave links, pipes and the like where they were handed in; it copies what they lead to."""
-    start: Callable[[str, str], None] = converter.init_assignment
-
-    def init_assignment(unit: str, student: str) -> None:
-        folder = converter.coursedir.format_path(converter.coursedir.submitted_directory, student, unit)
-        files = [os.path.join(place, name) for place, _, names in os.walk(folder) for name in names]
-        ignored = converter.coursedir.ignore
-        odd = {glob.escape(os.path.basename(path)) for path in files if not _is_plain(path)}
-        converter.coursedir.ignore = [*ignored, *sorted(odd)]
-        try:
-            start(unit, student)
-        finally:
-            converter.coursedir.ignore = ignored
-
-    converter.init_assignment = init_assignment
 
 
 def _tell_at_the_end(converter: Autograde) -> None:
