@@ -181,7 +181,8 @@ assert dialects == {"stablehlo": 2}
 # %% [markdown]
 # ```
 # module @jit_fusion {
-#   func.func public @main(%arg0: tensor<4xi32> loc(unknown), %arg1: ..., %arg2: ...) -> tensor<4xi32> {
+#   func.func public @main(%arg0: tensor<4xi32> loc(unknown), %arg1: ..., %arg2: ...)
+#       -> tensor<4xi32> {
 #     %0 = mhlo.add %arg0, %arg1 : tensor<4xi32> loc(#loc1)
 #     %1 = mhlo.subtract %0, %arg2 : tensor<4xi32> loc(#loc2)
 #     return %1 : tensor<4xi32> loc(#loc0)

@@ -843,7 +843,8 @@ assert_equal(
 # <code>evaluate(tape, x, watch=print)</code> shows how far yours gets.
 # </details>
 # <details><summary>Hint 3</summary>
-# <pre>value_of = dict(zip(tape.jaxpr.constvars, tape.consts)) | dict(zip(tape.jaxpr.invars, args))
+# <pre>value_of = dict(zip(tape.jaxpr.constvars, tape.consts))
+# value_of |= dict(zip(tape.jaxpr.invars, args))
 # def read(operand): ...
 # for eqn in tape.eqns:
 #     values = [read(operand) for operand in eqn.invars]

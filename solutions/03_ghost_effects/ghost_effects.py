@@ -442,8 +442,7 @@ assert_equal(said, right, name="follow")
 # - `tick(calls, x)` returns `(calls, y)`: the count after this call, and `x` divided by it.
 # - `orbit(x)` returns `(x, visited)`: the end point, and the six points in one array with a new first axis.
 # - `noisy(key, x)` returns `(key, y)`: a key for the next call, and `x` with each element kept or zeroed (an even
-#   chance), plus standard normal noise on
-#   *every* element. No key may be used twice, in one call or over many.
+#   chance), plus standard normal noise on *every* element. No key may be used twice, in one call or over many.
 #
 # <details><summary>Hint 1: a nudge</summary>
 #

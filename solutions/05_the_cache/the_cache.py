@@ -561,7 +561,7 @@ partial_credit(speedup(in_your_buckets, all_at_longest, lengths, *short, at_leas
 # %% [markdown]
 # ## Task 5 · No tracing allowed (3 points)
 #
-# `fit_slow` fits `x @ w` to `y` by such steps, one batch of up to 32 rows at a time. Write it in JAX, so that after one
+# `fit_slow` fits `x @ w` to `y` by small steps as in task 2, one batch of up to 32 rows at a time. Write it in JAX, so that after one
 # epoch of warm-up the whole run passes inside `jax.no_tracing(True)`, **for any number of rows**. The last batch and
 # the falling rate are part of the run.
 #
@@ -896,7 +896,8 @@ assert_equal(
 #     ...no signature known: "first call"...
 #     alike = [old for old in reversed(known) if len(old) == len(new)]
 #     ...none alike: "2 arguments"...
-#     closest = min(alike, key=lambda old: ...how many entries differ...)   # min takes the first of equals
+#     # min takes the first of equals:
+#     closest = min(alike, key=lambda old: ...how many entries differ...)
 #     return ", ".join(f"argument {i}: {told(...)} -> {told(...)}" for ...)
 #
 # def minijit(fn):

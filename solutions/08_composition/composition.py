@@ -1136,7 +1136,8 @@ for length in (100, 10_000):
 #     values, slopes = replay(tape, *args), {tape.output: np.ones((), np.float32)}
 #     for name, primitive, operands, params in reversed(tape.equations):
 #         if name in slopes:
-#             pulled = PULL[primitive](slopes[name], *[read(values, x) for x in operands], **params)
+#             given = [read(values, x) for x in operands]
+#             pulled = PULL[primitive](slopes[name], *given, **params)
 #             for x, slope in zip(operands, pulled):
 #                 if isinstance(x, str) and slope is not None:
 #                     ...add slope to slopes[x], or start it...
