@@ -1361,7 +1361,7 @@ if jnp.float16 in DTYPES:
     assert slope(np.float16(1)) == 0 and abs(np.float32(slope(np.float16(1), 4096.0)) / 4096 - 1e-8) < 1e-9
 
 # %% [markdown]
-# Few are lost of this loss as it is, and times 2**10 fewer still. But with the small weight `float16` loses many: such a
+# Few are lost of this loss as it is, and times `2**10` fewer still. But with the small weight `float16` loses many: such a
 # loss has to be scaled up. The last row is the other end: scaled too far, the numbers overflow. A training loop with
 # `float16` therefore looks for infinities, skips such a step, and halves the scale. `bfloat16` needs none of this, for
 # it has the exponents of `float32`. Its error is larger, for it has fewer digits.

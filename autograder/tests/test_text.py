@@ -119,11 +119,24 @@ def in_columns(text: str) -> Iterator[str]:
         kept = (opens and not kept) if line.startswith("```") else (kept or opens) and not closes
 
 
+def texts_of(unit: str) -> list[str]:
+    """The Markdown cells of a unit's lesson and exercise."""
+    files = COURSE / "lessons" / f"{unit}.ipynb", COURSE / "solutions" / unit / f"{unit[3:]}.ipynb"
+    return [cell.source for file in files for cell in read_notebook(file).cells if cell.cell_type == "markdown"]
+
+
 @each_unit
 def test_what_is_typed_in_columns_is_not_wrapped(unit):
-    files = COURSE / "lessons" / f"{unit}.ipynb", COURSE / "solutions" / unit / f"{unit[3:]}.ipynb"
-    texts = [cell.source for file in files for cell in read_notebook(file).cells if cell.cell_type == "markdown"]
-    assert not [line for text in texts for line in in_columns(text) if len(line) > WIDEST]
+    assert not [line for text in texts_of(unit) for line in in_columns(text) if len(line) > WIDEST]
+
+
+@each_unit
+def test_markdown_takes_no_code_for_text(unit):
+    """A power outside of code begins bold type, and a blank line in <pre> begins a paragraph."""
+    texts = texts_of(unit)
+    assert not [pre for text in texts for pre in re.findall("<pre>.*?</pre>", text, re.DOTALL) if "\n\n" in pre]
+    prose = [re.sub(r"```.*?```|<pre>.*?</pre>|<code>.*?</code>|`[^`]*`", "", t, flags=re.DOTALL) for t in texts]
+    assert not [found for text in prose for found in re.findall(r"\w\*\*\w", text)]
 
 
 @each_unit

@@ -1116,7 +1116,9 @@ assert_equal({"boxes that ran whole, unwatched": whole}, {"boxes that ran whole,
 # not?
 # </details>
 # <details><summary>Hint 3</summary>
-# <pre>def record(primitive, operands, params):
+#
+# ```python
+# def record(primitive, operands, params):
 #     tape = ...the tape of the first tracer among the operands...
 #     result = tape.new(result_type(...))
 #     names = tuple(x.name if isinstance(x, Tracer) else x for x in operands)
@@ -1134,7 +1136,8 @@ assert_equal({"boxes that ran whole, unwatched": whole}, {"boxes that ran whole,
 #     values = dict(zip(tape.inputs, map(lift, args)))
 #     for name, primitive, operands, params in tape.equations:
 #         values[name] = bind(primitive, *[read(values, x) for x in operands], **params)
-#     return values</pre>
+#     return values
+# ```
 # </details>
 
 

@@ -1449,7 +1449,9 @@ assert_equal(
 # <code>tape = Tape(); t = tape.new(Type((), "float32")); print(survivors(tape)); del t; print(survivors(tape))</code>.
 # </details>
 # <details><summary>Hint 3</summary>
-# <pre>def tape_for(operands):
+#
+# ```python
+# def tape_for(operands):
 #     tracers = [x for x in operands if isinstance(x, Tracer)]
 #     for x in tracers:
 #         if x.tape not in OPEN: ...
@@ -1460,7 +1462,8 @@ assert_equal(
 #     with writing(tape):
 #         write(tape, fn, types)
 #     changed = [name for name, text in visible(fn).items() if ...]
-#     ...</pre>
+#     ...
+# ```
 # </details>
 
 

@@ -889,7 +889,9 @@ assert_equal(
 # <code>for tape in CACHE[f].values(): print(tape)</code>.
 # </details>
 # <details><summary>Hint 3</summary>
-# <pre>def signature(args):
+#
+# ```python
+# def signature(args):
 #     return tuple((type_of(x), is_number(x)) for x in args)
 #
 # def reason_for(known, new):
@@ -907,7 +909,8 @@ assert_equal(
 #             tapes[key] = trace(fn, ...the types in the key...)
 #         return tapes[key].play(*args)
 #
-#     return jitted</pre>
+#     return jitted
+# ```
 # </details>
 
 

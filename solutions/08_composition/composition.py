@@ -1129,7 +1129,9 @@ for length in (100, 10_000):
 # <code>{name: (np.shape(slope), tape.types[name]) for name, slope in replay_backwards(tape, ...).items()}</code>.
 # </details>
 # <details><summary>Hint 3</summary>
-# <pre>def pull_sum(slope, x, axis):
+#
+# ```python
+# def pull_sum(slope, x, axis):
 #     return bind("spread", slope, axis=..., size=...)
 #
 # def replay_backwards(tape, *args):
@@ -1141,7 +1143,8 @@ for length in (100, 10_000):
 #             for x, slope in zip(operands, pulled):
 #                 if isinstance(x, str) and slope is not None:
 #                     ...add slope to slopes[x], or start it...
-#     return slopes</pre>
+#     return slopes
+# ```
 # </details>
 
 
