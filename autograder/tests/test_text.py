@@ -132,9 +132,10 @@ def test_what_is_typed_in_columns_is_not_wrapped(unit):
 
 @each_unit
 def test_markdown_takes_no_code_for_text(unit):
-    """A power outside of code begins bold type, and a blank line in <pre> begins a paragraph."""
+    """A power outside of code begins bold type, a blank line in <pre> a paragraph; <code> keeps its line breaks."""
     texts = texts_of(unit)
     assert not [pre for text in texts for pre in re.findall("<pre>.*?</pre>", text, re.DOTALL) if "\n\n" in pre]
+    assert not [code for text in texts for code in re.findall("<code>.*?</code>", text, re.DOTALL) if "\n" in code]
     prose = [re.sub(r"```.*?```|<pre>.*?</pre>|<code>.*?</code>|`[^`]*`", "", t, flags=re.DOTALL) for t in texts]
     assert not [found for text in prose for found in re.findall(r"\w\*\*\w", text)]
 

@@ -151,8 +151,8 @@ assert_prediction(
 # One <code>vmap</code> for each axis of the result that the brick does not know. How many is that for each puzzle?
 # </details>
 # <details><summary>Hint 2</summary>
-# Build from the inside and print a shape after each layer: <code>jax.eval_shape(jax.vmap(pull, (None, 0)),
-# jnp.zeros(()), y)</code>.
+# Build from the inside and print a shape after each layer:
+# <code>jax.eval_shape(jax.vmap(pull, (None, 0)), jnp.zeros(()), y)</code>.
 # </details>
 # <details><summary>Hint 3</summary>
 # 1: the axis goes in at 1 and has to come out at 1. 2: the inner <code>vmap</code> walks along y and keeps x
