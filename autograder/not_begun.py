@@ -5,6 +5,8 @@ import traceback
 from .failure import cell_line
 
 STUB = "your code goes here; then run the check below"  # what a released stub raises: see nbgrader_config.py
+_THE_CELL = "this cell"  # the name of a stub outside of any function
+_ABOVE = "fill it in above, then run this cell again"
 
 
 class NotBegun(NotImplementedError):
@@ -18,7 +20,8 @@ class NotBegun(NotImplementedError):
         # IPython prints these lines instead of a traceback. The line number is kept, as for a `CheckFailed`.
         number = cell_line(self)
         place = "" if number is None else f" (line {number} of this cell)"
-        return [f"{self}: fill it in above, then run this cell again{place}"]
+        then = "fill it in, then run it again" if self.name == _THE_CELL else _ABOVE
+        return [f"{self}: {then}{place}"]
 
 
 def unwritten(error: BaseException | None) -> str | None:
@@ -29,4 +32,4 @@ def unwritten(error: BaseException | None) -> str | None:
         return None
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     name = frames[-1].f_code.co_qualname if frames else "<module>"
-    return "this cell" if name == "<module>" else name.replace(".<locals>", "")
+    return _THE_CELL if name == "<module>" else name.replace(".<locals>", "")

@@ -13,6 +13,7 @@
 # - **Folded cells.** A grey line that begins with `# Picture`, `# Table`, `# Helper`, `# Data` or `# Proof` is code that
 #   nobody needs for the idea; click on it to unfold it. A *proof* is a list of `assert`s: it stops the notebook if the
 #   text beside it is not true on your machine.
+# - **Room.** Ctrl+B (⌘B on a Mac) hides the list of files, so that long lines of code and wide tables fit.
 # - **Restart.** After a break, or when something is odd: *Kernel → Restart Kernel and Run up to Selected Cell…*. A cell of
 #   an exercise that still lacks something names the cells to run first.
 #

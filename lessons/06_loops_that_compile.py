@@ -28,7 +28,7 @@ plt.style.use("autograder.course")
 
 
 # %% jupyter={"source_hidden": true}
-# Helper: fastest and best_call, the best of several times; outcome, what a call returns or the class of its error
+# Helper: fastest and best_call, the best of several times; outcome, a call's result or error
 def outcome(fn, *args):
     """What fn(*args) returns, or the class of its error."""
     try:

@@ -674,7 +674,7 @@ assert frozen == 3.0
 # (`print_saved_residuals`; a folded helper shortens its lines):
 
 # %% jupyter={"source_hidden": true}
-# Helper: residuals(fn, x) -> the lines of print_saved_residuals, without the places in the source
+# Helper: residuals(fn, x) -> the lines of print_saved_residuals, without places in the source
 import contextlib
 import io
 import re

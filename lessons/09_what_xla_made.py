@@ -103,7 +103,7 @@ fusion(a,b,c)
 """
 
 # %% jupyter={"source_hidden": true}
-# Helper: the post's second script (another folder, and jit), and scripts run in processes of their own
+# Helper: the post's second script (another folder, and jit); scripts run in processes of their own
 POSTED_JIT = POSTED.replace("'ir'", "'ir_jit'")
 POSTED_JIT = POSTED_JIT.replace("\nfusion(a,b,c)", "\njit_fusion = jax.jit(fusion)\njit_fusion(a,b,c)")
 
@@ -181,7 +181,8 @@ assert dialects == {"stablehlo": 2}
 # %% [markdown]
 # ```
 # module @jit_fusion {
-#   func.func public @main(%arg0: tensor<4xi32> loc(unknown), %arg1: ..., %arg2: ...) -> tensor<4xi32> {
+#   func.func public @main(%arg0: tensor<4xi32> loc(unknown), %arg1: ..., %arg2: ...)
+#       -> tensor<4xi32> {
 #     %0 = mhlo.add %arg0, %arg1 : tensor<4xi32> loc(#loc1)
 #     %1 = mhlo.subtract %0, %arg2 : tensor<4xi32> loc(#loc2)
 #     return %1 : tensor<4xi32> loc(#loc0)
@@ -699,7 +700,7 @@ WASTE = {
 
 
 # %% jupyter={"source_hidden": true}
-# Table: how many of the watched operation JAX asks for, how many XLA leaves, and which passes took some away
+# Table: the watched operation: how many JAX asks for, how many XLA leaves, which passes took some
 def fate(fn, operation):
     asked = jax.jit(fn).lower(square).as_text().count(f"stablehlo.{operation}")
     frames = [("JAX", asked)] + [(name, counts[operation]) for name, counts in film(fn, square)]

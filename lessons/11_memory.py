@@ -337,7 +337,8 @@ assert heard == [True, False]
 
 
 # %% jupyter={"source_hidden": true}
-# Helper: the error of a call, as one line; XLA's own log of it, on the process's standard error, is kept quiet
+# Helper: the error of a call, as one line
+# XLA's own log of it, on the process's standard error, is kept quiet.
 @contextlib.contextmanager
 def without_stderr():
     saved, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)

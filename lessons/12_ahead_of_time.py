@@ -401,7 +401,7 @@ guess = None  # your number: files in the folder afterwards
 
 
 # %% jupyter={"source_hidden": true}
-# Helper: a cache in a folder, for a while; what JAX reports about it; a start of the posted program
+# Helper: a cache in a folder, for a while; what JAX reports of it; a start of the posted program
 @contextlib.contextmanager
 def cache_in(folder, **settings):
     """Let JAX keep compiled programs in `folder`. Afterwards the configuration is what it was."""

@@ -1287,7 +1287,8 @@ llama = {"embed": normal(VOCABULARY, MODEL), "blocks": blocks, "norm": normal(MO
 
 
 # %% jupyter={"source_hidden": true}
-# Helper: its loss (without the rotation of the positions, which has no parameters and little arithmetic)
+# Helper: its loss
+# It leaves out the rotation of the positions, which has no parameters and little arithmetic.
 def normed(x, scale):
     return x * lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-5) * scale
 

@@ -939,7 +939,7 @@ holds = {"whole, then cut": held_by(first, whole, cut), "in pieces": held_by(fir
 show_guess(guess, round(holds["whole, then cut"] / holds["in pieces"], 1), "x")
 
 # %% jupyter={"source_hidden": true}
-# Table: megabytes on the first device, when the arrays are there, and while the program runs that makes them
+# Table: megabytes on the first device, of the arrays, and of the program while it makes them
 rows = ["| MB on the first device | held | the program's output | its scratch space |", "|---|--:|--:|--:|"]
 for name, program in compiled.items():
     analysis = program.memory_analysis()
@@ -1172,7 +1172,7 @@ assert set(dots(fresh()[0])) == {"float32 x float32 -> float32"}
 # we *asked for*. Where 16 bits are no faster, the compiler may widen the numbers again. XLA's products here:
 
 # %% jupyter={"source_hidden": true}
-# Helper: the trained network in other dtypes, with steps a tenth as long; what its forward pass keeps
+# Helper: the trained network in other dtypes, steps a tenth as long; what its forward pass keeps
 small_steps = optax.adam(5e-4)
 
 
@@ -1290,7 +1290,7 @@ slope = jax.jit(jax.grad(tiny))
 # Helper: the dtypes to try; there are old processors for which XLA cannot compile float16
 DTYPES = [jnp.float32, jnp.bfloat16, jnp.float16]
 try:
-    slope(np.ones((), jnp.float16))
+    slope(np.ones((), jnp.float16), 4096.0)  # times 1.0 would be simplified away
 except jax.errors.JaxRuntimeError:
     DTYPES.pop()
     print("float16: not here, for XLA cannot compile it for this processor")
@@ -1361,7 +1361,7 @@ if jnp.float16 in DTYPES:
     assert slope(np.float16(1)) == 0 and abs(np.float32(slope(np.float16(1), 4096.0)) / 4096 - 1e-8) < 1e-9
 
 # %% [markdown]
-# Few are lost of this loss as it is, and times 2**10 fewer still. But with the small weight `float16` loses many: such a
+# Few are lost of this loss as it is, and times `2**10` fewer still. But with the small weight `float16` loses many: such a
 # loss has to be scaled up. The last row is the other end: scaled too far, the numbers overflow. A training loop with
 # `float16` therefore looks for infinities, skips such a step, and halves the scale. `bfloat16` needs none of this, for
 # it has the exponents of `float32`. Its error is larger, for it has fewer digits.

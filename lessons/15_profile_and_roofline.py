@@ -14,13 +14,14 @@
 # of unit 09, and, for the last stage, the live arrays of unit 11.
 
 # %% jupyter={"source_hidden": true}
-# Helper: a setting that a GPU needs before JAX starts, and modules for files, times and pictures
+# Helper: a setting that a GPU needs before JAX starts; modules for files, times and pictures
 import gc
 import gzip
 import json
 import linecache
 import os
 import tempfile
+import textwrap
 import time
 import warnings
 from collections import Counter
@@ -491,7 +492,8 @@ by_size = [gigabytes_per_second(in_place, int(size)) for size in sizes]
 fig, ax = plt.subplots(figsize=(7, 3))
 ax.plot(sizes, by_size, "o-")
 for size, rate in zip(sizes, by_size, strict=True):
-    ax.annotate(f"{rate:.3g}", (size, rate), (0, 7), textcoords="offset points", ha="center", size=10)
+    room = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}  # so that the line does not cross the number
+    ax.annotate(f"{rate:.3g}", (size, rate), (0, 8), textcoords="offset points", ha="center", size=10, bbox=room)
 labels = [f"{s // 1024} kB" if s < 2**20 else f"{s // 2**20} MB" for s in sizes.tolist()]
 ax.set_xscale("log", base=2)
 ax.set(xticks=sizes, xticklabels=labels, ylabel="GB/s", ylim=(0, 1.2 * max(by_size)))
@@ -537,7 +539,7 @@ dispatch = best(jax.jit(lambda x: x + 1), jnp.float32(0))
 # %%
 rates = f"{bandwidth / 1e9:.0f} GB/s over 8 MB, {arithmetic / 1e9:.0f} GFLOP/s"
 print(f"this process: {rates}, {1e6 * dispatch:.0f} µs for a call")
-print("roofline():  ", roofline(8 * N, seconds=0.3))
+print(textwrap.fill(f"roofline(): {roofline(8 * N, seconds=0.3)}", 96))
 
 # %% [markdown]
 # `roofline()` is the course's own instrument. It does the same as we did, in a quiet process of its own, on one core,
@@ -565,8 +567,8 @@ print(f"this machine computes {ridge:.1f} operations while it moves one byte of 
 def work(k):
     """k multiply-adds for each number.
 
-    A result can be used only some moments after it was begun. In one chain each multiply-add would wait for the one
-    before; four chains fill the time.
+    A result can be used only some moments after it was begun. In one chain each multiply-add
+    would wait for the one before; four chains fill the time.
     """
 
     def multiply_add(x):
@@ -615,7 +617,8 @@ print(f"{seconds[1] / (8 * N / bandwidth):.1f} times its memory limit; from ther
 # it gave `x + 1`: each of its results goes into fresh memory. By how much less is printed above.
 #
 # Now seven programs that you know. Do the division in your head: how many operations, how many bytes? What holds each of
-# them: memory, arithmetic, or the dispatch, if the work is over before that is?
+# them: memory, arithmetic, or the dispatch, if the work takes less time than that? (Moving and computing go on at the
+# same time, so the longer counts. Dispatch comes before and is added.)
 
 # %%
 GUESSES = {  # your word for each: "memory", "arithmetic" or "dispatch"
@@ -643,7 +646,7 @@ bounds = {}  # the least seconds, and what binds
 for name, (_, _, F, B) in PROGRAMS.items():
     limits = {"memory": B / bandwidth, "arithmetic": F / arithmetic}
     longest = max(limits, key=limits.get)
-    bounds[name] = max((limits[longest], longest), (dispatch, "dispatch"))
+    bounds[name] = dispatch + limits[longest], longest if limits[longest] > dispatch else "dispatch"
 measured = {name: best(jax.jit(fn), *args) for name, (fn, args, *_) in PROGRAMS.items()}
 
 # %% jupyter={"source_hidden": true}
@@ -782,13 +785,14 @@ def median_by_counting(x):
 # %%
 data = jnp.abs(X)
 predicted = 31 * data.nbytes / bandwidth
-print(f"31 passes over {data.nbytes / 1e6:.1f} MB at the bandwidth: {1e3 * predicted:.1f} ms")
+print(f"31 passes over {data.nbytes / 1e6:.1f} MB at the bandwidth: at least {1e3 * predicted:.1f} ms")
 guess = None  # your number: how many times faster than jnp.median will it be?
 
 # %%
 both = {fn.__name__: jax.jit(fn) for fn in (median_by_counting, jnp.median)}
 took = {name: best(fn, data, rounds=4) for name, fn in both.items()}
 print(", ".join(f"{name} {1e3 * t:.1f} ms" for name, t in took.items()))
+print(f"31 counts take {took['median_by_counting'] / predicted:.0f} times their least time")
 show_guess(guess, took["median"] / took["median_by_counting"], "x")
 
 # %% jupyter={"source_hidden": true}
@@ -798,6 +802,9 @@ assert np.isclose(both["median_by_counting"](data), both["median"](data), rtol=1
 
 
 # %% [markdown]
+# A limit is a least time and no forecast: what XLA makes of the counts uses neither the memory nor the arithmetic units
+# to the full. The sort is left behind all the same.
+#
 # Back into the step with it. (`step` looks its `clip` up when it is traced, so a new trace finds the new one.)
 
 
@@ -956,7 +963,8 @@ print(f"alive at most: {top / 1e6:.1f} MB; and while train_step runs: {scratch /
 # [pprof](https://docs.jax.dev/en/latest/201/profiling.html), a tool to be installed apart, so again we read it here.
 
 # %% jupyter={"source_hidden": true}
-# Helper: a memory profile as rows (bytes, number of arrays, file, line); pprof's format is a protocol buffer
+# Helper: a memory profile as rows (bytes, number of arrays, file, line)
+# pprof's format is a protocol buffer.
 
 
 def varint(data, at):

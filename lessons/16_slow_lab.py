@@ -29,6 +29,7 @@ print(f"JAX {jax.__version__}")
 # %% jupyter={"source_hidden": true}
 # Helper: modules for pictures, tables and the exercise's file
 import json
+import textwrap
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -55,7 +56,7 @@ exercise = SimpleNamespace(**names)
 
 # %%
 lab = exercise.laboratory(vars(exercise), "lab_")
-print(f"{len(vars(lab))} functions: {', '.join(vars(lab))}")
+print(textwrap.fill(f"{len(vars(lab))} functions: {', '.join(vars(lab))}", 96))
 
 # %% [markdown]
 # It studies a dish: a table of cells. One substance, `u`, is food; the other, `v`, eats it and multiplies. Both spread;

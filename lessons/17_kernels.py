@@ -576,7 +576,7 @@ ax.plot(lengths, least, ":", color="#777777", label="each array once")
 ax.set(xscale="log", yscale="log", xlabel="places", ylabel="bytes", title="Bytes moved by attention")
 ax.set_xticks(lengths, [f"{n:,}" for n in lengths])
 ax.minorticks_off()
-ax.legend()
+ax.legend(handlelength=3.5)  # long enough to see that a line is dashed
 plt.show()
 
 # %% jupyter={"source_hidden": true}

@@ -60,6 +60,12 @@ def test_a_stub_is_not_begun_whichever_check_meets_it(run):
         assert (score(cell).earned, not_begun(cell)) == (0, "twice")
 
 
+def test_a_stub_that_is_no_function_is_filled_in_where_it_stands(run):
+    _, cell = run(SETUP, f"raise NotImplementedError({STUB!r})")
+    expected = "this cell is not begun: fill it in, then run it again (line 1 of this cell)"
+    assert (failure_text(cell), not_begun(cell)) == (expected, "this cell")
+
+
 def test_another_function_that_is_not_implemented_keeps_its_traceback(run):
     *_, cell = run(SETUP, "def later(x):\n    raise NotImplementedError('for two arguments')\n\n\nlater(2)")
     assert "NotImplementedError: for two arguments" in failure_text(cell)

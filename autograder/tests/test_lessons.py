@@ -13,6 +13,7 @@ BEFORE = "00_before_you_start"  # the page before the units: no unit of its own,
 LESSONS = [BEFORE, *UNITS]
 WORDS = {"two": 2, "three": 3, "four": 4}
 MOST_LINES = 20  # of code in view
+MOST_FOLDED = 99  # characters of a folded cell's line: more are cut off where the window is 1280 pixels wide
 
 
 def lesson(name):
@@ -70,6 +71,7 @@ def test_a_folded_cell_says_what_it_is(name):
     """JupyterLab shows its first line and three dots. What a proof proves stands in the second: it may be an answer."""
     firsts = [cell.source.split("\n")[0] for cell in code(lesson(name)) if is_folded(cell)]
     assert not [line for line in firsts if not re.match(r"# (Picture|Table|Helper|Data): \w|# Proof$", line)]
+    assert not [line for line in firsts if len(line) > MOST_FOLDED]
 
 
 @pytest.mark.parametrize("name", UNITS)

@@ -1,6 +1,7 @@
 """What the prose says of points, tiers and caps is what the checks ask for."""
 
 import ast
+import html
 import itertools
 import re
 from collections.abc import Iterator
@@ -23,6 +24,9 @@ IN_LETTERS = {
 NUMBER = r"\d+(?:\.\d+)?"
 TIER = re.compile(rf"({NUMBER})x?(?: (?:strokes saved|as fast))? earns? (\d+)")
 TIMES = re.compile(rf"({NUMBER})(?:x\b| times (?:faster|as fast))")
+
+
+WIDEST = 90  # characters of a line that keeps its columns; JupyterLab wraps more in a window of 1280 pixels
 
 
 class Check(NamedTuple):
@@ -103,6 +107,37 @@ each_task = pytest.mark.parametrize("task", TASKS, ids=[f"{task.unit[:2]}: {task
 
 def points_said(text: str) -> list[int]:
     return [int(number) for number in re.findall(r"\b(\d+) points?\b", text)]
+
+
+def in_columns(text: str) -> Iterator[str]:
+    """The lines of a Markdown cell that stand as they were typed: indented, fenced or in <pre>."""
+    kept = False
+    for line in text.split("\n"):
+        opens, closes = line.startswith("```") or "<pre>" in line, line.startswith("```") or "</pre>" in line
+        if kept or opens or line.startswith("    "):
+            yield html.unescape(re.sub("</?pre>", "", line if kept or opens else line[4:]))
+        kept = (opens and not kept) if line.startswith("```") else (kept or opens) and not closes
+
+
+def texts_of(unit: str) -> list[str]:
+    """The Markdown cells of a unit's lesson and exercise."""
+    files = COURSE / "lessons" / f"{unit}.ipynb", COURSE / "solutions" / unit / f"{unit[3:]}.ipynb"
+    return [cell.source for file in files for cell in read_notebook(file).cells if cell.cell_type == "markdown"]
+
+
+@each_unit
+def test_what_is_typed_in_columns_is_not_wrapped(unit):
+    assert not [line for text in texts_of(unit) for line in in_columns(text) if len(line) > WIDEST]
+
+
+@each_unit
+def test_markdown_takes_no_code_for_text(unit):
+    """A power outside of code begins bold type, a blank line in <pre> a paragraph; <code> keeps its line breaks."""
+    texts = texts_of(unit)
+    assert not [pre for text in texts for pre in re.findall("<pre>.*?</pre>", text, re.DOTALL) if "\n\n" in pre]
+    assert not [code for text in texts for code in re.findall("<code>.*?</code>", text, re.DOTALL) if "\n" in code]
+    prose = [re.sub(r"```.*?```|<pre>.*?</pre>|<code>.*?</code>|`[^`]*`", "", t, flags=re.DOTALL) for t in texts]
+    assert not [found for text in prose for found in re.findall(r"\w\*\*\w", text)]
 
 
 @each_unit

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 01 · Three clocks: the exercise
+# # Exercise 01 · Three clocks
 #
 # Six tasks, 20 points, about {duration}. The lesson is [01 · Three clocks](../../lessons/01_three_clocks.ipynb).
 #

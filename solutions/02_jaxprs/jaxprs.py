@@ -458,8 +458,8 @@ for ones in (jnp.ones(1), jnp.ones(5001)):
 # A tape holds equations, and an equation may hold tapes. What kind of function walks such a thing?
 # </details>
 # <details><summary>Hint 2</summary>
-# Look into the boxes: <code>for eqn in tape.eqns: print(eqn.primitive.name, {k: type(v).__name__ for k, v in
-# eqn.params.items()})</code>. Where does <code>cond</code> keep its two branches?
+# Look into the boxes, that is for each <code>eqn</code> of <code>tape.eqns</code> at its name and at
+# <code>{k: type(v).__name__ for k, v in eqn.params.items()}</code>. Where does <code>cond</code> keep its two branches?
 # </details>
 # <details><summary>Hint 3</summary>
 # <pre>counts = Counter()
@@ -624,9 +624,9 @@ assert_equal(found, {"mul in a jit in the scan, counted twice": [1, 1]}, name="c
 # It is the walker of task 4 with another thing to add up. What changes when you enter a scan?
 # </details>
 # <details><summary>Hint 2</summary>
-# Print the parameters of a product: <code>jax.make_jaxpr(jnp.dot)(jnp.ones((8, 16)), jnp.ones((16,
-# 4))).eqns[0].params</code>. <code>dimension_numbers[0][0]</code> are the axes of the left operand that are summed
-# over.
+# Print the parameters of a product:
+# <code>jax.make_jaxpr(jnp.dot)(jnp.ones((8, 16)), jnp.ones((16, 4))).eqns[0].params</code>.
+# <code>dimension_numbers[0][0]</code> are the axes of the left operand that are summed over.
 # </details>
 # <details><summary>Hint 3</summary>
 # <pre>if name in ARITHMETIC:
@@ -843,7 +843,8 @@ assert_equal(
 # <code>evaluate(tape, x, watch=print)</code> shows how far yours gets.
 # </details>
 # <details><summary>Hint 3</summary>
-# <pre>value_of = dict(zip(tape.jaxpr.constvars, tape.consts)) | dict(zip(tape.jaxpr.invars, args))
+# <pre>value_of = dict(zip(tape.jaxpr.constvars, tape.consts))
+# value_of |= dict(zip(tape.jaxpr.invars, args))
 # def read(operand): ...
 # for eqn in tape.eqns:
 #     values = [read(operand) for operand in eqn.invars]
@@ -1115,7 +1116,9 @@ assert_equal({"boxes that ran whole, unwatched": whole}, {"boxes that ran whole,
 # not?
 # </details>
 # <details><summary>Hint 3</summary>
-# <pre>def record(primitive, operands, params):
+#
+# ```python
+# def record(primitive, operands, params):
 #     tape = ...the tape of the first tracer among the operands...
 #     result = tape.new(result_type(...))
 #     names = tuple(x.name if isinstance(x, Tracer) else x for x in operands)
@@ -1133,7 +1136,8 @@ assert_equal({"boxes that ran whole, unwatched": whole}, {"boxes that ran whole,
 #     values = dict(zip(tape.inputs, map(lift, args)))
 #     for name, primitive, operands, params in tape.equations:
 #         values[name] = bind(primitive, *[read(values, x) for x in operands], **params)
-#     return values</pre>
+#     return values
+# ```
 # </details>
 
 

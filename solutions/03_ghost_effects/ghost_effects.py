@@ -442,8 +442,7 @@ assert_equal(said, right, name="follow")
 # - `tick(calls, x)` returns `(calls, y)`: the count after this call, and `x` divided by it.
 # - `orbit(x)` returns `(x, visited)`: the end point, and the six points in one array with a new first axis.
 # - `noisy(key, x)` returns `(key, y)`: a key for the next call, and `x` with each element kept or zeroed (an even
-#   chance), plus standard normal noise on
-#   *every* element. No key may be used twice, in one call or over many.
+#   chance), plus standard normal noise on *every* element. No key may be used twice, in one call or over many.
 #
 # <details><summary>Hint 1: a nudge</summary>
 #
@@ -1450,7 +1449,9 @@ assert_equal(
 # <code>tape = Tape(); t = tape.new(Type((), "float32")); print(survivors(tape)); del t; print(survivors(tape))</code>.
 # </details>
 # <details><summary>Hint 3</summary>
-# <pre>def tape_for(operands):
+#
+# ```python
+# def tape_for(operands):
 #     tracers = [x for x in operands if isinstance(x, Tracer)]
 #     for x in tracers:
 #         if x.tape not in OPEN: ...
@@ -1461,7 +1462,8 @@ assert_equal(
 #     with writing(tape):
 #         write(tape, fn, types)
 #     changed = [name for name, text in visible(fn).items() if ...]
-#     ...</pre>
+#     ...
+# ```
 # </details>
 
 

@@ -526,7 +526,7 @@ assert_equal(
 # not have.
 # <pre>rows, columns = x.shape[0] // k, x.shape[1] // k
 # return x[: rows * k, : columns * k].reshape(rows, k, ..., ...).mean((..., ...))
-# (index,) = jnp.nonzero(x < 0, size=size, fill_value=...)     # a place that x does not have
+# (index,) = jnp.nonzero(x < 0, size=size, fill_value=...)  # a place that x does not have
 # values = x.at[index].get(mode="fill", fill_value=...)
 # return values, ...</pre>
 # </details>
@@ -948,7 +948,8 @@ assert_allclose(slope(2.0, "fold", 5.0, 3.0), jnp.float32(3.0 * math.cos(6.0 / 5
 # </details>
 # <details><summary>Hint 3</summary>
 # <pre>for position, arg in enumerate(args):
-#     probe = ...                     # the same number, as something that no dictionary takes for a key
+#     # the same number, as something that no dictionary takes for a key:
+#     probe = ...
 #     try:
 #         box(*args[:position], probe, *args[position + 1 :])
 #     except ...:

@@ -561,7 +561,7 @@ partial_credit(speedup(in_your_buckets, all_at_longest, lengths, *short, at_leas
 # %% [markdown]
 # ## Task 5 · No tracing allowed (3 points)
 #
-# `fit_slow` fits `x @ w` to `y` by such steps, one batch of up to 32 rows at a time. Write it in JAX, so that after one
+# `fit_slow` fits `x @ w` to `y` by small steps as in task 2, one batch of up to 32 rows at a time. Write it in JAX, so that after one
 # epoch of warm-up the whole run passes inside `jax.no_tracing(True)`, **for any number of rows**. The last batch and
 # the falling rate are part of the run.
 #
@@ -889,14 +889,17 @@ assert_equal(
 # <code>for tape in CACHE[f].values(): print(tape)</code>.
 # </details>
 # <details><summary>Hint 3</summary>
-# <pre>def signature(args):
+#
+# ```python
+# def signature(args):
 #     return tuple((type_of(x), is_number(x)) for x in args)
 #
 # def reason_for(known, new):
 #     ...no signature known: "first call"...
 #     alike = [old for old in reversed(known) if len(old) == len(new)]
 #     ...none alike: "2 arguments"...
-#     closest = min(alike, key=lambda old: ...how many entries differ...)   # min takes the first of equals
+#     # min takes the first of equals:
+#     closest = min(alike, key=lambda old: ...how many entries differ...)
 #     return ", ".join(f"argument {i}: {told(...)} -> {told(...)}" for ...)
 #
 # def minijit(fn):
@@ -906,7 +909,8 @@ assert_equal(
 #             tapes[key] = trace(fn, ...the types in the key...)
 #         return tapes[key].play(*args)
 #
-#     return jitted</pre>
+#     return jitted
+# ```
 # </details>
 
 

@@ -501,7 +501,8 @@ for start in (871, 6171, 64, 97, 26623, 370153):  # 26623 flies up to 106 millio
 # def body(state):
 #     at, registers, steps = state
 #     code, a, b = program[at]
-#     at, registers = lax.switch(code, [halt, set_, copy, add, mul, rem, jnz], at, registers, a, b)
+#     functions = [halt, set_, copy, add, mul, rem, jnz]
+#     at, registers = lax.switch(code, functions, at, registers, a, b)
 #     return at, registers, steps + 1
 # </pre>
 # Each of the seven functions takes <code>(at, r, a, b)</code> and returns the next <code>(at, r)</code>. In

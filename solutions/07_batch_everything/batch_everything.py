@@ -151,8 +151,8 @@ assert_prediction(
 # One <code>vmap</code> for each axis of the result that the brick does not know. How many is that for each puzzle?
 # </details>
 # <details><summary>Hint 2</summary>
-# Build from the inside and print a shape after each layer: <code>jax.eval_shape(jax.vmap(pull, (None, 0)),
-# jnp.zeros(()), y)</code>.
+# Build from the inside and print a shape after each layer:
+# <code>jax.eval_shape(jax.vmap(pull, (None, 0)), jnp.zeros(()), y)</code>.
 # </details>
 # <details><summary>Hint 3</summary>
 # 1: the axis goes in at 1 and has to come out at 1. 2: the inner <code>vmap</code> walks along y and keeps x
@@ -316,8 +316,8 @@ assert_allclose(blocks(x, y), blocks_spec(x, y), name="blocks of whole numbers")
 #
 #       members {"w": [d,m], "b": [m], "scale": []}, points [n,d] -> [m,n]
 #
-#       m members, who share one scale (and whose weights lie side by side, as columns); every member answers to every
-#       point
+#       m members, who share one scale (and whose weights lie side by side, as columns);
+#       every member answers to every point
 #
 # <details><summary>Hint 1</summary>
 # Walking together is one <code>vmap</code> with two axes in <code>in_axes</code>. Crossing is two <code>vmap</code>s.
@@ -423,18 +423,20 @@ assert_primitives(ensemble, draw_members(11, 3, 9), *draws(12, (8, 3)), excludes
 # matrix product, no callback into Python. An index that comes from `vmap` is a tracer, so `x[:i]` has no length that
 # JAX could know.
 #
-#     6 running_sum    [n] -> [n]        3 1 4 1  ->  3 4 8 9
+#     6 running_sum  [n] -> [n]          3 1 4 1  ->  3 4 8 9
 #
-#     7 life           [h,w] -> [h,w]    the game of life on a torus: row -1 is the last row, row h the first. A cell
-#                                        is alive in the next generation if 3 of its 8 neighbours are alive now, or
-#                                        if 2 are and it is alive itself (h and w are 3 or more)
+#     7 life         [h,w] -> [h,w]      the game of life on a torus: row -1 is the last row,
+#                                        row h the first. A cell is alive in the next
+#                                        generation if 3 of its 8 neighbours are alive now, or
+#                                        if 2 are and it is alive itself (h, w are 3 or more)
 #
-#     8 arranged       [n] -> [n]        3 1 4 1  ->  1 1 3 4, a sort without a sort. Place i belongs to the number
-#                                        that has i numbers before it. Mind the twins
+#     8 arranged     [n] -> [n]          3 1 4 1  ->  1 1 3 4, a sort without a sort. Place i
+#                                        belongs to the number that has i numbers before it.
+#                                        Mind the twins
 #
-#     9 unpack         ([n], [n]) -> [12]
-#                                        values 7 5 9, counts 2 0 3  ->  7 7 9 9 9 0 0 0 0 0 0 0:
-#                                        each value as often as its count says, zeros in the places left over
+#     9 unpack       ([n], [n]) -> [12]  values 7 5 9, counts 2 0 3 -> 7 7 9 9 9 0 0 0 0 0 0 0:
+#                                        each value as often as its count says, zeros in the
+#                                        places left over
 #
 # <details><summary>Hint 1</summary>
 # Look at all of <code>x</code> from place <code>i</code> and ask each element a yes-or-no question:
@@ -448,10 +450,10 @@ assert_primitives(ensemble, draw_members(11, 3, 9), *draws(12, (8, 3)), excludes
 # </details>
 # <details><summary>Hint 3</summary>
 # <pre>6: (jnp.arange(x.size) &lt;= i) chooses the elements
-# 8: before = lambda j: jnp.sum((x &lt; x[j]) | ...)     # twins: the one with the smaller index is first
-#    rank = jax.vmap(before)(jnp.arange(x.size))       # then: the element whose rank is i
-# 9: ends = running_sum(counts)                        # the place where each run is over
-#    run = jnp.sum(ends &lt;= i)                          # the number of the run that place i is in</pre>
+# 8: before = lambda j: jnp.sum((x &lt; x[j]) | ...)  # of twins, the smaller index is first
+#    rank = jax.vmap(before)(jnp.arange(x.size))    # then: the element whose rank is i
+# 9: ends = running_sum(counts)                     # the place where each run is over
+#    run = jnp.sum(ends &lt;= i)                       # the number of the run that i is in</pre>
 # </details>
 
 
@@ -658,7 +660,8 @@ assert_primitives(unpack, values, counts, excludes=READY_MADE, smaller=[values[:
 # <details><summary>Hint 3</summary>
 # <pre>over_k     = jax.vmap(dot, in_axes=(None, 0))
 # over_q     = jax.vmap(over_k, in_axes=(0, None))
-# over_heads = jax.vmap(over_q, in_axes=(..., ...))   # what is left: queries [q,head,d], keys [k,head,d]
+# # what is left: queries [q,head,d], keys [k,head,d]
+# over_heads = jax.vmap(over_q, in_axes=(..., ...))
 # over_batch = ...</pre>
 # </details>
 
@@ -846,9 +849,10 @@ assert_prediction(
 # (<code>y.at[i].set(v)</code> is <code>y</code> with <code>v</code> written at place <code>i</code>.)
 # </details>
 # <details><summary>Hint 3</summary>
-# <pre>where = jnp.nonzero(x &gt; 0, size=STARS, fill_value=x.size)[0]      # x.size is outside: nobody's place
+# <pre># x.size is outside: nobody's place
+# where = jnp.nonzero(x &gt; 0, size=STARS, fill_value=x.size)[0]
 # stars = x.at[where].get(mode="fill", fill_value=1.0)
-# return (x / 2).at[where].set(..., mode="drop")                    # drop what has no place</pre>
+# return (x / 2).at[where].set(..., mode="drop")  # drop what has no place</pre>
 # </details>
 
 # %% nbgrader={"grade": false, "grade_id": "whole-sky-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -1064,7 +1068,7 @@ partial_credit(speedup(clipped_mean, clipped_mean_spec, params, xs, ys, 0.5, at_
 #         if "axis" in params:
 #             params = {**params, "axis": ...}
 #     values[name] = bind(primitive, *[read(values, x) for x in operands], **params)
-# ...the result: as it is if it is mapped, else spread(ed) along a new axis 0 with bind...</pre>
+# ...the result: as it is if it is mapped, else spread along a new axis 0 with bind...</pre>
 # </details>
 
 

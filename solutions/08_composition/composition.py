@@ -1129,18 +1129,22 @@ for length in (100, 10_000):
 # <code>{name: (np.shape(slope), tape.types[name]) for name, slope in replay_backwards(tape, ...).items()}</code>.
 # </details>
 # <details><summary>Hint 3</summary>
-# <pre>def pull_sum(slope, x, axis):
+#
+# ```python
+# def pull_sum(slope, x, axis):
 #     return bind("spread", slope, axis=..., size=...)
 #
 # def replay_backwards(tape, *args):
 #     values, slopes = replay(tape, *args), {tape.output: np.ones((), np.float32)}
 #     for name, primitive, operands, params in reversed(tape.equations):
 #         if name in slopes:
-#             pulled = PULL[primitive](slopes[name], *[read(values, x) for x in operands], **params)
+#             given = [read(values, x) for x in operands]
+#             pulled = PULL[primitive](slopes[name], *given, **params)
 #             for x, slope in zip(operands, pulled):
 #                 if isinstance(x, str) and slope is not None:
 #                     ...add slope to slopes[x], or start it...
-#     return slopes</pre>
+#     return slopes
+# ```
 # </details>
 
 

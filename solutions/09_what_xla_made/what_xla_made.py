@@ -371,9 +371,9 @@ assert_equal(
 # one on the line that made it.
 # </details>
 # <details><summary>Hint 3</summary>
-# <code>entry = text.split("ENTRY")[1].split("\n}")[0]</code>, and for each line of it <code>re.match(r"\s+(?:ROOT
-# )?%(\S+) = (.+?) ([a-z][\w-]*)\((.*?)\)", line)</code> gives name, type, operation and operands;
-# <code>re.findall(r"%([\w.-]+)", operands)</code> their names. Keep a dict of sizes, for <em>every</em> line.
+# <code>entry = text.split("ENTRY")[1].split("\n}")[0]</code>, and for each line of it
+# <code>re.match(r"\s+(?:ROOT )?%(\S+) = (.+?) ([a-z][\w-]*)\((.*?)\)", line)</code> gives name, type, operation and
+# operands; <code>re.findall(r"%([\w.-]+)", operands)</code> their names. Keep a dict of sizes, for <em>every</em> line.
 # </details>
 
 # %% nbgrader={"grade": false, "grade_id": "meter-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}

@@ -629,7 +629,7 @@ assert_equal({"haunted, 0 or NaN": found}, {"haunted, 0 or NaN": joined}, name="
 # ## Task 5 · The account (4 points)
 #
 # A bank books in `float32`. On an account with 100 million, customers pay in ten cents, again and again, and the
-# balance stands still: a cent is less than half an ulp of it. `running_total_slow` is how it should be, in `float64`.
+# balance stands still: ten cents are less than half an ulp of it. `running_total_slow` is how it should be, in `float64`.
 #
 # Write `running_total`. It returns the balance after **each** booking, calculates in `float32`, without 64 bits and
 # without callbacks, works under `jit`, and is at no point more than **1 ulp** away from the truth. There is at least one

@@ -850,17 +850,17 @@ assert_hlo(serve, *service(64, n=512, hidden=1024), reference=first_user_only, m
 #
 # Somewhere stands a machine that you cannot see. You may run one kind of program on it:
 #
-#     machine.run(numbers, k)       # seconds: read `numbers` floats, k multiply-adds with each, write them
+#     machine.run(numbers, k)   # seconds: read `numbers` floats, k multiply-adds each, write
 #
 # That is `8 * numbers` bytes and `2 * k * numbers` operations. Find its **memory** bandwidth (bytes/s), its arithmetic
 # rate (operations/s) and its dispatch time (seconds), each within 5 %:
 #
-#     survey(machine)               {"bandwidth": 2.1e10, "arithmetic": 9.8e10, "dispatch": 1.1e-05}
+#     survey(machine)   {"bandwidth": 2.1e10, "arithmetic": 9.8e10, "dispatch": 1.1e-05}
 #
-# `numbers` goes from 1 to 2**27, `k` from 1 to 4096, and the machine is rented: after 30 seconds of its time it is
+# `numbers` goes from 1 to `2**27`, `k` from 1 to 4096, and the machine is rented: after 30 seconds of its time it is
 # taken away. It is simulated, but it behaves like those you know. It **compiles** each program when it is first run;
-# other people **work on it** and interrupt you in up to seven of every eight calls; arrays of up to 2**28 bytes may stay in
-# its **cache**, faster than memory; it may be **far away**, so that a call alone takes milliseconds; and it may do
+# other people **work on it** and interrupt you in up to seven of every eight calls; arrays of up to `2**28` bytes may
+# stay in its **cache**, faster than memory; it may be **far away**, so that a call alone takes milliseconds; and it may do
 # hundreds of operations in the time in which a byte is moved. It moves at least 10 GB/s and does at least 100 GFLOP/s.
 #
 # <details><summary>Hint 1</summary>

@@ -223,9 +223,10 @@ assert_prediction(
 # up.
 # </details>
 # <details><summary>Hint 3</summary>
-# In the kernel: <code>o_ref[...] = x_ref[...].T</code>. Outside: <code>grid=(pl.cdiv(rows, 32), pl.cdiv(columns,
-# 32))</code>, <code>in_specs=[pl.BlockSpec((32, 32), lambda i, j: (i, j))]</code>, and for <code>out_specs</code> the map
-# with <code>(j, i)</code>.
+# In the kernel: <code>o_ref[...] = x_ref[...].T</code>. Outside:
+# <code>grid=(pl.cdiv(rows, 32), pl.cdiv(columns, 32))</code>,
+# <code>in_specs=[pl.BlockSpec((32, 32), lambda i, j: (i, j))]</code>, and for <code>out_specs</code> the map with
+# <code>(j, i)</code>.
 # </details>
 
 
