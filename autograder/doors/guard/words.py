@@ -1,0 +1,176 @@
+"""The lists: what an answer may use. A module, a builtin or a kind of syntax that stands in none of them is refused."""
+
+import ast
+import builtins
+
+EVERYTHING = None  # of a module: whatever FORBIDDEN and HIDDEN_MODULES do not name
+
+# Modules that an answer may import, and what of each. One with a list is used by its names, and never handed around.
+MODULES: dict[str, frozenset[str] | None] = dict.fromkeys(
+    (
+        *("abc", "bisect", "cmath", "collections", "collections.abc", "copy", "dataclasses", "datetime", "decimal"),
+        *("enum", "fractions", "functools", "heapq", "itertools", "math", "numbers", "operator", "random", "re"),
+        *("statistics", "string", "struct", "textwrap", "time", "typing", "__future__"),
+        *("jax", "jax.ad_checkpoint", "jax.custom_derivatives", "jax.debug", "jax.dtypes", "jax.errors", "jax.export"),
+        *("jax.flatten_util", "jax.image", "jax.lax", "jax.lax.linalg", "jax.nn", "jax.nn.initializers", "jax.numpy"),
+        *("jax.numpy.fft", "jax.numpy.linalg", "jax.ops", "jax.random", "jax.scipy", "jax.scipy.linalg"),
+        *("jax.scipy.signal", "jax.scipy.sparse", "jax.scipy.sparse.linalg", "jax.scipy.special", "jax.scipy.stats"),
+        *("jax.sharding", "jax.stages", "jax.tree", "jax.tree_util", "jax.typing", "jax.experimental.pallas"),
+        *("jax.experimental.pallas.tpu", "jax.experimental.pallas.triton"),
+        *("numpy", "numpy.fft", "numpy.linalg", "numpy.random", "numpy.typing", "numpy.polynomial"),
+        *("flax.linen", "flax.nnx", "optax", "matplotlib.pyplot"),
+    ),
+    EVERYTHING,
+) | {
+    name: frozenset(names.split())
+    for name, names in {
+        "concurrent.futures": "ThreadPoolExecutor as_completed wait",
+        "contextlib": "AbstractContextManager ContextDecorator ExitStack closing contextmanager nullcontext suppress",
+        "flax": "linen nnx",
+        "flax.jax_utils": "replicate unreplicate",
+        "flax.training.train_state": "TrainState",
+        "gc": "collect",
+        "inspect": "Parameter Signature getdoc getsource isclass isfunction ismethod signature",
+        "io": "BytesIO StringIO",
+        "IPython.display": "HTML Image Latex Markdown SVG display",
+        "jax.core": "Atom ClosedJaxpr Jaxpr JaxprEqn Literal ShapedArray Tracer Var get_aval",
+        "jax.experimental": "enable_x64 io_callback multihost_utils pallas",
+        "jax.experimental.buffer_callback": "buffer_callback",
+        "jax.experimental.compilation_cache.compilation_cache": "reset_cache set_cache_dir",
+        "jax.extend.core": "ClosedJaxpr Jaxpr JaxprEqn Literal Var jaxpr_as_fun",
+        "jax.monitoring": "register_event_duration_secs_listener register_event_listener "
+        "unregister_event_duration_listener unregister_event_listener",
+        "jax.profiler": "ProfileData ProfileOptions StepTraceAnnotation TraceAnnotation annotate_function trace",
+        "json": "JSONDecodeError dumps loads",
+        "numpy.lib.stride_tricks": "sliding_window_view",
+        "numpy.testing": "assert_allclose assert_almost_equal assert_array_equal assert_equal",
+        "os": "environ fspath listdir path",
+        "pathlib": "Path PurePath",
+        "pickle": "dumps",
+        "shutil": "rmtree",
+        "sys": "float_info getsizeof maxsize version_info",
+        "tempfile": "TemporaryDirectory gettempdir mkdtemp",
+        "types": "MappingProxyType NoneType SimpleNamespace",
+        "warnings": "catch_warnings filterwarnings simplefilter warn",
+        "weakref": "WeakKeyDictionary WeakMethod WeakSet WeakValueDictionary ref",
+    }.items()
+}
+
+_ERRORS = {n for n, v in vars(builtins).items() if isinstance(v, type) and issubclass(v, BaseException)}
+BUILTINS = (
+    _ERRORS - {"SystemExit", "KeyboardInterrupt", "GeneratorExit", "BaseException", "BaseExceptionGroup"}
+    | set("Ellipsis False None NotImplemented True abs all any ascii bin bool bytearray bytes callable".split())
+    | set("chr classmethod complex dict divmod enumerate filter float format frozenset hash hex id int".split())
+    | set("isinstance issubclass iter len list map max min next object oct ord pow print property range".split())
+    | set("repr reversed round set slice sorted staticmethod str sum super tuple type zip __name__".split())
+)
+ATTRIBUTE_FUNCTIONS = {"getattr", "hasattr", "setattr", "delattr"}  # called with a name that can be read here
+ALL_BUILTINS = set(dir(builtins)) | {"get_ipython", "exit", "quit", "display", "In", "Out"}
+
+# Attributes with a leading underscore that an answer may read or call; its own classes' are added.
+UNDERSCORE = set(
+    "__name__ __qualname__ __doc__ __version__ __version_info__ __call__ __wrapped__ __len__ __iter__ __next__ "
+    "__enter__ __exit__ __float__ __int__ __bool__ __index__ __hash__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ "
+    "__contains__ __getitem__ __add__ __sub__ __mul__ __truediv__ __neg__ __pow__ __matmul__ __abs__ __array__ "
+    "_replace _asdict _fields _make _cache_size".split()
+)
+# Of `super()`, or of a class with the method's own object first.
+OF_A_PARENT = {"__init__", "__post_init__", "__new__", "__setattr__", "__setitem__", "__init_subclass__"}
+# Special methods that an answer's class may have: every other one would let it pass for what it is not.
+SPECIAL_METHODS = (
+    UNDERSCORE
+    | (OF_A_PARENT - {"__init_subclass__"})
+    | set(
+        "__repr__ __str__ __format__ __missing__ __delitem__ __reversed__ __complex__ __round__ __trunc__ __floor__ "
+        "__ceil__ __pos__ __invert__ __floordiv__ __mod__ __divmod__ __lshift__ __rshift__ __and__ __or__ __xor__ "
+        "__radd__ __rsub__ __rmul__ __rtruediv__ __rfloordiv__ __rmod__ __rpow__ __rmatmul__ __rdivmod__ __rand__ "
+        "__ror__ __rxor__ __rlshift__ __rrshift__ __iadd__ __isub__ __imul__ __itruediv__ __imatmul__ __ifloordiv__ "
+        "__imod__ __ipow__ __iand__ __ior__ __ixor__ __getattr__ __delattr__ __class_getitem__ __length_hint__ "
+        "__copy__ __deepcopy__ __jax_array__ __slots__ __hash__ __get__ __set__ _".split()
+    )
+)
+# Names that a class body may give a value to, beside its special methods.
+CLASS_NAMES = {"__slots__", "__hash__", "__eq__", "__call__", "__repr__", "__doc__", "__radd__", "__rmul__"}
+
+# Modules inside allowed modules that lead out of them: not to be had from anything.
+HIDDEN_MODULES = set(
+    "sys os posix nt builtins bltns importlib imp inspect gc ctypes ctypeslib subprocess threading multiprocessing "
+    "copyreg socket mmap marshal cloudpickle codeop runpy linecache tracemalloc traceback atexit asyncio weakref "
+    "pathlib shutil tempfile zipimport pkgutil IPython ipykernel autograder matplotlib cbook mlab mtrand f2py "
+    "distutils extbuild interpreters xla_client xla_bridge jaxlib api_util proxy_caller kw_only_dataclasses".split()
+)
+# The same, of modules alone: elsewhere these are names like any other.
+OF_MODULES = set(
+    "code codecs concurrent core dis distributed dlpack extend ffi glob io lib logging ma overrides pickle process "
+    "signal site thread tools types version warnings xla".split()
+)
+# Names that are not to be had from anything: frames and code, other ways to the same, what runs or reads a text,
+# and what changes for everybody what only the course may change.
+FORBIDDEN = HIDDEN_MODULES | set(
+    "f_back f_globals f_locals f_builtins f_code f_trace gi_frame gi_code gi_yieldfrom cr_frame cr_code cr_origin "
+    "ag_frame ag_code tb_frame tb_next tb_lasti func_globals func_code cell_contents "
+    "FunctionType LambdaType CodeType MethodType FrameType TracebackType CellType ModuleType new_class GeneratorType "
+    "BuiltinFunctionType resolve_bases prepare_class FunctionWrapper "
+    "eval exec system popen "
+    "attrgetter methodcaller setitem delitem Formatter formatter_parser get_type_hints evaluate_forward_ref ForwardRef "
+    "singledispatch singledispatchmethod update_wrapper global_enum make_dataclass new_type "
+    "redirect_stdout redirect_stderr register_at_fork "
+    "load save savez savez_compressed loadtxt genfromtxt savetxt memmap open_memmap fromfile tofile dump fromregex "
+    "DataSource as_strided runstring rundocs seterrcall setbufsize set_string_function set_array_function_like_doc "
+    "asfortranarray_ getbufsize from_dlpack get_include "
+    "as_ctypes as_array ctypes load_library "
+    "def_impl def_abstract_eval def_effectful_abstract_eval def_custom_bind def_bind_with_trace "
+    "register_lowering primitive_jvps primitive_batchers primitive_transposes Primitive "
+    "clear_event_listeners record_event record_event_duration_secs record_scalar "
+    "start_server start_trace stop_trace save_device_memory_profile device_memory_profile "
+    "set_xla_profiler xla_computation backend_compile register_backend_factory "
+    "switch_backend get_ipython register getweakrefs finalize "
+    "write_text write_bytes symlink_to hardlink_to chmod lchmod open putenv unsetenv".split()
+)
+# Methods that change a list, a dict, a set or an array: not for the course's own.
+MUTATORS = set(
+    "append extend insert remove pop popitem clear update setdefault sort reverse add discard appendleft popleft "
+    "extendleft rotate fill put itemset resize setflags partition byteswap difference_update intersection_update "
+    "symmetric_difference_update subtract delete set_value cache_clear __setitem__ __delitem__".split()
+)
+# NumPy's functions that write into their first argument.
+WRITES_INTO = {"copyto", "put", "put_along_axis", "place", "putmask", "fill_diagonal", "shuffle"}
+
+# What `Array` and the course's own values are asked for: not to be redefined on another's object.
+ASKED_OF_VALUES = set(
+    "all any astype at aval block_until_ready conj copy data delete device devices dot dtype flat flatten is_deleted "
+    "is_fully_addressable item itemsize lower max mean min nbytes ndim prod ravel reshape round shape sharding size "
+    "std strides sum take tobytes tolist trace transpose var view weak_type T eqns jaxpr params primitive "
+    "name_stack multiple_results".split()
+)
+
+STATEMENTS = (
+    *(ast.FunctionDef, ast.ClassDef, ast.Return, ast.Delete, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For),
+    *(ast.While, ast.If, ast.With, ast.Match, ast.Raise, ast.Try, ast.Assert, ast.Import, ast.ImportFrom, ast.Global),
+    *(ast.Nonlocal, ast.Expr, ast.Pass, ast.Break, ast.Continue),
+)
+EXPRESSIONS = (
+    *(ast.BoolOp, ast.NamedExpr, ast.BinOp, ast.UnaryOp, ast.Lambda, ast.IfExp, ast.Dict, ast.Set, ast.ListComp),
+    *(ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Yield, ast.YieldFrom, ast.Compare, ast.Call, ast.JoinedStr),
+    *(ast.FormattedValue, ast.Constant, ast.Attribute, ast.Subscript, ast.Starred, ast.Name, ast.List, ast.Tuple),
+    *(ast.Slice,),
+)
+OTHER = (
+    *(ast.Module, ast.Expression, ast.expr_context, ast.boolop, ast.operator, ast.unaryop, ast.cmpop),
+    *(ast.comprehension, ast.ExceptHandler, ast.arguments, ast.arg, ast.keyword, ast.alias, ast.withitem),
+    *(ast.match_case, ast.MatchValue, ast.MatchSingleton, ast.MatchSequence, ast.MatchMapping, ast.MatchClass),
+    *(ast.MatchStar, ast.MatchAs, ast.MatchOr),
+)
+KNOWN = STATEMENTS + EXPRESSIONS + OTHER
+
+# Settings of JAX that an answer may change. Others make the course's own programs slow, or the tools blind.
+SETTINGS = set(
+    "jax_dump_ir_to jax_dump_ir_modes jax_compilation_cache_dir jax_enable_compilation_cache "
+    "jax_persistent_cache_min_compile_time_secs jax_persistent_cache_min_entry_size_bytes "
+    "jax_default_matmul_precision jax_enable_x64 jax_numpy_dtype_promotion jax_default_prng_impl "
+    "jax_threefry_partitionable jax_raise_persistent_cache_errors".split()
+)
+# What their names have in common, where a name is put together.
+OTHER_SETTINGS = ("disable", "optimization", "debug", "check", "log_", "platform", "guard", "explain", "trace", "eager")
+# Of what is imported, these may be read although they begin with an underscore.
+OF_IMPORTED = {"__name__", "__doc__", "__version__", "__version_info__", "__wrapped__"}
