@@ -96,7 +96,8 @@ class Runner:
         cell.outputs = []
         judged = self._guard.judged(cell) if self._guard is not None else None
         if judged is not None and judged.name:
-            end_in(cell, judged.name, judged.why)
+            left_out = "this cell was left out: " if judged.name == "NotAllowed" else ""
+            end_in(cell, judged.name, left_out + judged.why)
         if cell.outputs or not (cell.source if judged is None else judged.text).strip():
             return cell
         if self._dead:

@@ -17,8 +17,7 @@ from .box.rules import Rules, why_not
 from .fair_run import run_fairly
 from .faults import end_in, fault
 from .graded_notebook import UnreadableNotebook, is_graded, read_notebook, restore
-from .guard.cells import Guard
-from .guard.course import course_of
+from .guard.cells import Guard, course_in
 from .hidden_tests import hidden_output_dropped
 from .kernel_runner import CELL_SECONDS, Runner
 from .register_units import graded_form, register, released_form
@@ -72,7 +71,7 @@ class RestoreRelease(NbGraderPreprocessor):
         graded = graded_form(Path("solutions", unit, f"{name}.ipynb"), self)
         changes = restore(nb, released_form(graded, self))
         restore(nb, graded)
-        resources["course"] = course_of(nb, graded)
+        resources["course"] = course_in(nb, graded)
         if "not_graded" in resources:
             nb.metadata["not_graded"] = resources["not_graded"]  # for `RunNotebook`, and for the page
         elif changes:

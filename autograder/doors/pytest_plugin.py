@@ -69,10 +69,9 @@ class NotebookFile(pytest.File):
         graded = [(i, cell) for i, cell in enumerate(self.notebook.cells) if is_graded(cell)]
         self.guard = None
         if graded and not self.is_solution and not self.config.getoption("no_guard"):
-            from .guard.cells import Guard
-            from .guard.course import course_of
+            from .guard.cells import Guard, course_in
 
-            self.guard = Guard(self.notebook, None if released is None else course_of(self.notebook, released))
+            self.guard = Guard(self.notebook, None if released is None else course_in(self.notebook, released))
         for index, cell in graded:
             yield GradedCell.from_parent(self, name=cell.metadata.nbgrader["grade_id"], index=index)
         if self.lessons and not graded:

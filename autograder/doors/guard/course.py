@@ -5,10 +5,6 @@ import builtins
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from nbformat import NotebookNode
-
-from autograder.doors.graded_notebook import is_graded, nbgrader_metadata
-
 
 class Course(NamedTuple):
     """One unit, as its cells say.
@@ -30,23 +26,21 @@ class Course(NamedTuple):
     released: frozenset[str] = frozenset()
 
 
-def course_of(notebook: NotebookNode, released: NotebookNode | None = None) -> Course:
-    """Read a notebook's locked cells, and the other cells of `released`, which no student has changed."""
-    locked, checks = [], []
-    for cell in notebook.cells:
-        if cell.cell_type == "code" and nbgrader_metadata(cell).get("locked"):
-            (checks if is_graded(cell) else locked).append(_parsed(cell.source))
-    open_cells = [] if released is None else [c for c in released.cells if c.cell_type == "code" and not _locked(c)]
-    theirs = {name for cell in open_cells for name in bound(_parsed(cell.source))}
-    given = {name for tree in locked for name in bound(tree)}
-    classes = [node for tree in locked for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+def course_of(
+    locked: Iterable[str], checks: Iterable[str], open_cells: Iterable[str] = (), released: Iterable[str] = ()
+) -> Course:
+    """Read a unit's cells: those that are locked, its graded ones apart, and those that a student fills in."""
+    given_by, asked_by = list(map(parsed, locked)), list(map(parsed, checks))
+    theirs = {name for source in open_cells for name in bound(parsed(source))}
+    given = {name for tree in given_by for name in bound(tree)}
+    classes = [node for tree in given_by for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     return Course(
         kept=frozenset((given | set(dir(builtins))) - theirs),
-        imported={name: origin for tree in locked for name, origin in imports(ast.walk(tree))},
+        imported={name: origin for tree in given_by for name, origin in imports(ast.walk(tree))},
         methods=frozenset(n.name for c in classes for n in c.body if isinstance(n, ast.FunctionDef)),
-        vessels=frozenset(name for tree in locked for name in _vessels(tree)),
-        of_checks=frozenset({name for tree in checks for name in bound(tree)} - given - theirs),
-        released=frozenset(cell.source for cell in open_cells),
+        vessels=frozenset(name for tree in given_by for name in _vessels(tree)),
+        of_checks=frozenset({name for tree in asked_by for name in bound(tree)} - given - theirs),
+        released=frozenset(released),
     )
 
 
@@ -54,23 +48,39 @@ def _vessels(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Global):
             yield from node.names
-    for node in tree.body:
-        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None and _is_empty(node.value):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            yield from (target.id for target in targets if isinstance(target, ast.Name))
+    for statement in tree.body:
+        for target, value in assigned(statement):
+            if isinstance(target, ast.Name) and _is_empty(value):
+                yield target.id
 
 
-def _is_empty(node: ast.expr) -> bool:
+def assigned(node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
+    """What an assignment gives to what."""
+    if isinstance(node, ast.Assign):
+        for target in node.targets:
+            yield from _pairs(target, node.value)
+    elif isinstance(node, ast.NamedExpr | ast.AnnAssign) and node.value is not None:
+        yield node.target, node.value
+
+
+def _pairs(target: ast.AST, value: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
+    if isinstance(target, ast.Tuple | ast.List) and isinstance(value, ast.Tuple | ast.List):
+        starred = any(isinstance(node, ast.Starred) for node in (*target.elts, *value.elts))
+        if len(target.elts) == len(value.elts) and not starred:
+            for inner, part in zip(target.elts, value.elts, strict=True):
+                yield from _pairs(inner, part)
+            return
+    yield target, value
+
+
+def _is_empty(node: ast.AST) -> bool:
     if isinstance(node, ast.Call):
         return not node.args and not node.keywords
     return (isinstance(node, ast.Dict) and not node.values) or (isinstance(node, ast.List) and not node.elts)
 
 
-def _locked(cell: NotebookNode) -> bool:
-    return bool(nbgrader_metadata(cell).get("locked"))
-
-
-def _parsed(source: str) -> ast.Module:
+def parsed(source: str) -> ast.Module:
+    """The tree of a text; that of nothing if it cannot be read."""
     try:
         return ast.parse(source)
     except (SyntaxError, ValueError):

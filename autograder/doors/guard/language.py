@@ -1,7 +1,7 @@
 """The first thing in a cell that an answer may not use. A cell is read here, and never run.
 
-An attribute is known by its name alone, so a name is refused wherever it stands. Of a variable it is known whether it is
-the notebook's or a function's own, whether an import bound it, and whether it was made from something of the course's.
+An attribute is known by its name alone, so a name is refused wherever it stands. Of a variable it is known whether it
+is the notebook's or a function's own, whether an import bound it, and whether it is something of the course's.
 """
 
 import ast
@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from .course import Course, around, bound, imports, parameters
+from .course import Course, around, assigned, bound, imports, parameters
 from .words import (
     ALL_BUILTINS,
     ASKED_OF_VALUES,
@@ -25,6 +25,7 @@ from .words import (
     OF_A_PARENT,
     OF_IMPORTED,
     OF_MODULES,
+    OF_PACKAGES,
     OTHER_SETTINGS,
     SETTINGS,
     SPECIAL_METHODS,
@@ -221,11 +222,8 @@ class _Reader(ast.NodeVisitor):
         """Which names of a scope are made from an import, or from something of the course's, by a bare assignment."""
         pairs: list[tuple[ast.AST, ast.AST]] = []
         for part in _own_statements(body):
-            if isinstance(part, ast.Assign):
-                pairs += [pair for target in part.targets for pair in _pairs(target, part.value)]
-            elif isinstance(part, ast.NamedExpr | ast.AnnAssign) and part.value is not None:
-                pairs.append((part.target, part.value))
-            elif isinstance(part, ast.For):
+            pairs += assigned(part)
+            if isinstance(part, ast.For):
                 pairs.append((part.target, part.iter))
         pairs = [(target, value) for target, value in pairs if isinstance(target, ast.Name | ast.Tuple | ast.List)]
         for _ in range(2):
@@ -446,7 +444,8 @@ class _Reader(ast.NodeVisitor):
                 "when an answer is graded, the course's own is put back after each of your cells",
                 "Take another name.",
             )
-        if name in self.course.of_checks and name not in BUILTINS:
+        own = name in self.scopes[0].names and all(scope.kind != "function" for scope in self.scopes)
+        if name in self.course.of_checks and name not in BUILTINS and not own:
             self.refuse(node, f"reads {name}", "the checks keep something of their own there", "Take another name.")
         if name in ALL_BUILTINS - BUILTINS - ATTRIBUTE_FUNCTIONS and name != "display":
             if name == "vars" and id(node) in self.allowed:
@@ -525,9 +524,10 @@ class _Reader(ast.NodeVisitor):
             names = MODULES[module]
             if names is not EVERYTHING and attr not in names:
                 self.refuse(node, f"uses {whole}", "an answer is graded with the modules that calculate")
-        elif not self._of_known(module):
+        elif not self._of_known(module) or any(name.startswith(f"{module}.") for name in MODULES):
             self.refuse(node, f"uses {whole}", "that is for the checks alone")
-        if attr in OF_MODULES and module in MODULES:
+        package = OF_PACKAGES.get(module.partition(".")[0], set())
+        if module in MODULES and attr in OF_MODULES | package:
             self.refuse(node, f"uses {whole}", "that module is not one for answers")
 
     def written(self, node: ast.AST, value: ast.AST, attr: str) -> None:
@@ -588,9 +588,8 @@ class _Reader(ast.NodeVisitor):
         self.generic_visit(node)
 
     def call_by_name(self, node: ast.Call, name: str) -> None:
-        if name == "type" and len(node.args) == 1 and not node.keywords and not isinstance(node.args[0], ast.Starred):
-            self.allowed.add(id(node.func))
-        elif name == "vars" and len(node.args) == 1 and self._me_unreachable(node.args[0]):
+        one = len(node.args) == 1 and not node.keywords and not isinstance(node.args[0], ast.Starred)
+        if one and (name == "type" or name == "vars" and self._me_unreachable(node.args[0])):
             self.allowed.add(id(node.func))
         elif name in ATTRIBUTE_FUNCTIONS and name not in self.cells.names:
             self.asks_by_name(node, name)
@@ -632,7 +631,7 @@ class _Reader(ast.NodeVisitor):
                 if name == "__setattr__":
                     given = node.args[0 if parent else 1 :][:1]
                     if given and isinstance(given[0], ast.Constant) and str(given[0].value).startswith("__"):
-                        self.refuse(node, f"writes .{given[0].value}", "such names belong to Python")
+                        self.refuse(node, f"writes .{given[0].value!s}", "such names belong to Python")
                 self.allowed.add(id(function))
         elif self.origins(function) & _SETTINGS:
             self.setting(node)
@@ -649,7 +648,7 @@ class _Reader(ast.NodeVisitor):
         name = node.args[0] if node.args else None
         if isinstance(name, ast.Constant):
             if name.value not in SETTINGS:
-                self.refuse(node, f"changes the setting {name.value}", "the checks and the baselines have it, too")
+                self.refuse(node, f"changes the setting {name.value!r}", "the checks and the baselines have it, too")
             return
         for part in ast.walk(self.scopes[0].node):  # type: ignore[arg-type]
             said = part.value if isinstance(part, ast.Constant) else part.arg if isinstance(part, ast.keyword) else ""
@@ -683,10 +682,10 @@ class _Reader(ast.NodeVisitor):
     def decorator(self, node: ast.AST, innermost: bool) -> None:
         """`@...` above a function or a class."""
         called = node.func if isinstance(node, ast.Call) else node
+        args = node.args if isinstance(node, ast.Call) and not node.keywords else []
         for origin in self.origins(called):
             if origin == "functools.wraps":
-                one = isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords
-                if not (innermost and one and isinstance(node.args[0], ast.Name | ast.Attribute)):
+                if not (innermost and len(args) == 1 and isinstance(args[0], ast.Name | ast.Attribute)):
                     what = "uses wraps otherwise than right above a function, with one argument"
                     self.refuse(node, what, "it changes what it is given")
                 self.allowed.add(id(called))
@@ -719,17 +718,6 @@ class _Reader(ast.NodeVisitor):
                 for child in ast.walk(inner):
                     if isinstance(child, ast.Call | ast.Lambda | ast.Await | ast.NamedExpr):
                         self.refuse(node, "has a call in an annotation", "a text there may be run")  # type: ignore[arg-type]
-
-
-def _pairs(target: ast.AST, value: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
-    """What is assigned to what."""
-    if isinstance(target, ast.Tuple | ast.List) and isinstance(value, ast.Tuple | ast.List):
-        starred = any(isinstance(node, ast.Starred) for node in (*target.elts, *value.elts))
-        if len(target.elts) == len(value.elts) and not starred:
-            for inner, part in zip(target.elts, value.elts, strict=True):
-                yield from _pairs(inner, part)
-            return
-    yield target, value
 
 
 def _own_statements(body: Iterable[ast.AST]) -> Iterator[ast.AST]:

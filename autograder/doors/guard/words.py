@@ -3,6 +3,11 @@
 import ast
 import builtins
 
+
+def _words(text: str) -> set[str]:
+    return set(text.split())
+
+
 EVERYTHING = None  # of a module: whatever FORBIDDEN and HIDDEN_MODULES do not name
 
 # Modules that an answer may import, and what of each. One with a list is used by its names, and never handed around.
@@ -59,20 +64,20 @@ MODULES: dict[str, frozenset[str] | None] = dict.fromkeys(
 _ERRORS = {n for n, v in vars(builtins).items() if isinstance(v, type) and issubclass(v, BaseException)}
 BUILTINS = (
     _ERRORS - {"SystemExit", "KeyboardInterrupt", "GeneratorExit", "BaseException", "BaseExceptionGroup"}
-    | set("Ellipsis False None NotImplemented True abs all any ascii bin bool bytearray bytes callable".split())
-    | set("chr classmethod complex dict divmod enumerate filter float format frozenset hash hex id int".split())
-    | set("isinstance issubclass iter len list map max min next object oct ord pow print property range".split())
-    | set("repr reversed round set slice sorted staticmethod str sum super tuple type zip __name__".split())
+    | _words("Ellipsis False None NotImplemented True abs all any ascii bin bool bytearray bytes callable")
+    | _words("chr classmethod complex dict divmod enumerate filter float format frozenset hash hex id int")
+    | _words("isinstance issubclass iter len list map max min next object oct ord pow print property range")
+    | _words("repr reversed round set slice sorted staticmethod str sum super tuple type zip __name__")
 )
 ATTRIBUTE_FUNCTIONS = {"getattr", "hasattr", "setattr", "delattr"}  # called with a name that can be read here
 ALL_BUILTINS = set(dir(builtins)) | {"get_ipython", "exit", "quit", "display", "In", "Out"}
 
 # Attributes with a leading underscore that an answer may read or call; its own classes' are added.
-UNDERSCORE = set(
+UNDERSCORE = _words(
     "__name__ __qualname__ __doc__ __version__ __version_info__ __call__ __wrapped__ __len__ __iter__ __next__ "
     "__enter__ __exit__ __float__ __int__ __bool__ __index__ __hash__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ "
     "__contains__ __getitem__ __add__ __sub__ __mul__ __truediv__ __neg__ __pow__ __matmul__ __abs__ __array__ "
-    "_replace _asdict _fields _make _cache_size".split()
+    "_replace _asdict _fields _make _cache_size"
 )
 # Of `super()`, or of a class with the method's own object first.
 OF_A_PARENT = {"__init__", "__post_init__", "__new__", "__setattr__", "__setitem__", "__init_subclass__"}
@@ -80,33 +85,44 @@ OF_A_PARENT = {"__init__", "__post_init__", "__new__", "__setattr__", "__setitem
 SPECIAL_METHODS = (
     UNDERSCORE
     | (OF_A_PARENT - {"__init_subclass__"})
-    | set(
+    | _words(
         "__repr__ __str__ __format__ __missing__ __delitem__ __reversed__ __complex__ __round__ __trunc__ __floor__ "
         "__ceil__ __pos__ __invert__ __floordiv__ __mod__ __divmod__ __lshift__ __rshift__ __and__ __or__ __xor__ "
         "__radd__ __rsub__ __rmul__ __rtruediv__ __rfloordiv__ __rmod__ __rpow__ __rmatmul__ __rdivmod__ __rand__ "
         "__ror__ __rxor__ __rlshift__ __rrshift__ __iadd__ __isub__ __imul__ __itruediv__ __imatmul__ __ifloordiv__ "
         "__imod__ __ipow__ __iand__ __ior__ __ixor__ __getattr__ __delattr__ __class_getitem__ __length_hint__ "
-        "__copy__ __deepcopy__ __jax_array__ __slots__ __hash__ __get__ __set__ _".split()
+        "__copy__ __deepcopy__ __jax_array__ __slots__ __hash__ __get__ __set__ _"
     )
 )
 # Names that a class body may give a value to, beside its special methods.
 CLASS_NAMES = {"__slots__", "__hash__", "__eq__", "__call__", "__repr__", "__doc__", "__radd__", "__rmul__"}
 
 # Modules inside allowed modules that lead out of them: not to be had from anything.
-HIDDEN_MODULES = set(
+HIDDEN_MODULES = _words(
     "sys os posix nt builtins bltns importlib imp inspect gc ctypes ctypeslib subprocess threading multiprocessing "
     "copyreg socket mmap marshal cloudpickle codeop runpy linecache tracemalloc traceback atexit asyncio weakref "
     "pathlib shutil tempfile zipimport pkgutil IPython ipykernel autograder matplotlib cbook mlab mtrand f2py "
-    "distutils extbuild interpreters xla_client xla_bridge jaxlib api_util proxy_caller kw_only_dataclasses".split()
+    "distutils extbuild mpl interpreters xla_client xla_bridge jaxlib api_util proxy_caller kw_only_dataclasses"
 )
 # The same, of modules alone: elsewhere these are names like any other.
-OF_MODULES = set(
+OF_MODULES = _words(
     "code codecs concurrent core dis distributed dlpack extend ffi glob io lib logging ma overrides pickle process "
-    "signal site thread tools types version warnings xla".split()
+    "signal site thread tools types version warnings xla"
 )
+# What is a module in these packages, which have many and hide none.
+OF_PACKAGES = {
+    "flax": _words(
+        "activation attention batch_apply bridge combinators compat deprecations dtypes extract filterlib fp8_ops "
+        "graph graphlib helpers linear meta metrics module nn normalization object optimizer pooling pytreelib "
+        "recurrent reprlib rnglib spmd statelib stochastic summary tracers training transforms traversals "
+        "variablelib visualization wrappers"
+    ),
+    "optax": _words("experimental"),
+    "matplotlib": _words("cm mpl rcsetup style"),
+}
 # Names that are not to be had from anything: frames and code, other ways to the same, what runs or reads a text,
 # and what changes for everybody what only the course may change.
-FORBIDDEN = HIDDEN_MODULES | set(
+FORBIDDEN = HIDDEN_MODULES | _words(
     "f_back f_globals f_locals f_builtins f_code f_trace gi_frame gi_code gi_yieldfrom cr_frame cr_code cr_origin "
     "ag_frame ag_code tb_frame tb_next tb_lasti func_globals func_code cell_contents "
     "FunctionType LambdaType CodeType MethodType FrameType TracebackType CellType ModuleType new_class GeneratorType "
@@ -125,28 +141,40 @@ FORBIDDEN = HIDDEN_MODULES | set(
     "start_server start_trace stop_trace save_device_memory_profile device_memory_profile "
     "set_xla_profiler xla_computation backend_compile register_backend_factory "
     "switch_backend get_ipython register getweakrefs finalize "
-    "write_text write_bytes symlink_to hardlink_to chmod lchmod open putenv unsetenv".split()
+    "write_text write_bytes symlink_to hardlink_to chmod lchmod open putenv unsetenv"
 )
 # Methods that change a list, a dict, a set or an array: not for the course's own.
-MUTATORS = set(
+MUTATORS = _words(
     "append extend insert remove pop popitem clear update setdefault sort reverse add discard appendleft popleft "
     "extendleft rotate fill put itemset resize setflags partition byteswap difference_update intersection_update "
-    "symmetric_difference_update subtract delete set_value cache_clear __setitem__ __delitem__".split()
+    "symmetric_difference_update subtract delete set_value cache_clear __setitem__ __delitem__"
 )
 # NumPy's functions that write into their first argument.
 WRITES_INTO = {"copyto", "put", "put_along_axis", "place", "putmask", "fill_diagonal", "shuffle"}
 
 # What `Array` and the course's own values are asked for: not to be redefined on another's object.
-ASKED_OF_VALUES = set(
+ASKED_OF_VALUES = _words(
     "all any astype at aval block_until_ready conj copy data delete device devices dot dtype flat flatten is_deleted "
     "is_fully_addressable item itemsize lower max mean min nbytes ndim prod ravel reshape round shape sharding size "
     "std strides sum take tobytes tolist trace transpose var view weak_type T eqns jaxpr params primitive "
-    "name_stack multiple_results".split()
+    "name_stack multiple_results"
 )
 
 STATEMENTS = (
     *(ast.FunctionDef, ast.ClassDef, ast.Return, ast.Delete, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For),
-    *(ast.While, ast.If, ast.With, ast.Match, ast.Raise, ast.Try, ast.Assert, ast.Import, ast.ImportFrom, ast.Global),
+    *(
+        ast.While,
+        ast.If,
+        ast.With,
+        ast.Match,
+        ast.Raise,
+        ast.Try,
+        ast.TryStar,
+        ast.Assert,
+        ast.Import,
+        ast.ImportFrom,
+        ast.Global,
+    ),
     *(ast.Nonlocal, ast.Expr, ast.Pass, ast.Break, ast.Continue),
 )
 EXPRESSIONS = (
@@ -164,11 +192,11 @@ OTHER = (
 KNOWN = STATEMENTS + EXPRESSIONS + OTHER
 
 # Settings of JAX that an answer may change. Others make the course's own programs slow, or the tools blind.
-SETTINGS = set(
+SETTINGS = _words(
     "jax_dump_ir_to jax_dump_ir_modes jax_compilation_cache_dir jax_enable_compilation_cache "
     "jax_persistent_cache_min_compile_time_secs jax_persistent_cache_min_entry_size_bytes "
     "jax_default_matmul_precision jax_enable_x64 jax_numpy_dtype_promotion jax_default_prng_impl "
-    "jax_threefry_partitionable jax_raise_persistent_cache_errors".split()
+    "jax_threefry_partitionable jax_raise_persistent_cache_errors"
 )
 # What their names have in common, where a name is put together.
 OTHER_SETTINGS = ("disable", "optimization", "debug", "check", "log_", "platform", "guard", "explain", "trace", "eager")
