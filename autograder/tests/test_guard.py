@@ -236,8 +236,7 @@ def test_a_way_around_is_refused(answer):
 
 def test_a_refusal_says_where_why_and_what_to_do():
     assert judged("x = 1\ny = eval('2')").why == (
-        "this cell was left out: line 2 uses eval; with it, a cell could run or change what nobody sees. "
-        "An answer has no need of it: leave it out."
+        "line 2 uses eval; with it, a cell could run or change what nobody sees. An answer has no need of it: leave it out."
     )
 
 
