@@ -159,7 +159,7 @@ class Class:
         self.temporary = Path("/tmp", f"attacks-{os.getpid()}")
         self.temporary.mkdir()
         self.graded(UNIT, "--student=honest", UNGUARDED)
-        self.after_honest = contents(course / "autograded" / "honest")
+        self.after_honest = contents(course / "autograded" / "honest" / UNIT)
         began = time.monotonic()
         self.printed = self.graded(UNIT, UNGUARDED)
         self.guarded = self.graded(GUARDED)
@@ -262,7 +262,7 @@ def test_a_link_is_not_followed(classroom):
 
 def test_the_honest_keep_their_points(classroom):
     assert (classroom.scores["honest"], classroom.scores["zoe"]) == (ALL, ALL)
-    assert contents(classroom.root / "course" / "autograded" / "honest") == classroom.after_honest
+    assert contents(classroom.root / "course" / "autograded" / "honest" / UNIT) == classroom.after_honest
     assert "REACHED" not in printed(classroom.executed("zoe"))
     with Gradebook(f"sqlite:///{classroom.root}/course/gradebook.db", "just-in-time") as gradebook:
         for name in ("honest", "zoe"):

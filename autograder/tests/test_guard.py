@@ -6,8 +6,10 @@ import types
 from functools import cache
 from pathlib import Path
 
+import jax
 import jupytext
 import nbformat
+import numpy as np
 import pytest
 from conftest import COURSE, UNITS, graded, locked, right_answers, solution, wrong_answers
 
@@ -15,7 +17,7 @@ from autograder.doors.fair_run import run_fairly
 from autograder.doors.faults import fault
 from autograder.doors.graded_notebook import failure_text, is_graded, read_notebook, score
 from autograder.doors.guard.cells import Guard, course_in
-from autograder.doors.guard.words import EVERYTHING, FORBIDDEN, MODULES, OF_MODULES, OF_PACKAGES
+from autograder.doors.guard.words import ASKED_OF_VALUES, EVERYTHING, FORBIDDEN, MODULES, OF_MODULES, OF_PACKAGES
 from autograder.doors.kernel_runner import Runner
 
 ATTACKS = [
@@ -163,10 +165,13 @@ HONEST = [
     "from dataclasses import dataclass, field\n@dataclass(frozen=True)\nclass A:\n    x: 'int8[n]' = field(default=1)",
     "class A:\n    def __init__(self, **parts):\n        super().__init__()\n        self.__dict__.update(parts)",
     "class A:\n    def __init__(self):\n        object.__setattr__(self, 'x', 1)\n        self._x = self.shape = 2",
-    "def count(f):\n    f.calls = 0\n    count.seen = [f]\n    f.__name__ = 'g'\n    return f",
+    "def count(f):\n    def g():\n        g.calls += 1\n    g.calls = 0\n    g.__name__ = 'h'\n    return g",
     "import functools\ndef d(f):\n    @functools.wraps(f)\n    def g(*a):\n        return f(*a)\n    return g",
     "params = {'w': 1}\nparams['w'] += 1\nparams.update(b=2)\nmemo['a'] = 1",
     "def g(x, xp=np):\n    out = xp.zeros(3)\n    out[0] += 1\n    return out",
+    "import jax\nclass A: pass\njax.tree_util.register_pytree_node(A, lambda a: ((), None), lambda *_: A())",
+    "import functools, jax\n@functools.partial(jax.tree_util.register_dataclass, data_fields=[])\nclass A: pass",
+    "try:\n    g(1)\nexcept BaseException as error:\n    print(error)",
     "for expected in [1]:\n    DATA = expected",
     "def g(x):\n    expected = x\n    return expected",
     "try:\n    1 / 0\nexcept* ZeroDivisionError as errors:\n    print(errors)",
@@ -223,6 +228,15 @@ TRICKS = {
     "import jax\njax.config.update('jax_' + 'debug_nans', True)": "debug_nans",
     "import numpy as np\nnp.lib.npyio": "numpy.lib",
     "import jax\njax.interpreters.mlir": "interpreters",
+    "def change(kind):\n    kind.as_text = print": "writes .as_text",
+    "def change(kind):\n    kind.anything = print": "writes .anything",
+    "class A:\n    def a(self):\n        self.perf_counter = print": "writes .perf_counter",
+    "import jax\njax.tree_util.register_pytree_node(np.ndarray, list, tuple)": "a class that is not its own",
+    "import jax\nr = jax.tree_util.register_pytree_node": "hands jax.tree_util.register_pytree_node on",
+    "list(map('{0.__globals__}'.format, [check]))": "calls format",
+    "shown = '{0.__dict__}'.format": "calls format",
+    "import jax\nset_ = jax.config.update\nset_('jax_disable_jit', True)": "disable_jit",
+    "raise SystemExit": "uses SystemExit",
     "type A = int": "TypeAlias",
 }
 
@@ -236,8 +250,21 @@ def test_a_way_around_is_refused(answer):
 
 def test_a_refusal_says_where_why_and_what_to_do():
     assert judged("x = 1\ny = eval('2')").why == (
-        "line 2 uses eval; with it, a cell could run or change what nobody sees. An answer has no need of it: leave it out."
+        "line 2 uses eval; with it, a cell could run or change what nobody sees. "
+        "An answer has no need of it: leave it out."
     )
+
+
+@pytest.mark.once
+def test_what_values_are_asked_for_cannot_be_written():
+    jitted, seen = jax.jit(lambda x: x + 1), []
+    traced = jitted.trace(1.0)
+    jaxpr = jax.make_jaxpr(lambda x: (seen.append(x), x + 1)[1])(1.0)
+    jax.grad(lambda x: (seen.append(x), x)[1])(1.0)
+    seen += [jitted, traced, traced.lower(), traced.lower().compile(), jaxpr, jaxpr.jaxpr, jaxpr.jaxpr.eqns[0]]
+    seen += [jaxpr.jaxpr.eqns[0].primitive, jaxpr.jaxpr.invars[0], jaxpr.in_avals[0], jax.numpy.ones(1), np.ones(1)]
+    asked = {name for value in seen for name in dir(type(value)) if not name.startswith(("_", "jax2tf"))}
+    assert asked - ASKED_OF_VALUES == set()
 
 
 HARMLESS = {"dataclasses.keyword", "flax.linen.initializers", "flax.nnx.initializers"}
@@ -275,7 +302,6 @@ import jax
 holder = [DATA, xs, Box]
 holder[0]["a"] = 7
 holder[1][...] = 0
-holder[2].extra = 1
 jax.config.update("jax_enable_x64", True)
 """
 REACHES = """

@@ -13,6 +13,7 @@ class Course(NamedTuple):
       notebook they stay what they are.
     imported: what the locked cells import, by name: a module, or a name in one ("numpy", "functools.partial").
     methods: names of methods of the course's classes.
+    fields: names of attributes of the objects of these classes.
     vessels: names of locked cells that are made empty, or that the course's own functions write: for answers to fill.
     of_checks: names that graded cells alone bind: what a check expects stands in one of them.
     released: the text of every cell as it was handed out.
@@ -21,6 +22,7 @@ class Course(NamedTuple):
     kept: frozenset[str] = frozenset(dir(builtins))
     imported: dict[str, str] = {}
     methods: frozenset[str] = frozenset()
+    fields: frozenset[str] = frozenset()
     vessels: frozenset[str] = frozenset()
     of_checks: frozenset[str] = frozenset()
     released: frozenset[str] = frozenset()
@@ -38,6 +40,7 @@ def course_of(
         kept=frozenset((given | set(dir(builtins))) - theirs),
         imported={name: origin for tree in given_by for name, origin in imports(ast.walk(tree))},
         methods=frozenset(n.name for c in classes for n in c.body if isinstance(n, ast.FunctionDef)),
+        fields=frozenset(name for tree in given_by for name in fields(tree)),
         vessels=frozenset(name for tree in given_by for name in _vessels(tree)),
         of_checks=frozenset({name for tree in asked_by for name in bound(tree)} - given - theirs),
         released=frozenset(released),
@@ -85,6 +88,23 @@ def parsed(source: str) -> ast.Module:
         return ast.parse(source)
     except (SyntaxError, ValueError):
         return ast.Module(body=[], type_ignores=[])
+
+
+def fields(tree: ast.AST) -> Iterator[str]:
+    """The attributes that objects of the classes in a tree have by what these classes say."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.ClassDef):
+            continue
+        for part in ast.walk(node):
+            if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store) and isinstance(part.value, ast.Name):
+                yield part.attr
+        for statement in node.body:
+            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+                yield statement.target.id
+            elif isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "__slots__":
+                yield from (
+                    n.value for n in ast.walk(statement) if isinstance(n, ast.Constant) and type(n.value) is str
+                )
 
 
 def imports(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:

@@ -7,7 +7,8 @@ from typing import NamedTuple
 from IPython.core.inputtransformer2 import TransformerManager
 
 from .course import Course
-from .language import LONGEST, Refusal, cells_together, refusal
+from .language import LONGEST, Refusal, refusal
+from .names import cells_together
 
 # What IPython knows and Python does not, and what becomes of it: it shows or measures something for the one who sits
 # there, and is left out; or it does that to a statement, which is kept.

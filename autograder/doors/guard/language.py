@@ -6,19 +6,20 @@ is the notebook's or a function's own, whether an import bound it, and whether i
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from .course import Course, around, assigned, bound, imports, parameters
+from .course import Course, around, bound, parameters
+from .names import Cells, Names, Scope, own_statements, root_of
 from .words import (
     ALL_BUILTINS,
     ASKED_OF_VALUES,
     ATTRIBUTE_FUNCTIONS,
     BUILTINS,
     CLASS_NAMES,
+    CLOCKS,
     EVERYTHING,
     FORBIDDEN,
-    HIDDEN_MODULES,
     KNOWN,
     MODULES,
     MUTATORS,
@@ -58,39 +59,6 @@ class Refusal(NamedTuple):
         return f"line {self.line} {self.what}; {self.why}. {self.instead}"
 
 
-class Cells(NamedTuple):
-    """What all cells of a student's notebook do together.
-
-    names: bound at the top of a cell.
-    imported: what their imports bind, by name.
-    private: names with one leading underscore that belong to their own classes.
-    """
-
-    names: frozenset[str]
-    imported: dict[str, frozenset[str]]
-    private: frozenset[str]
-
-
-def cells_together(trees: Iterable[ast.Module], course: Course) -> Cells:
-    """Read all cells of a student, before one of them is judged."""
-    names: set[str] = set()
-    private: set[str] = set()
-    imported = {name: {origin} for name, origin in course.imported.items()}
-    for tree in trees:
-        names |= bound(tree)
-        for name, origin in imports(ast.walk(tree)):
-            imported.setdefault(name, set()).add(origin)
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Global):
-                names |= set(node.names)
-            elif isinstance(node, ast.ClassDef):
-                private |= {name for name in bound(node) | set(_slots(node)) if _is_private(name)}
-            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and _is_private(node.attr):
-                private.add(node.attr)
-    frozen = {name: frozenset(origins) for name, origins in imported.items()}
-    return Cells(frozenset(names), frozen, frozenset(private))
-
-
 def refusal(tree: ast.Module, course: Course, cells: Cells) -> Refusal | None:
     """The first thing in a cell that an answer may not use; None if there is none."""
     try:
@@ -107,38 +75,11 @@ class _Refused(Exception):
         self.refusal = refusal
 
 
-class _Scope:
-    """A module, a class, a function or a comprehension, and the names that are its own."""
-
-    def __init__(self, kind: str, names: set[str] = frozenset(), node: ast.AST | None = None):  # type: ignore[assignment]
-        self.kind, self.names, self.node = kind, set(names), node
-        self.me = ""  # the object of a method
-        self.unreachable = False  # a special method, which only Python calls, with an object of its class
-        self.aliases: dict[str, str] = {}  # names made from an import or from something of the course's
-
-
-def _is_private(name: str) -> bool:
-    return name.startswith("_") and not name.startswith("__") and len(name) > 1
-
-
-def _slots(node: ast.ClassDef) -> Iterator[str]:
-    for statement in node.body:
-        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "__slots__":
-            yield from (n.value for n in ast.walk(statement) if isinstance(n, ast.Constant) and type(n.value) is str)
-
-
-def _root(node: ast.AST) -> ast.AST:
-    """What an expression such as `a.b[0].c` begins with."""
-    while isinstance(node, ast.Attribute | ast.Subscript | ast.Starred):
-        node = node.value
-    return node
-
-
-class _Reader(ast.NodeVisitor):
+class _Reader(Names):
     def __init__(self, course: Course, cells: Cells):
-        self.course, self.cells = course, cells
-        self.scopes: list[_Scope] = []
+        super().__init__(course, cells)
         self.allowed: set[int] = set()  # nodes that were judged where they stand
+        self.functions: set[str] = set()  # those that this cell defines
         self.rebound: set[str] = set()  # names of the course's that this cell binds
 
     # What all rules use.
@@ -160,90 +101,14 @@ class _Reader(ast.NodeVisitor):
             if node is not None:
                 self.visit(node)
 
-    def home(self, name: str) -> _Scope | None:
-        """The function or comprehension whose own name this is; None for a name of the notebook."""
-        for depth, scope in enumerate(reversed(self.scopes)):
-            if name in scope.names and (scope.kind in ("function", "comprehension") or (not depth and self.in_class)):
-                return scope
-        return None
-
-    @property
-    def in_class(self) -> bool:
-        return self.scopes[-1].kind == "class"
-
-    def alias(self, name: str) -> str:
-        for scope in reversed(self.scopes):
-            if name in scope.aliases:
-                return scope.aliases[name]
-            if name in scope.names and scope.kind != "class":
-                return ""
-        return ""
-
-    def origins(self, node: ast.AST) -> frozenset[str]:
-        """What an expression may be, if it begins with an import: `np.linalg` is "numpy.linalg"."""
-        if isinstance(node, ast.Name):
-            alias = self.alias(node.id)
-            if alias.startswith("import "):
-                return frozenset([alias.removeprefix("import ")])
-            home = self.home(node.id)
-            if home is not None and not self._imports(home, node.id):
-                return frozenset()
-            return self.cells.imported.get(node.id, frozenset())
-        if isinstance(node, ast.Attribute):
-            return frozenset(f"{origin}.{node.attr}" for origin in self.origins(node.value))
-        return frozenset()
-
-    def _imports(self, scope: _Scope, name: str) -> bool:
-        return scope.node is not None and any(name == bound_ for bound_, _ in imports(ast.walk(scope.node)))
-
-    def owner(self, node: ast.AST) -> str:
-        """Whose a thing is that an expression begins with: "import", "course", "class" (of another), or empty."""
-        root = _root(node)
-        if not isinstance(root, ast.Name):
-            return self._owner_of_value(root)
-        alias = self.alias(root.id)
-        if alias:
-            return alias.split()[0]
-        if self.origins(root):
-            return "import"
-        theirs = (self.course.kept | self.course.of_checks) - self.course.vessels
-        if self.home(root.id) is None and root.id in theirs:
-            return "course"
-        return ""
-
-    def _owner_of_value(self, node: ast.AST) -> str:
-        if isinstance(node, ast.IfExp | ast.BoolOp | ast.Tuple | ast.List | ast.NamedExpr):
-            return next(filter(None, (self.owner(child) for child in ast.iter_child_nodes(node))), "")
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "type":
-            return "class"
-        return ""
-
-    def note_aliases(self, scope: _Scope, body: Iterable[ast.AST]) -> None:
-        """Which names of a scope are made from an import, or from something of the course's, by a bare assignment."""
-        pairs: list[tuple[ast.AST, ast.AST]] = []
-        for part in _own_statements(body):
-            pairs += assigned(part)
-            if isinstance(part, ast.For):
-                pairs.append((part.target, part.iter))
-        pairs = [(target, value) for target, value in pairs if isinstance(target, ast.Name | ast.Tuple | ast.List)]
-        for _ in range(2):
-            for target, value in pairs:
-                made = isinstance(target, ast.Name) and isinstance(value, ast.Tuple | ast.List)
-                whose = "" if made else self.owner(value)
-                if whose and isinstance(target, ast.Name):
-                    exact = self.origins(value)
-                    scope.aliases.setdefault(target.id, f"import {min(exact)}" if exact else whose)
-                elif whose:
-                    for name in (n.id for n in ast.walk(target) if isinstance(n, ast.Name)):
-                        scope.aliases.setdefault(name, whose)
-
     # Statements and scopes.
 
     def visit_Module(self, node: ast.Module) -> None:
         """The whole cell."""
-        scope = _Scope("module", bound(node), node)
+        scope = Scope("module", bound(node), node)
         self.scopes.append(scope)
         self.rebound = scope.names & self.course.kept
+        self.functions = {n.name for n in ast.walk(node) if isinstance(n, ast.FunctionDef)} - self.course.kept
         self.note_aliases(scope, [s for s in node.body if not isinstance(s, ast.FunctionDef | ast.ClassDef)])
         for name in [name for name in scope.aliases if name in self.course.kept]:
             del scope.aliases[name]
@@ -273,8 +138,8 @@ class _Reader(ast.NodeVisitor):
         args = parameters(node.args)
         whole = ast.Module(body=[s if isinstance(s, ast.stmt) else ast.Expr(s) for s in body], type_ignores=[])
         names = bound(whole) | {arg.arg for arg in args}
-        outer = {n for s in _own_statements(body) if isinstance(s, ast.Global | ast.Nonlocal) for n in s.names}
-        scope = _Scope("function", names - outer, whole)
+        outer = {n for s in own_statements(body) if isinstance(s, ast.Global | ast.Nonlocal) for n in s.names}
+        scope = Scope("function", names - outer, whole)
         if method and isinstance(node, ast.FunctionDef):
             decorators = {ast.unparse(d).split("(")[0].rsplit(".", 1)[-1] for d in node.decorator_list}
             positional = [*node.args.posonlyargs, *node.args.args]
@@ -310,14 +175,14 @@ class _Reader(ast.NodeVisitor):
             if keyword.arg in ("metaclass", None) and not ast.unparse(keyword.value).endswith("ABCMeta"):
                 self.refuse(node, f"gives {node.name} a metaclass", "classes of such a kind can pass for others")
             self.visit(keyword.value)
-        self.scopes.append(_Scope("class", bound(node), node))
+        self.scopes.append(Scope("class", bound(node), node))
         self.all(node.body)
         self.scopes.pop()
 
     def comprehension(self, node: ast.AST, results: list[ast.AST], generators: list[ast.comprehension]) -> None:
         self.visit(generators[0].iter)
         targets = {n.id for g in generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
-        scope = _Scope("comprehension", targets)
+        scope = Scope("comprehension", targets)
         self.scopes.append(scope)
         for place, generator in enumerate(generators):
             self.visit(generator.target)
@@ -457,6 +322,12 @@ class _Reader(ast.NodeVisitor):
 
     def bare(self, node: ast.AST, origin: str) -> None:
         """Something imported that is not followed by a dot."""
+        if origin in _SETTINGS:
+            self.settings()
+        if origin.rsplit(".", 1)[-1].startswith("register_") and origin.startswith("jax.tree_util"):
+            self.refuse(
+                node, f"hands {origin} on", "it also changes what checks compare", "Call it here, with your class."
+            )
         if origin in _AS_DECORATOR:
             self.refuse(node, f"uses {origin.split('.')[1]} otherwise than with an @", "it changes what it is given")
         if origin in MODULES:
@@ -491,6 +362,8 @@ class _Reader(ast.NodeVisitor):
         modules = self.origins(value)
         for module in modules:
             self.of_module(node, module, attr)
+        if attr in ("format", "format_map"):
+            self.formats(node, value)
         if attr in FORBIDDEN and not any(f"{module}.{attr}" in MODULES or "pallas" in module for module in modules):
             self.refuse(node, f"asks for .{attr}", _READING)
         usual = attr in (OF_IMPORTED if modules else UNDERSCORE)
@@ -504,7 +377,7 @@ class _Reader(ast.NodeVisitor):
             node, f"asks for .{attr}", "such names belong to Python or to a library, and lead behind the checks"
         )
 
-    def _me(self, value: ast.AST) -> _Scope | None:
+    def _me(self, value: ast.AST) -> Scope | None:
         """The method whose own object this is."""
         if not isinstance(value, ast.Name):
             return None
@@ -534,18 +407,25 @@ class _Reader(ast.NodeVisitor):
         """An attribute that is written or deleted."""
         if attr in FORBIDDEN:
             self.refuse(node, f"writes .{attr}", _READING)
+        if attr in CLOCKS:
+            self.refuse(node, f"writes .{attr}", "the checks measure with what has that name", "Take another name.")
         if self._me(value) is not None and (not attr.startswith("__")):
             return
         own = isinstance(value, ast.Name) and (value.id in self.cells.names or self.home(value.id) is not None)
         if attr.startswith("_") and attr not in self.cells.private and not (own and attr in _THEIR_OWN):
             self.refuse(node, f"writes .{attr}", "such names belong to Python or to a library")
         self.not_of_others(node, value, f"writes .{attr}")
-        if attr in ASKED_OF_VALUES | self.course.methods:
-            self.refuse(node, f"writes .{attr}", "checks ask values for it", "Take another name.")
+        known = self.cells.fields | self.course.fields
+        function = isinstance(value, ast.Name) and value.id in self.functions
+        if attr in ASKED_OF_VALUES | self.course.methods or not (
+            own and attr in _THEIR_OWN or function or attr in known
+        ):
+            why = "nobody can see here that this is an object of your own class, or your own function"
+            self.refuse(node, f"writes .{attr}", why, "Let the class set it.")
 
     def not_of_others(self, node: ast.AST, value: ast.AST, what: str) -> None:
         """Something is to be changed: refuse that if it is not the answer's own."""
-        root, whose = _root(value), self.owner(value)
+        root, whose = root_of(value), self.owner(value)
         if whose:
             of = {"import": "a library", "course": "the course", "class": "a class"}[whose]
             name = f" of {ast.unparse(value)[:40]}"
@@ -635,8 +515,6 @@ class _Reader(ast.NodeVisitor):
                 self.allowed.add(id(function))
         elif self.origins(function) & _SETTINGS:
             self.setting(node)
-        elif name in ("format", "format_map"):
-            self.formats(node, value)
         elif name in MUTATORS and not self._is_module(value):
             if isinstance(value, ast.Name) and value.id in BUILTINS and self.home(value.id) is None:
                 self.refuse(node, f"calls {value.id}.{name}", "nobody can see here what it changes", "Call the method.")
@@ -649,7 +527,11 @@ class _Reader(ast.NodeVisitor):
         if isinstance(name, ast.Constant):
             if name.value not in SETTINGS:
                 self.refuse(node, f"changes the setting {name.value!r}", "the checks and the baselines have it, too")
-            return
+        else:
+            self.settings()
+
+    def settings(self) -> None:
+        """A setting is changed whose name is not seen: the words of the cell are looked through."""
         for part in ast.walk(self.scopes[0].node):  # type: ignore[arg-type]
             said = part.value if isinstance(part, ast.Constant) else part.arg if isinstance(part, ast.keyword) else ""
             if isinstance(said, str) and " " not in said and any(word in said for word in OTHER_SETTINGS):
@@ -658,7 +540,7 @@ class _Reader(ast.NodeVisitor):
     def _is_module(self, value: ast.AST) -> bool:
         return any(origin in MODULES for origin in self.origins(value))
 
-    def formats(self, node: ast.Call, value: ast.AST) -> None:
+    def formats(self, node: ast.AST, value: ast.AST) -> None:
         """A format string can ask for attributes."""
         if self._is_module(value):
             return
@@ -673,8 +555,12 @@ class _Reader(ast.NodeVisitor):
             self.refuse(node, "asks for a stacklevel", "that shows who calls")
         if function in WRITES_INTO or function == "at" and node.args:
             into += node.args[:1]
-        if function.startswith("register_"):
-            into += [arg for arg in node.args if isinstance(arg, ast.Name)]
+        if any(origin.startswith("jax.tree_util.register_") for origin in self.origins(node.func)):
+            first = node.args[0] if node.args else None
+            if not (isinstance(first, ast.Name) and first.id in self.cells.classes):
+                what = f"calls {function} with a class that is not its own"
+                self.refuse(node, what, "it changes what the checks compare", "Define the class in this notebook.")
+            self.allowed.add(id(node.func))
         for target in into:
             if self.owner(target) == "course":
                 self.not_of_others(node, target, "changes a part")
@@ -683,13 +569,17 @@ class _Reader(ast.NodeVisitor):
         """`@...` above a function or a class."""
         called = node.func if isinstance(node, ast.Call) else node
         args = node.args if isinstance(node, ast.Call) and not node.keywords else []
+        if isinstance(node, ast.Call) and "functools.partial" in self.origins(node.func) and node.args:
+            self.decorator(node.args[0], False)
         for origin in self.origins(called):
             if origin == "functools.wraps":
                 if not (innermost and len(args) == 1 and isinstance(args[0], ast.Name | ast.Attribute)):
                     what = "uses wraps otherwise than right above a function, with one argument"
                     self.refuse(node, what, "it changes what it is given")
                 self.allowed.add(id(called))
-            elif origin in _AS_DECORATOR and not (isinstance(node, ast.Call) and node.args):
+            elif origin.startswith("jax.tree_util.register_") or (
+                origin in _AS_DECORATOR and not (isinstance(node, ast.Call) and node.args)
+            ):
                 self.allowed.add(id(called))
         self.visit(node)
 
@@ -718,14 +608,3 @@ class _Reader(ast.NodeVisitor):
                 for child in ast.walk(inner):
                     if isinstance(child, ast.Call | ast.Lambda | ast.Await | ast.NamedExpr):
                         self.refuse(node, "has a call in an annotation", "a text there may be run")  # type: ignore[arg-type]
-
-
-def _own_statements(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """All statements of a function, those of inner functions left out."""
-    for node in body:
-        yield node
-        if not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Lambda):
-            yield from _own_statements(ast.iter_child_nodes(node))
-
-
-__all__ = ["HIDDEN_MODULES", "LONGEST", "Cells", "Refusal", "cells_together", "refusal"]

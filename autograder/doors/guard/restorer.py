@@ -114,17 +114,17 @@ def _watched() -> list[types.ModuleType]:
     return [
         module
         for name, module in list(sys.modules.items())
-        if isinstance(module, types.ModuleType) and (name in MODULES or name.partition(".")[0] in _OURS)
+        if isinstance(module, types.ModuleType) and "._" not in name and _is_watched(name)
     ]
 
 
-_OURS = {"autograder", "builtins", "numpy", "jax"}
+def _is_watched(name: str) -> bool:
+    return name in MODULES or name.partition(".")[0] in ("autograder", "builtins")
 
 
 def _of_modules() -> list[Callable[[], None]]:
     """The functions and classes of modules. Other attributes may be how far a module has come with something."""
-    modules = [m for m in _watched() if not m.__name__.startswith(("jax._src", "numpy._", "numpy.f2py"))]
-    return [_puts_back(vars(module), {n: v for n, v in vars(module).items() if callable(v)}) for module in modules]
+    return [_puts_back(vars(module), {n: v for n, v in vars(module).items() if callable(v)}) for module in _watched()]
 
 
 def _puts_back(names: dict, before: dict) -> Callable[[], None]:
