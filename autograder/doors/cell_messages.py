@@ -12,12 +12,16 @@ import symtable
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from autograder.failure import cell_line
 from autograder.not_begun import NotBegun, unwritten
 
+if TYPE_CHECKING:
+    from .guard.course import Course
+
 _POINTS = re.compile(r'"""(\d+) points?\. ')
+_DEFINES = re.compile(r"^(?:def|class) +(\w+)", re.MULTILINE)
 _WIDTH = 80
 
 
@@ -40,6 +44,8 @@ class Cell(NamedTuple):
     source: str
     heading: str
     graded: bool
+    locked: bool = False
+    answer: bool = False
 
 
 def register() -> None:
@@ -48,6 +54,7 @@ def register() -> None:
     if shell is not None:
         shell.set_custom_exc((NotImplementedError, NameError), _show)
         shell.events.register("post_run_cell", _say_points)
+        shell.events.register("post_run_cell", _say_left_out)
 
 
 def register_in_the_course() -> None:
@@ -134,8 +141,9 @@ def code_cells(path: Path) -> list[Cell]:
         for cell in notebook["cells"]:
             source = "".join(cell["source"])
             if cell["cell_type"] == "code":
-                graded = cell["metadata"].get("nbgrader", {}).get("grade", False)
-                cells.append(Cell(source, heading, graded))
+                entry = cell["metadata"].get("nbgrader", {})
+                flags = [bool(entry.get(name)) for name in ("grade", "locked", "solution")]
+                cells.append(Cell(source, heading, *flags))
             elif title := re.search(r"^#+ (.+?)( \(\d+ points?\))?$", source, re.MULTILINE):
                 heading = title[1]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):  # half saved, or no notebook
@@ -152,3 +160,50 @@ def _say_points(result) -> None:
     found = _POINTS.match(result.info.raw_cell)
     if found and result.success and not isinstance(result.result, float):
         print(f"{found[1]} of {found[1]} points")
+
+
+class _Answers(NamedTuple):
+    """What is known of the notebook's file as it was when it was read: its answers, and what of it is the course's."""
+
+    version: tuple
+    defined: set[str]
+    course: "Course"
+
+
+_answers: _Answers | None = None
+
+
+def _say_left_out(result) -> None:
+    """After an answer that would not be run when it is graded: why."""
+    if line := left_out(result.info.raw_cell):
+        print(f"When this is graded, the cell is left out: {line}")
+
+
+def left_out(source: str) -> str:
+    """Why a cell would not be run when its notebook is graded; empty if it would, or if it is no answer."""
+    path = notebook_file()
+    if path is None:
+        return ""
+    from .guard.judge import judge  # a notebook that is no exercise does without
+
+    known = _read_answers(path)
+    if not any(name in known.defined for name in _DEFINES.findall(source)):
+        return ""
+    judged = judge([source], known.course)[source]
+    return judged.why if judged.name == "NotAllowed" else ""
+
+
+def _read_answers(path: Path) -> _Answers:
+    global _answers
+    from .guard.course import course_of
+
+    status = path.stat()
+    version = (path, status.st_mtime_ns, status.st_size)
+    if _answers is None or _answers.version != version:
+        cells = code_cells(path)
+        defined = {name for cell in cells if cell.answer for name in _DEFINES.findall(cell.source)}
+        locked = [cell.source for cell in cells if cell.locked and not cell.graded]
+        checks = [cell.source for cell in cells if cell.graded]
+        theirs = [cell.source for cell in cells if not cell.locked]
+        _answers = _Answers(version, defined, course_of(locked, checks, theirs))
+    return _answers

@@ -13,6 +13,7 @@ TITLES = {
     "TimeLimit": "The time was over",
     "OutputLimit": "Too much was printed",
     "NotGraded": "Not graded",
+    "NotAllowed": "A cell was left out",
 }
 NOT_RUN = "not run"  # how the error of a cell begins that suffers for another
 

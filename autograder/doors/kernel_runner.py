@@ -20,6 +20,8 @@ from nbformat.v4 import new_code_cell, new_output
 from .box.kernels import BoxedKernelManager
 from .box.rules import Rules
 from .faults import NOT_RUN, cell_name, end_in
+from .guard.cells import Guard
+from .guard.restorer import digest
 from .warm_kernels import WarmKernelManager
 
 CELL_SECONDS = 60
@@ -50,11 +52,19 @@ class Runner:
       folder: the kernel's working folder.
       seconds: time limit of each cell; the attribute may be changed between two cells.
       box: the limits of a box in which the kernel runs, in a copy of its folder; None for a learner's own code.
+      guard: what judges the notebook's cells; None if all of them are run as they are.
     """
 
-    def __init__(self, notebook: NotebookNode, folder: Path, seconds: float = CELL_SECONDS, box: Rules | None = None):
+    def __init__(
+        self,
+        notebook: NotebookNode,
+        folder: Path,
+        seconds: float = CELL_SECONDS,
+        box: Rules | None = None,
+        guard: Guard | None = None,
+    ):
         self.notebook, self.seconds = notebook, seconds
-        self._folder, self._box = folder, box
+        self._folder, self._box, self._guard = folder, box, guard
         self._client = self._new_client()
         self._stack = ExitStack()
         self._started = False
@@ -84,7 +94,11 @@ class Runner:
         """Execute the code cell at `index` and return it, its outputs filled in."""
         cell = self.notebook.cells[index]
         cell.outputs = []
-        if not cell.source.strip():
+        judged = self._guard.judged(cell) if self._guard is not None else None
+        if judged is not None and judged.name:
+            left_out = "this cell was left out: " if judged.name == "NotAllowed" else ""
+            end_in(cell, judged.name, left_out + judged.why)
+        if cell.outputs or not (cell.source if judged is None else judged.text).strip():
             return cell
         if self._dead:
             end_in(cell, "KernelDied", self._dead)
@@ -95,7 +109,9 @@ class Runner:
             return cell
         self._client.timeout = math.ceil(self.seconds)
         self._client.begin_cell()
+        shown = cell.source
         try:
+            cell.source = shown if judged is None else judged.text
             self._client.execute_cell(cell, index)
         except CellTimeoutError:
             self._interrupt(cell)
@@ -105,6 +121,8 @@ class Runner:
             self._client.end_cell(cell)
             if self._client.quits:
                 self._died(cell, "this cell ended the kernel, with quit() or exit()", End.DIED)
+        finally:
+            cell.source = shown
         return cell
 
     def restart(self) -> None:
@@ -121,9 +139,29 @@ class Runner:
                 self._stack.enter_context(self._client.setup_kernel(env=self._environment()))
                 if isinstance(self._client.km, BoxedKernelManager):
                     self._client.km.seal()
+                if self._guard is not None:
+                    run_sync(self._keep_the_courses)(self._guard)
                 self._started = True
                 return True
         return False
+
+    async def _keep_the_courses(self, guard: Guard) -> None:
+        """Tell the kernel what is to be put back after a student's cell. Raises RuntimeError."""
+        course, theirs = guard.course, sorted(map(digest, guard.texts()))
+        where = '__import__("autograder.doors.guard.restorer", fromlist=["_"])'
+        source = f"{where}.install({sorted(course.kept)!r}, {sorted(course.vessels)!r}, {theirs!r})"
+        channels = self._client.kc
+        assert isinstance(channels, AsyncKernelClient)
+        request = channels.execute(source, silent=True)
+        while True:
+            try:
+                reply = await channels.get_shell_msg(timeout=60)
+            except Empty:
+                raise RuntimeError("the kernel does not answer") from None
+            if reply["parent_header"].get("msg_id") == request:
+                if reply["content"]["status"] != "ok":
+                    raise RuntimeError(f"the restorer was not installed: {reply['content'].get('evalue')}")
+                return
 
     def _environment(self) -> dict[str, str]:
         """The kernel's environment. Below a home that is read-only, Matplotlib would complain in every first cell."""

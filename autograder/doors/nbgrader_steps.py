@@ -14,6 +14,7 @@ from .box.rules import Rules, why_not
 from .fair_run import run_fairly
 from .faults import end_in, fault
 from .graded_notebook import UnreadableNotebook, is_graded, read_notebook, restore
+from .guard.cells import Guard, course_in
 from .hidden_tests import hidden_output_dropped
 from .kernel_runner import CELL_SECONDS, Runner
 from .register_units import graded_form, register, released_form
@@ -69,6 +70,7 @@ class RestoreRelease(NbGraderPreprocessor):
         graded = graded_form(Path("solutions", unit, f"{name}.ipynb"), self)
         changes = restore(nb, released_form(graded, self))
         restore(nb, graded)
+        resources["course"] = course_in(nb, graded)
         if "not_graded" in resources:
             nb.metadata["not_graded"] = resources["not_graded"]  # for `RunNotebook`, and for the page
         elif changes:
@@ -88,6 +90,9 @@ class RunNotebook(NbGraderPreprocessor):
     seconds = Float(CELL_SECONDS, help="time limit of each cell in seconds").tag(config=True)
     budget = Float(900, help="time limit of the whole notebook in seconds").tag(config=True)
     box = Bool(True, help="run students' code in a box; without one it runs with your rights").tag(config=True)
+    guard = Bool(True, help="leave out cells that use what no answer needs (see autograder/THREATS.md)").tag(
+        config=True
+    )
     memory = Float(Rules.memory, help="GiB of memory in the box").tag(config=True)
     disk = Float(Rules.disk, help="GiB of files in the box; they lie in memory").tag(config=True)
     processes = Integer(Rules.processes, help="processes in the box").tag(config=True)
@@ -98,7 +103,7 @@ class RunNotebook(NbGraderPreprocessor):
         """The box, with its limits; None if there is to be none."""
         if not self.box:
             return None
-        return Rules(self.memory, self.disk, self.processes, devices=tuple(self.devices))
+        return Rules(self.memory, self.disk, self.processes, devices=tuple(self.devices), programs=not self.guard)
 
     def preprocess(self, nb, resources):
         """Fill in the outputs of every code cell, and how they came about."""
@@ -108,7 +113,8 @@ class RunNotebook(NbGraderPreprocessor):
                 end_in(cell, "NotGraded", "there was no notebook to run")
         else:
             folder, rules = Path(resources["metadata"]["path"]), self.rules
-            with hidden_output_dropped(nb), Runner(nb, folder, self.seconds, rules) as runner:
+            guard = Guard(nb, resources.get("course")) if self.guard else None
+            with hidden_output_dropped(nb), Runner(nb, folder, self.seconds, rules, guard) as runner:
                 run_fairly(runner, self.budget)
             nb.metadata["boxed"] = f"Graded in a box ({rules})." if rules else "Graded without a box."
         if (found := fault(nb)) and (entry := resources.get("nbgrader")):

@@ -27,6 +27,7 @@ def pytest_addoption(parser):
         default=60.0,
         help="time limit of each notebook cell in seconds (default: 60)",
     )
+    parser.addoption("--no-guard", action="store_true", help="run answers that grading would leave out, too")
     parser.addini("autograder_notebooks", "folders whose notebooks are collected, e.g. lessons exercises", type="paths")
 
 
@@ -58,29 +59,40 @@ class NotebookFile(pytest.File):
         if line := unsupported():
             raise self.CollectError(line)
         try:
-            self.notebook = read_notebook(self.path)
+            self.notebook, released = read_notebook(self.path), None
             release = self._release()
             if release is not None:
-                restore(self.notebook, read_notebook(release))
+                released = read_notebook(release)
+                restore(self.notebook, released)
         except UnreadableNotebook as error:
             raise self.CollectError(str(error)) from None
         graded = [(i, cell) for i, cell in enumerate(self.notebook.cells) if is_graded(cell)]
+        self.guard = None
+        if graded and not self.is_solution and not self.config.getoption("no_guard"):
+            from .guard.cells import Guard, course_in
+
+            self.guard = Guard(self.notebook, None if released is None else course_in(self.notebook, released))
         for index, cell in graded:
             yield GradedCell.from_parent(self, name=cell.metadata.nbgrader["grade_id"], index=index)
         if self.lessons and not graded:
             yield WholeNotebook.from_parent(self, name="runs")
 
+    @property
+    def is_solution(self) -> bool:
+        """Whether this is the course's own."""
+        return (self.config.rootpath / "solutions") in self.path.parents
+
     def _release(self) -> Path | None:
         """The released notebook that a student's copy belongs to; None for a lesson or a solution."""
-        course = self.config.rootpath
-        if (course / "solutions") in self.path.parents:
+        if self.is_solution:
             return None
-        return next(iter(sorted((course / "exercises").glob(f"*/{self.path.name}"))), None)
+        return next(iter(sorted((self.config.rootpath / "exercises").glob(f"*/{self.path.name}"))), None)
 
     def setup(self):
         from .kernel_runner import Runner
 
-        self.runner = Runner(self.notebook, self.path.parent, self.config.getoption("cell_seconds"))
+        seconds = self.config.getoption("cell_seconds")
+        self.runner = Runner(self.notebook, self.path.parent, seconds, guard=self.guard)
         self.executed = set()
 
     def teardown(self):

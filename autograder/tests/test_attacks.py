@@ -1,8 +1,9 @@
 """A class with attackers in it is graded in boxes: nothing outside is reached, and nobody else loses a point.
 
 `attacks/` holds what they try, one idea in each cell. An attack stands at the top of an honest answer to the first of
-two tasks, and the second answer is right. What a student's code can do to the checks of its own notebook is not tried
-here: they run in the same process (see THREATS.md).
+two tasks, and the second answer is right. The guard would leave these cells out, so it is off: they try the box alone.
+What a student's code does to the checks of its own notebook stands above a wrong answer, and the guard is on; most of
+that is tried without a kernel, in `test_guard.py`.
 """
 
 import csv
@@ -35,6 +36,7 @@ pytestmark = [
 ]
 
 UNIT, NAME = "00_powers", "powers"
+GUARDED = "01_powers"  # the same, graded as a course is
 CELLS = [
     ("def check(value, expected):\n    assert value == expected", locked("setup")),
     ("def f(x):\n    ### BEGIN SOLUTION\n    return x**2\n    ### END SOLUTION", solution("f")),
@@ -44,6 +46,7 @@ CELLS = [
 ]
 ANSWERS = {"f": "def f(x):\n    return x * x", "g": "def g(x):\n    return x * x * x"}
 ALL, SECOND = 5.0, 3.0
+UNGUARDED = "--RunNotebook.guard=False"
 LIMITS = ["--RunNotebook.seconds=4", "--RunNotebook.memory=1", "--RunNotebook.disk=0.05", "--RunNotebook.processes=64"]
 
 
@@ -53,6 +56,9 @@ def attacks(file):
 
 REACHING = [cell for cell in attacks("reaching_out") if cell.cell_type == "code" and "name" in cell.metadata]
 HARMING = [cell for cell in attacks("doing_harm") if cell.cell_type == "code" and "name" in cell.metadata]
+
+
+KERNEL = [cell for cell in attacks("in_the_kernel") if "road" in cell.metadata]
 
 
 def student(cell):
@@ -115,8 +121,9 @@ class Class:
         (root / "outside" / "diary.txt").write_text("secret")
         course = root / "course"
         for folder in ("solutions", "exercises"):
-            (course / folder / UNIT).mkdir(parents=True)
-            nbformat.write(as_solved(), course / folder / UNIT / f"{NAME}.ipynb")
+            for unit in (UNIT, GUARDED):
+                (course / folder / unit).mkdir(parents=True)
+                nbformat.write(as_solved(), course / folder / unit / f"{NAME}.ipynb")
         (course / "nbgrader_config.py").write_text((COURSE / "nbgrader_config.py").read_text())
         (course / "nbgrader_config.py").chmod(0o644)
         places = {
@@ -132,6 +139,13 @@ class Class:
             for word, place in places.items():
                 source = source.replace(word, place)
             self.submit(student(cell), submission(source))
+        for cell in KERNEL:
+            tricky = submission()
+            tricky.cells[3].source = f"{cell.source}\n\ndef g(x):\n    return x + x"
+            self.submit(student(cell), tricky, GUARDED)
+        self.submit("honest", submission("%timeit -n 1 abs(-1)\n"), GUARDED)
+        beside = self.root / "course" / "submitted" / "honest" / GUARDED
+        (beside / "numpy.py").write_text("print('REACHED')")
         self.submit("y-links", submission())
         links = course / "submitted" / "y-links" / UNIT
         (links / f"{NAME}.ipynb").unlink()
@@ -144,18 +158,22 @@ class Class:
         self.before = contents(*self.safe)
         self.temporary = Path("/tmp", f"attacks-{os.getpid()}")
         self.temporary.mkdir()
-        self.graded(UNIT, "--student=honest")
-        self.after_honest = contents(course / "autograded" / "honest")
+        self.graded(UNIT, "--student=honest", UNGUARDED)
+        self.after_honest = contents(course / "autograded" / "honest" / UNIT)
         began = time.monotonic()
-        self.printed = self.graded(UNIT)
+        self.printed = self.graded(UNIT, UNGUARDED)
+        self.guarded = self.graded(GUARDED)
         self.seconds = time.monotonic() - began
         self.run("generate_feedback", UNIT)
+        self.run("generate_feedback", GUARDED)
         self.run("export")
         with open(course / "grades.csv", newline="") as file:
-            self.scores = {row["student_id"]: float(row["score"]) for row in csv.DictReader(file)}
+            rows = list(csv.DictReader(file))
+        self.scores = {row["student_id"]: float(row["score"]) for row in rows if row["assignment"] == UNIT}
+        self.of_guarded = {row["student_id"]: float(row["score"]) for row in rows if row["assignment"] == GUARDED}
 
-    def submit(self, name, notebook):
-        folder = self.root / "course" / "submitted" / name / UNIT
+    def submit(self, name, notebook, unit=UNIT):
+        folder = self.root / "course" / "submitted" / name / unit
         folder.mkdir(parents=True)
         nbformat.write(notebook, folder / f"{NAME}.ipynb")
 
@@ -175,11 +193,11 @@ class Class:
         )
         return done.stdout + done.stderr
 
-    def executed(self, name):
-        return read_notebook(self.root / "course" / "autograded" / name / UNIT / f"{NAME}.ipynb")
+    def executed(self, name, unit=UNIT):
+        return read_notebook(self.root / "course" / "autograded" / name / unit / f"{NAME}.ipynb")
 
-    def page(self, name):
-        return (self.root / "course" / "feedback" / name / UNIT / f"{NAME}.html").read_text()
+    def page(self, name, unit=UNIT):
+        return (self.root / "course" / "feedback" / name / unit / f"{NAME}.html").read_text()
 
 
 @pytest.fixture(scope="module")
@@ -214,6 +232,25 @@ def test_harm_costs_its_own_task_alone_and_says_so(classroom, cell):
         assert classroom.scores[student(cell)] >= SECOND
 
 
+@pytest.mark.parametrize("cell", KERNEL, ids=student)
+def test_no_trick_in_the_kernel_wins_the_points_of_an_answer(classroom, cell):
+    name = student(cell)
+    assert classroom.of_guarded[name] == ALL - SECOND
+    if "how" in cell.metadata:
+        assert "put back after this cell" in printed(classroom.executed(name, GUARDED))
+    else:
+        assert "A cell was left out in" in classroom.page(name, GUARDED)
+        assert "It cost 3 of 5 points." in classroom.page(name, GUARDED)
+        assert name in classroom.guarded.split("did not run to their end")[1]
+
+
+def test_the_guard_costs_the_honest_nothing(classroom):
+    assert classroom.of_guarded["honest"] == ALL
+    executed = classroom.executed("honest", GUARDED)
+    assert printed(executed) == "" and executed.cells[1].source.startswith("%timeit")
+    assert "left out" not in classroom.page("honest", GUARDED)
+
+
 def test_a_link_is_not_followed(classroom):
     course = classroom.root / "course"
     assert classroom.scores["y-links"] == 0
@@ -225,7 +262,7 @@ def test_a_link_is_not_followed(classroom):
 
 def test_the_honest_keep_their_points(classroom):
     assert (classroom.scores["honest"], classroom.scores["zoe"]) == (ALL, ALL)
-    assert contents(classroom.root / "course" / "autograded" / "honest") == classroom.after_honest
+    assert contents(classroom.root / "course" / "autograded" / "honest" / UNIT) == classroom.after_honest
     assert "REACHED" not in printed(classroom.executed("zoe"))
     with Gradebook(f"sqlite:///{classroom.root}/course/gradebook.db", "just-in-time") as gradebook:
         for name in ("honest", "zoe"):

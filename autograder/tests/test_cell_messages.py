@@ -207,3 +207,15 @@ def test_a_check_that_passes_says_its_points_and_earns_them(run):
     for (check, (said, earned)), cell in zip(checks.items(), cells[1:], strict=True):
         lines = [line for line in printed(cell).splitlines() if "points" in line]
         assert (lines, score(cell).earned) == ([said] if said else [], earned), check
+
+
+# --- left out when it is graded -------------------------------------------------------------------------------------
+
+
+def test_an_answer_that_grading_would_leave_out_says_so_before(run):
+    honest, tricky = TWICE.replace(f'raise NotImplementedError("{STUB}")', "return 2 * x"), "eval('1')\n"
+    cells = [("from autograder import assert_equal", locked("setup")), (tricky + honest, solution("twice"))]
+    _, answer, own, right = run(*cells, tricky, honest)
+    said = "When this is graded, the cell is left out: line 1 uses eval; "
+    assert answer.outputs[0].text.startswith(said)
+    assert "".join(o.get("text", "") for o in own.outputs + right.outputs) == ""

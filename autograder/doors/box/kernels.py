@@ -30,6 +30,8 @@ START_LIMIT = 120.0  # seconds until the server has imported everything
 _BOX_LIMIT = 60.0  # and until a kernel is in its box
 _LARGEST = 2**26  # bytes of one message from a kernel; a larger one is not received
 _WAITING = 10  # messages that wait to be read; the kernel's side holds the others
+_PROGRAMS = (".py", ".pyc", ".pyd", ".so", ".dylib", ".pth", ".cfg", ".toml", ".ini")
+_SETTINGS = ("matplotlibrc", "PYTHONSTARTUP")
 _HANDED_IN = 100 * 2**20  # bytes of files beside the notebook that come with it
 
 
@@ -52,7 +54,7 @@ class BoxedKernelManager(AsyncKernelManager):
         self.keeper = _Provisioner(kernel_id=self.kernel_id, kernel_spec=self.kernel_spec, parent=self)
         self.provisioner = self.keeper
         submitted = os.path.join(self.slot, "submitted")
-        _copy_files(folder, submitted)
+        _copy_files(folder, submitted, box.programs)
         self.keeper.request = {
             "box": box.command(connection, submitted),
             "connection": connection,
@@ -262,8 +264,11 @@ def _settings() -> dict[str, str]:
     return {name: value for name, value in rules.environment().items() if name != "NBGRADER_EXECUTION"}
 
 
-def _copy_files(folder: Path, to: str) -> None:
-    """Copy what lies in a submission's folder, but for notebooks, which hold hidden tests, and for links."""
+def _copy_files(folder: Path, to: str, programs: bool) -> None:
+    """Copy what lies in a submission's folder, but for notebooks, which hold hidden tests, and for links.
+
+    Without `programs`, modules and settings that a Python started there would read stay behind, too.
+    """
     os.mkdir(to)
     left = _HANDED_IN
     for place, folders, files in os.walk(folder):
@@ -273,6 +278,8 @@ def _copy_files(folder: Path, to: str) -> None:
         for name in files:
             path = os.path.join(place, name)
             if name.endswith(".ipynb") or os.path.islink(path) or not os.path.isfile(path):
+                continue
+            if not programs and (name.endswith(_PROGRAMS) or name in _SETTINGS):
                 continue
             left -= os.path.getsize(path)
             if left >= 0:

@@ -32,6 +32,7 @@ class Rules:
     processes: int = 256
     cpu: int = 3600  # seconds, of each process
     devices: tuple[str, ...] = field(default=())  # such as /dev/nvidia0
+    programs: bool = True  # whether modules that lie beside the notebook come with it
 
     def __str__(self) -> str:
         devices = f", with {', '.join(self.devices)}" if self.devices else ""

@@ -1,0 +1,12 @@
+"""What an answer may use when it is graded, and who puts the course's own things back.
+
+    words       the lists: modules, builtins and attributes that an answer may use, and those that it may not
+    course      what a release holds: the names of its locked cells, what they import, what its checks bind
+    names       which are the notebook's, a function's own, a library's, the course's
+    language    reads a cell, without running it: the first thing in it that an answer may not use
+    judge       all cells of a student together: what of each is run, and what is said of the others
+    cells       a notebook: which of its cells are the student's
+    restorer    in the kernel: after a student's cell, puts back what it changed of the course's own
+
+The rules are a language for answers, and no proof (see autograder/THREATS.md). What they do not know is refused.
+"""

@@ -1,0 +1,48 @@
+"""The cells of one notebook: which of them are the student's, and what the guard says of these."""
+
+from collections.abc import Iterator
+
+from nbformat import NotebookNode
+
+from autograder.doors.graded_notebook import is_graded, nbgrader_metadata
+
+from .course import Course, course_of
+from .judge import Judged, judge
+
+
+def course_in(notebook: NotebookNode, released: NotebookNode | None = None) -> Course:
+    """What the locked cells of a notebook hold, and the other cells of `released`, which no student has changed."""
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    locked = [cell for cell in code if nbgrader_metadata(cell).get("locked")]
+    given = [] if released is None else [c.source for c in released.cells if c.cell_type == "code" and not _locked(c)]
+    checks = [cell.source for cell in locked if is_graded(cell)]
+    return course_of([cell.source for cell in locked if not is_graded(cell)], checks, given, given)
+
+
+def _locked(cell: NotebookNode) -> bool:
+    return bool(nbgrader_metadata(cell).get("locked"))
+
+
+class Guard:
+    """Judges the cells of a notebook before any of them is run.
+
+    Arguments:
+      notebook: a submission, brought back in line with its release.
+      course: what the release holds; read from the notebook itself where no release is known.
+    """
+
+    def __init__(self, notebook: NotebookNode, course: Course | None = None):
+        self.course = course_in(notebook) if course is None else course
+        self._judged = judge({cell.source for cell in notebook.cells if self.is_theirs(cell)}, self.course)
+
+    def is_theirs(self, cell: NotebookNode) -> bool:
+        """Whether a student may have written this cell."""
+        return cell.cell_type == "code" and not _locked(cell) and cell.source not in self.course.released
+
+    def judged(self, cell: NotebookNode) -> Judged | None:
+        """What is to be done with a cell; None if it is the course's."""
+        return self._judged[cell.source] if self.is_theirs(cell) else None
+
+    def texts(self) -> Iterator[str]:
+        """What students' cells are run with."""
+        return (judged.text for judged in self._judged.values() if judged.text)

@@ -1,0 +1,610 @@
+"""The first thing in a cell that an answer may not use. A cell is read here, and never run.
+
+An attribute is known by its name alone, so a name is refused wherever it stands. Of a variable it is known whether it
+is the notebook's or a function's own, whether an import bound it, and whether it is something of the course's.
+"""
+
+import ast
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from .course import Course, around, bound, parameters
+from .names import Cells, Names, Scope, own_statements, root_of
+from .words import (
+    ALL_BUILTINS,
+    ASKED_OF_VALUES,
+    ATTRIBUTE_FUNCTIONS,
+    BUILTINS,
+    CLASS_NAMES,
+    CLOCKS,
+    EVERYTHING,
+    FORBIDDEN,
+    KNOWN,
+    MODULES,
+    MUTATORS,
+    OF_A_PARENT,
+    OF_IMPORTED,
+    OF_MODULES,
+    OF_PACKAGES,
+    OTHER_SETTINGS,
+    SETTINGS,
+    SPECIAL_METHODS,
+    UNDERSCORE,
+    WRITES_INTO,
+)
+
+LONGEST = 200_000  # characters of a cell
+_IPYTHON = re.compile(r"__+|___|_i+h?|_oh|_dh|_i?\d+|_exit_code|__\w*")  # names that IPython gives to a notebook
+_OF_FRAMES = ("f_", "gi_", "cr_", "ag_", "tb_", "co_", "func_")
+_SHOWS_ITSELF = {"_render_traceback_", "_ipython_display_", "_ipython_canary_method_should_not_exist_"}
+_PRIVATE_OF_LIBRARIES = {"_src", "_core", "_getframe", "_current_frames", "_globals", "_make_predicate", "_inst", "_os"}
+_PLAIN_METHOD = {"property", "functools.cached_property", "setter", "staticmethod"}
+_AS_DECORATOR = {"functools.wraps", "functools.total_ordering", "dataclasses.dataclass"}
+_SETTINGS = {"jax.config.update"}  # a mutator by its name, of a module
+_THEIR_OWN = {"__name__", "__qualname__", "__doc__"}  # what an answer may write on its own functions
+_READING = "read from outside, it would be a way into the checks"
+_NO_NEED = "An answer has no need of it: leave it out."
+
+
+class Refusal(NamedTuple):
+    """What an answer may not use, on which line of its cell, why, and what to do instead."""
+
+    line: int
+    what: str
+    why: str
+    instead: str = _NO_NEED
+
+    def __str__(self) -> str:
+        return f"line {self.line} {self.what}; {self.why}. {self.instead}"
+
+
+def refusal(tree: ast.Module, course: Course, cells: Cells) -> Refusal | None:
+    """The first thing in a cell that an answer may not use; None if there is none."""
+    try:
+        _Reader(course, cells).visit(tree)
+    except _Refused as refused:
+        return refused.refusal
+    except RecursionError:
+        return Refusal(1, "is nested too deeply", "what nobody can read is not run", "Write it in several steps.")
+    return None
+
+
+class _Refused(Exception):
+    def __init__(self, refusal: Refusal):
+        self.refusal = refusal
+
+
+class _Reader(Names):
+    def __init__(self, course: Course, cells: Cells):
+        super().__init__(course, cells)
+        self.allowed: set[int] = set()  # nodes that were judged where they stand
+        self.functions: set[str] = set()  # those that this cell defines
+        self.rebound: set[str] = set()  # names of the course's that this cell binds
+
+    # What all rules use.
+
+    def refuse(self, node: ast.AST, what: str, why: str, instead: str = _NO_NEED) -> None:
+        raise _Refused(Refusal(getattr(node, "lineno", 1), what, why, instead))
+
+    def visit(self, node: ast.AST) -> None:
+        """As in the parent class, for the kinds of syntax that are known."""
+        if not isinstance(node, KNOWN):
+            kind = type(node).__name__
+            self.refuse(
+                node, f"has a kind of statement ({kind}) that no answer needs", "it is not known to be harmless"
+            )
+        super().visit(node)
+
+    def all(self, nodes: Iterable[ast.AST | None]) -> None:
+        for node in nodes:
+            if node is not None:
+                self.visit(node)
+
+    # Statements and scopes.
+
+    def visit_Module(self, node: ast.Module) -> None:
+        """The whole cell."""
+        scope = Scope("module", bound(node), node)
+        self.scopes.append(scope)
+        self.rebound = scope.names & self.course.kept
+        self.functions = {n.name for n in ast.walk(node) if isinstance(n, ast.FunctionDef)} - self.course.kept
+        self.note_aliases(scope, [s for s in node.body if not isinstance(s, ast.FunctionDef | ast.ClassDef)])
+        for name in [name for name in scope.aliases if name in self.course.kept]:
+            del scope.aliases[name]
+        self.all(node.body)
+        self.scopes.pop()
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        """A function, or a method."""
+        self.bind(node, node.name)
+        if self.in_class and node.name.startswith("__") and node.name not in SPECIAL_METHODS:
+            self.refuse(node, f"defines {node.name}", "a class that has it can pass for something else")
+        if node.name in _SHOWS_ITSELF:
+            self.refuse(node, f"defines {node.name}", "errors are shown as they are")
+        for place, decorator in enumerate(node.decorator_list):
+            innermost = place == len(node.decorator_list) - 1
+            self.decorator(decorator, innermost)
+        self.annotations(node)
+        self.all(part for part in around(node) if not any(part is d for d in node.decorator_list))
+        self.function(node, node.body, method=self.in_class)
+
+    def visit_Lambda(self, node: ast.Lambda) -> None:
+        """As a function."""
+        self.all(around(node))
+        self.function(node, [node.body], method=False)
+
+    def function(self, node: ast.FunctionDef | ast.Lambda, body: list, *, method: bool) -> None:
+        args = parameters(node.args)
+        whole = ast.Module(body=[s if isinstance(s, ast.stmt) else ast.Expr(s) for s in body], type_ignores=[])
+        names = bound(whole) | {arg.arg for arg in args}
+        outer = {n for s in own_statements(body) if isinstance(s, ast.Global | ast.Nonlocal) for n in s.names}
+        scope = Scope("function", names - outer, whole)
+        if method and isinstance(node, ast.FunctionDef):
+            decorators = {ast.unparse(d).split("(")[0].rsplit(".", 1)[-1] for d in node.decorator_list}
+            positional = [*node.args.posonlyargs, *node.args.args]
+            if positional and decorators <= {"property", "cached_property", "setter"}:
+                scope.me = positional[0].arg
+                scope.unreachable = node.name.startswith("__") and node.name not in UNDERSCORE
+                if scope.me in bound(whole):
+                    scope.me, scope.unreachable = "", False
+        self.scopes.append(scope)
+        positional = [*node.args.posonlyargs, *node.args.args]
+        defaults = list(zip(positional[len(positional) - len(node.args.defaults) :], node.args.defaults, strict=True))
+        defaults += [(a, d) for a, d in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if d is not None]
+        for arg, default in defaults:
+            scope.names.discard(arg.arg)  # the default is the outer name, even if it is the same
+            whose, exact = self.owner(default), self.origins(default)
+            scope.names.add(arg.arg)
+            if whose:
+                scope.aliases[arg.arg] = f"import {min(exact)}" if exact else whose
+        self.note_aliases(scope, body)
+        self.all(body)
+        self.scopes.pop()
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        """A class, whose metaclass is `type`."""
+        self.bind(node, node.name)
+        for decorator in node.decorator_list:
+            self.decorator(decorator, True)
+        for base in node.bases:
+            if isinstance(base, ast.Name) and base.id in ("type", "object") and base.id == "type":
+                self.refuse(node, f"makes {node.name} a kind of type", "classes of such a kind can pass for others")
+            self.visit(base)
+        for keyword in node.keywords:
+            if keyword.arg in ("metaclass", None) and not ast.unparse(keyword.value).endswith("ABCMeta"):
+                self.refuse(node, f"gives {node.name} a metaclass", "classes of such a kind can pass for others")
+            self.visit(keyword.value)
+        self.scopes.append(Scope("class", bound(node), node))
+        self.all(node.body)
+        self.scopes.pop()
+
+    def comprehension(self, node: ast.AST, results: list[ast.AST], generators: list[ast.comprehension]) -> None:
+        self.visit(generators[0].iter)
+        targets = {n.id for g in generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
+        scope = Scope("comprehension", targets)
+        self.scopes.append(scope)
+        for place, generator in enumerate(generators):
+            self.visit(generator.target)
+            if whose := self.owner(generator.iter):
+                for name in (n.id for n in ast.walk(generator.target) if isinstance(n, ast.Name)):
+                    scope.aliases.setdefault(name, whose)
+            self.all(([generator.iter] if place else []) + generator.ifs)
+        self.all(results)
+        self.scopes.pop()
+
+    def visit_ListComp(self, node: ast.ListComp) -> None:
+        """Its names are its own."""
+        self.comprehension(node, [node.elt], node.generators)
+
+    def visit_SetComp(self, node: ast.SetComp) -> None:
+        """Its names are its own."""
+        self.comprehension(node, [node.elt], node.generators)
+
+    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> None:
+        """Its names are its own."""
+        self.comprehension(node, [node.elt], node.generators)
+
+    def visit_DictComp(self, node: ast.DictComp) -> None:
+        """Its names are its own."""
+        self.comprehension(node, [node.key, node.value], node.generators)
+
+    def visit_Global(self, node: ast.Global) -> None:
+        """Of the notebook's names, a function may write those that belong to the answer."""
+        for name in node.names:
+            self.bind(node, name, at_top=True)
+            theirs = (self.course.kept | self.course.of_checks) - self.course.vessels
+            if name in theirs or name in self.course.imported:
+                self.refuse(
+                    node,
+                    f"writes {name}, which belongs to the course, from inside a function",
+                    "a check that calls the function uses it too",
+                    "Take another name.",
+                )
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
+        """It may bind a name."""
+        if node.name:
+            self.bind(node, node.name)
+        self.generic_visit(node)
+
+    def visit_MatchAs(self, node: ast.MatchAs) -> None:
+        """It may bind a name."""
+        if node.name:
+            self.bind(node, node.name)
+        self.generic_visit(node)
+
+    def visit_MatchClass(self, node: ast.MatchClass) -> None:
+        """Its keywords are attributes, which it reads."""
+        for name in node.kwd_attrs:
+            self.attribute(node, ast.Name("_", ast.Load()), name)
+        self.generic_visit(node)
+
+    def bind(self, node: ast.AST, name: str, *, at_top: bool = False) -> None:
+        """A name that a statement binds."""
+        if (at_top or self.scopes[-1].kind in ("module", "class")) and not (self.in_class and not at_top):
+            if name in ALL_BUILTINS - BUILTINS and name != "display":
+                self.refuse(node, f"gives {name} another meaning", "it has one of its own", "Take another name.")
+            if _IPYTHON.fullmatch(name):
+                self.refuse(node, f"writes {name}", "that name is the notebook's own", "Take another name.")
+        elif self.in_class and name.startswith("__") and name not in SPECIAL_METHODS | CLASS_NAMES:
+            self.refuse(node, f"gives a class {name}", "a class that has it can pass for something else")
+        if self.in_class and name in FORBIDDEN:
+            self.refuse(node, f"gives a class {name}", _READING, "Take another name.")
+
+    # Imports.
+
+    def visit_Import(self, node: ast.Import) -> None:
+        """`import a.b as c`."""
+        for alias in node.names:
+            name = alias.asname or alias.name.split(".")[0]
+            self.bind(node, name)
+            if alias.name not in MODULES and alias.name not in self.course.imported.values():
+                self.refuse(node, f"imports {alias.name}", "an answer is graded with the modules that calculate")
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        """`from a import b as c`."""
+        module = node.module or ""
+        for alias in node.names:
+            name, whole = alias.asname or alias.name, f"{module}.{alias.name}"
+            self.bind(node, name)
+            if whole in self.course.imported.values() or (whole in MODULES and not node.level):
+                continue
+            allowed = MODULES.get(module, frozenset()) if not node.level else frozenset()
+            hidden = alias.name in FORBIDDEN | OF_MODULES or alias.name.startswith("_") or alias.name == "*"
+            if module == "__future__":
+                hidden = alias.name != "annotations"
+            if (allowed is EVERYTHING and hidden) or (allowed is not EVERYTHING and alias.name not in allowed):
+                what = f"imports {alias.name} from {'.' * node.level}{module}"
+                self.refuse(node, what, "an answer is graded with the modules that calculate")
+
+    # Names.
+
+    def visit_Name(self, node: ast.Name) -> None:
+        """A variable, which is read, written or deleted."""
+        if not isinstance(node.ctx, ast.Load):
+            self.bind(node, node.id)
+            return
+        self.name(node)
+        if id(node) in self.allowed:
+            return
+        for origin in self.origins(node):
+            self.bare(node, origin)
+        if node.id in ATTRIBUTE_FUNCTIONS and self.home(node.id) is None:
+            self.refuse(node, f"hands {node.id} on", "a name that is asked for must be seen here", "Call it here.")
+        if node.id == "type" and self.home("type") is None:
+            self.refuse(node, "hands type on", "it also makes classes", "Call it with one value: type(x).")
+
+    def name(self, node: ast.Name) -> None:
+        """A name that is read, whatever for."""
+        name, home = node.id, self.home(node.id)
+        if home is not None and home.kind != "class":
+            return
+        if name in self.course.kept and name not in self.rebound and name not in ALL_BUILTINS:
+            return
+        if name in self.rebound and any(scope.kind == "function" for scope in self.scopes):
+            self.refuse(
+                node,
+                f"means its own {name}, but {name} is a name of the course's",
+                "when an answer is graded, the course's own is put back after each of your cells",
+                "Take another name.",
+            )
+        own = name in self.scopes[0].names and all(scope.kind != "function" for scope in self.scopes)
+        if name in self.course.of_checks and name not in BUILTINS and not own:
+            self.refuse(node, f"reads {name}", "the checks keep something of their own there", "Take another name.")
+        if name in ALL_BUILTINS - BUILTINS - ATTRIBUTE_FUNCTIONS and name != "display":
+            if name == "vars" and id(node) in self.allowed:
+                return
+            self.refuse(node, f"uses {name}", "with it, a cell could run or change what nobody sees")
+        unknown = name.startswith("_") and name not in self.cells.names and name not in BUILTINS
+        if unknown or (_IPYTHON.fullmatch(name) and name not in BUILTINS):
+            self.refuse(node, f"reads {name}", "that name is the notebook's own")
+
+    def bare(self, node: ast.AST, origin: str) -> None:
+        """Something imported that is not followed by a dot."""
+        if origin in _SETTINGS:
+            self.settings()
+        if origin.rsplit(".", 1)[-1].startswith("register_") and origin.startswith("jax.tree_util"):
+            self.refuse(
+                node, f"hands {origin} on", "it also changes what checks compare", "Call it here, with your class."
+            )
+        if origin in _AS_DECORATOR:
+            self.refuse(node, f"uses {origin.split('.')[1]} otherwise than with an @", "it changes what it is given")
+        if origin in MODULES:
+            if MODULES[origin] is not EVERYTHING:
+                self.refuse(node, f"hands the module {origin} on", "only some of it is for answers", "Use its names.")
+        elif not self._of_known(origin):
+            self.refuse(node, f"uses {origin}", "that is for the checks alone")
+
+    def _of_known(self, origin: str) -> bool:
+        """Whether this is a name of a module that is allowed, or one of the course's own functions."""
+        parts = origin.split(".")
+        if parts[0] == "autograder":
+            return len(parts) <= 2
+        return any(".".join(parts[:n]) in MODULES for n in range(1, len(parts)))
+
+    # Attributes.
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        """`a.b`, which is read, written or deleted."""
+        if isinstance(node.ctx, ast.Load):
+            self.attribute(node, node.value, node.attr)
+            if id(node) not in self.allowed:
+                for origin in self.origins(node):
+                    self.bare(node, origin)
+        else:
+            self.written(node, node.value, node.attr)
+        self.allowed.add(id(node.value)) if isinstance(node.value, ast.Name | ast.Attribute) else None
+        self.visit(node.value)
+
+    def attribute(self, node: ast.AST, value: ast.AST, attr: str) -> None:
+        """An attribute that is read."""
+        modules = self.origins(value)
+        for module in modules:
+            self.of_module(node, module, attr)
+        if attr in ("format", "format_map"):
+            self.formats(node, value)
+        if attr in FORBIDDEN and not any(f"{module}.{attr}" in MODULES or "pallas" in module for module in modules):
+            self.refuse(node, f"asks for .{attr}", _READING)
+        usual = attr in (OF_IMPORTED if modules else UNDERSCORE)
+        if not attr.startswith("_") or usual or (id(node) in self.allowed and attr in OF_A_PARENT):
+            return
+        if attr == "__dict__" and self._me_unreachable(value):
+            return
+        if attr in self.cells.private and attr not in _PRIVATE_OF_LIBRARIES and not modules:
+            return
+        self.refuse(
+            node, f"asks for .{attr}", "such names belong to Python or to a library, and lead behind the checks"
+        )
+
+    def _me(self, value: ast.AST) -> Scope | None:
+        """The method whose own object this is."""
+        if not isinstance(value, ast.Name):
+            return None
+        home = self.home(value.id)
+        return home if home is not None and home.me == value.id else None
+
+    def _me_unreachable(self, value: ast.AST) -> bool:
+        method = self._me(value)
+        return method is not None and method.unreachable
+
+    def of_module(self, node: ast.AST, module: str, attr: str) -> None:
+        """`module.attr`, for a module that may be imported, or for what stands in one."""
+        whole = f"{module}.{attr}"
+        if whole in MODULES or any(name.startswith(f"{whole}.") for name in MODULES):
+            return
+        if module in MODULES:
+            names = MODULES[module]
+            if names is not EVERYTHING and attr not in names:
+                self.refuse(node, f"uses {whole}", "an answer is graded with the modules that calculate")
+        elif not self._of_known(module) or any(name.startswith(f"{module}.") for name in MODULES):
+            self.refuse(node, f"uses {whole}", "that is for the checks alone")
+        package = OF_PACKAGES.get(module.partition(".")[0], set())
+        if module in MODULES and attr in OF_MODULES | package:
+            self.refuse(node, f"uses {whole}", "that module is not one for answers")
+
+    def written(self, node: ast.AST, value: ast.AST, attr: str) -> None:
+        """An attribute that is written or deleted."""
+        if attr in FORBIDDEN:
+            self.refuse(node, f"writes .{attr}", _READING)
+        if attr in CLOCKS:
+            self.refuse(node, f"writes .{attr}", "the checks measure with what has that name", "Take another name.")
+        if self._me(value) is not None and (not attr.startswith("__")):
+            return
+        own = isinstance(value, ast.Name) and (value.id in self.cells.names or self.home(value.id) is not None)
+        if attr.startswith("_") and attr not in self.cells.private and not (own and attr in _THEIR_OWN):
+            self.refuse(node, f"writes .{attr}", "such names belong to Python or to a library")
+        self.not_of_others(node, value, f"writes .{attr}")
+        known = self.cells.fields | self.course.fields
+        function = isinstance(value, ast.Name) and value.id in self.functions
+        if attr in ASKED_OF_VALUES | self.course.methods or not (
+            own and attr in _THEIR_OWN or function or attr in known
+        ):
+            why = "nobody can see here that this is an object of your own class, or your own function"
+            self.refuse(node, f"writes .{attr}", why, "Let the class set it.")
+
+    def not_of_others(self, node: ast.AST, value: ast.AST, what: str) -> None:
+        """Something is to be changed: refuse that if it is not the answer's own."""
+        root, whose = root_of(value), self.owner(value)
+        if whose:
+            of = {"import": "a library", "course": "the course", "class": "a class"}[whose]
+            name = f" of {ast.unparse(value)[:40]}"
+            self.refuse(node, f"{what}{name}", f"that belongs to {of}, and the checks use it", "Change a copy of it.")
+        if not isinstance(root, ast.Name | ast.Call) or isinstance(root, ast.Call) and what.startswith("writes ."):
+            self.refuse(node, what, "nobody can see here whose it is", "Give the object a name first.")
+
+    def visit_Subscript(self, node: ast.Subscript) -> None:
+        """`a[b]`, which is read, written or deleted."""
+        if not isinstance(node.ctx, ast.Load) and not self._environment(node):
+            self.not_of_others(node, node.value, "writes a part")
+        self.generic_visit(node)
+
+    def _environment(self, node: ast.Subscript) -> bool:
+        """Whether this is a setting of JAX or XLA, which has no effect any more when an answer runs."""
+        key = node.slice.value if isinstance(node.slice, ast.Constant) else None
+        return "os.environ" in self.origins(node.value) and str(key).startswith(("XLA_", "JAX_"))
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        """`a += b`, which may change what `a` names."""
+        if isinstance(node.target, ast.Name) and self.owner(node.target) == "course":
+            self.refuse(node, f"changes {node.target.id}", "that belongs to the course", "Take another name.")
+        self.generic_visit(node)
+
+    # Calls.
+
+    def visit_Call(self, node: ast.Call) -> None:
+        """A call. Some functions may be called in one way alone."""
+        function = node.func
+        if isinstance(function, ast.Name) and self.home(function.id) is None:
+            self.call_by_name(node, function.id)
+        elif isinstance(function, ast.Attribute):
+            self.call_of_method(node, function)
+        self.call_that_writes(node)
+        for place, arg in enumerate(node.args):  # map(type, values)
+            if isinstance(arg, ast.Name) and arg.id == "type" and not place and len(node.args) <= 2:
+                name = ast.unparse(function).rsplit(".", 1)[-1]
+                if name in ("map", "tree_map", "asked", "sorted"):
+                    self.allowed.add(id(arg))
+        self.generic_visit(node)
+
+    def call_by_name(self, node: ast.Call, name: str) -> None:
+        one = len(node.args) == 1 and not node.keywords and not isinstance(node.args[0], ast.Starred)
+        if one and (name == "type" or name == "vars" and self._me_unreachable(node.args[0])):
+            self.allowed.add(id(node.func))
+        elif name in ATTRIBUTE_FUNCTIONS and name not in self.cells.names:
+            self.asks_by_name(node, name)
+
+    def asks_by_name(self, node: ast.Call, function: str) -> None:
+        """getattr(x, "name") and its like, where the name can be read here."""
+        if len(node.args) < 2 or node.keywords or any(isinstance(arg, ast.Starred) for arg in node.args):
+            self.refuse(node, f"calls {function} in an unusual way", "a name that is asked for must be seen here")
+        value, name = node.args[:2]
+        self.allowed.add(id(node.func))
+        if isinstance(name, ast.Constant) and type(name.value) is str:
+            place = ast.Name("_", ast.Load(), lineno=node.lineno, col_offset=0)
+            if function in ("getattr", "hasattr"):
+                self.attribute(place, value, name.value)
+                for origin in self.origins(value):
+                    self.bare(place, f"{origin}.{name.value}")
+            else:
+                self.written(place, value, name.value)
+            if isinstance(value, ast.Name | ast.Attribute):
+                self.allowed.add(id(value))
+            return
+        method = self._me(value)
+        start = name.values[0] if isinstance(name, ast.JoinedStr) and name.values else None
+        prefix = start.value if isinstance(start, ast.Constant) and isinstance(start.value, str) else ""
+        numbered = prefix.endswith("_") and prefix[:1].isalpha() and not prefix.startswith(_OF_FRAMES)
+        reads = function in ("getattr", "hasattr")
+        if method is None or not numbered or not (reads or method.unreachable):
+            what = f"calls {function} with a name that is put together"
+            self.refuse(node, what, "a name that is asked for must be seen here", "Write the name as it is.")
+
+    def call_of_method(self, node: ast.Call, function: ast.Attribute) -> None:
+        name, value = function.attr, function.value
+        if name in OF_A_PARENT:
+            first = node.args[0] if node.args else None
+            parent = isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "super"
+            me = first is not None and self._me_unreachable(first)
+            maker = name == "__new__" and isinstance(first, ast.Name) and self.home(first.id) is not None
+            if parent or (isinstance(value, ast.Name | ast.Attribute) and (me or maker)):
+                if name == "__setattr__":
+                    given = node.args[0 if parent else 1 :][:1]
+                    if given and isinstance(given[0], ast.Constant) and str(given[0].value).startswith("__"):
+                        self.refuse(node, f"writes .{given[0].value!s}", "such names belong to Python")
+                self.allowed.add(id(function))
+        elif self.origins(function) & _SETTINGS:
+            self.setting(node)
+        elif name in MUTATORS and not self._is_module(value):
+            if isinstance(value, ast.Name) and value.id in BUILTINS and self.home(value.id) is None:
+                self.refuse(node, f"calls {value.id}.{name}", "nobody can see here what it changes", "Call the method.")
+            if self.owner(value):
+                self.not_of_others(node, value, f"calls .{name}")
+
+    def setting(self, node: ast.Call) -> None:
+        """jax.config.update(name, value)."""
+        name = node.args[0] if node.args else None
+        if isinstance(name, ast.Constant):
+            if name.value not in SETTINGS:
+                self.refuse(node, f"changes the setting {name.value!r}", "the checks and the baselines have it, too")
+        else:
+            self.settings()
+
+    def settings(self) -> None:
+        """A setting is changed whose name is not seen: the words of the cell are looked through."""
+        for part in ast.walk(self.scopes[0].node):  # type: ignore[arg-type]
+            said = part.value if isinstance(part, ast.Constant) else part.arg if isinstance(part, ast.keyword) else ""
+            if isinstance(said, str) and " " not in said and any(word in said for word in OTHER_SETTINGS):
+                self.refuse(part, f"may change the setting {said}", "the checks and the baselines have it, too")
+
+    def _is_module(self, value: ast.AST) -> bool:
+        return any(origin in MODULES for origin in self.origins(value))
+
+    def formats(self, node: ast.AST, value: ast.AST) -> None:
+        """A format string can ask for attributes."""
+        if self._is_module(value):
+            return
+        text = value.value if isinstance(value, ast.Constant) else None
+        if not isinstance(text, str) or re.search(r"\{[^{}]*[.\[]\s*_|\{[^{}]*(?:gi_|f_|tb_|cr_)", text):
+            self.refuse(node, "calls format of a text that is not seen here", "such a text can ask for anything")
+
+    def call_that_writes(self, node: ast.Call) -> None:
+        function = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        into = [keyword.value for keyword in node.keywords if keyword.arg == "out"]
+        if any(keyword.arg == "stacklevel" for keyword in node.keywords):
+            self.refuse(node, "asks for a stacklevel", "that shows who calls")
+        if function in WRITES_INTO or function == "at" and node.args:
+            into += node.args[:1]
+        if any(origin.startswith("jax.tree_util.register_") for origin in self.origins(node.func)):
+            first = node.args[0] if node.args else None
+            if not (isinstance(first, ast.Name) and first.id in self.cells.classes):
+                what = f"calls {function} with a class that is not its own"
+                self.refuse(node, what, "it changes what the checks compare", "Define the class in this notebook.")
+            self.allowed.add(id(node.func))
+        for target in into:
+            if self.owner(target) == "course":
+                self.not_of_others(node, target, "changes a part")
+
+    def decorator(self, node: ast.AST, innermost: bool) -> None:
+        """`@...` above a function or a class."""
+        called = node.func if isinstance(node, ast.Call) else node
+        args = node.args if isinstance(node, ast.Call) and not node.keywords else []
+        if isinstance(node, ast.Call) and "functools.partial" in self.origins(node.func) and node.args:
+            self.decorator(node.args[0], False)
+        for origin in self.origins(called):
+            if origin == "functools.wraps":
+                if not (innermost and len(args) == 1 and isinstance(args[0], ast.Name | ast.Attribute)):
+                    what = "uses wraps otherwise than right above a function, with one argument"
+                    self.refuse(node, what, "it changes what it is given")
+                self.allowed.add(id(called))
+            elif origin.startswith("jax.tree_util.register_") or (
+                origin in _AS_DECORATOR and not (isinstance(node, ast.Call) and node.args)
+            ):
+                self.allowed.add(id(called))
+        self.visit(node)
+
+    # Texts that Python may read as code.
+
+    def annotations(self, node: ast.FunctionDef) -> None:
+        for arg in parameters(node.args):
+            self.annotation(arg.annotation)
+        self.annotation(node.returns)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        """`a: b = c`."""
+        self.annotation(node.annotation)
+        self.generic_visit(node)
+
+    def annotation(self, node: ast.AST | None) -> None:
+        """An annotation may be a text that is evaluated later."""
+        for part in ast.walk(node) if node is not None else ():
+            if isinstance(part, ast.Name) and part.id == "type":
+                self.allowed.add(id(part))
+            if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                try:
+                    inner = ast.parse(part.value.strip(), mode="eval").body
+                except (SyntaxError, ValueError):
+                    continue  # nor can it be evaluated
+                for child in ast.walk(inner):
+                    if isinstance(child, ast.Call | ast.Lambda | ast.Await | ast.NamedExpr):
+                        self.refuse(node, "has a call in an annotation", "a text there may be run")  # type: ignore[arg-type]

@@ -1,0 +1,163 @@
+"""Names: which are the notebook's and which a function's own, what an import bound, and what is the course's."""
+
+import ast
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from .course import Course, assigned, bound, fields, imports
+
+
+class Cells(NamedTuple):
+    """What all cells of a student's notebook do together.
+
+    names: bound at the top of a cell.
+    imported: what their imports bind, by name.
+    private: names with one leading underscore that belong to their own classes.
+    fields: attributes that their classes give to their objects.
+    classes: the names of these classes.
+    """
+
+    names: frozenset[str]
+    imported: dict[str, frozenset[str]]
+    private: frozenset[str]
+    fields: frozenset[str]
+    classes: frozenset[str]
+
+
+def cells_together(trees: Iterable[ast.Module], course: Course) -> Cells:
+    """Read all cells of a student, before one of them is judged."""
+    names: set[str] = set()
+    private: set[str] = set()
+    classes: set[str] = set()
+    own_fields = {"kernel", "bias", "value"}  # of Flax's layers and variables, and whatever
+    imported = {name: {origin} for name, origin in course.imported.items()}
+    for tree in trees:
+        names |= bound(tree)
+        own_fields |= set(fields(tree))
+        for name, origin in imports(ast.walk(tree)):
+            imported.setdefault(name, set()).add(origin)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Global):
+                names |= set(node.names)
+            elif isinstance(node, ast.ClassDef):
+                classes.add(node.name)
+                private |= {name for name in bound(node) if _is_private(name)}
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and _is_private(node.attr):
+                private.add(node.attr)
+    frozen = {name: frozenset(origins) for name, origins in imported.items()}
+    private |= set(filter(_is_private, own_fields))
+    return Cells(frozenset(names), frozen, frozenset(private), frozenset(own_fields), frozenset(classes))
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__") and len(name) > 1
+
+
+class Scope:
+    """A module, a class, a function or a comprehension, and the names that are its own."""
+
+    def __init__(self, kind: str, names: set[str] = frozenset(), node: ast.AST | None = None):  # type: ignore[assignment]
+        self.kind, self.names, self.node = kind, set(names), node
+        self.me = ""  # the object of a method
+        self.unreachable = False  # a special method, which only Python calls, with an object of its class
+        self.aliases: dict[str, str] = {}  # names made from an import or from something of the course's
+
+
+class Names(ast.NodeVisitor):
+    """What is known of the names at the place that is being read; `scopes` are those around it."""
+
+    def __init__(self, course: Course, cells: Cells):
+        self.course, self.cells = course, cells
+        self.scopes: list[Scope] = []
+
+    def home(self, name: str) -> Scope | None:
+        """The function or comprehension whose own name this is; None for a name of the notebook."""
+        for depth, scope in enumerate(reversed(self.scopes)):
+            if name in scope.names and (scope.kind in ("function", "comprehension") or (not depth and self.in_class)):
+                return scope
+        return None
+
+    @property
+    def in_class(self) -> bool:
+        return self.scopes[-1].kind == "class"
+
+    def alias(self, name: str) -> str:
+        for scope in reversed(self.scopes):
+            if name in scope.aliases:
+                return scope.aliases[name]
+            if name in scope.names and scope.kind != "class":
+                return ""
+        return ""
+
+    def origins(self, node: ast.AST) -> frozenset[str]:
+        """What an expression may be, if it begins with an import: `np.linalg` is "numpy.linalg"."""
+        if isinstance(node, ast.Name):
+            alias = self.alias(node.id)
+            if alias.startswith("import "):
+                return frozenset([alias.removeprefix("import ")])
+            home = self.home(node.id)
+            if home is not None and not self._imports(home, node.id):
+                return frozenset()
+            return self.cells.imported.get(node.id, frozenset())
+        if isinstance(node, ast.Attribute):
+            return frozenset(f"{origin}.{node.attr}" for origin in self.origins(node.value))
+        return frozenset()
+
+    def _imports(self, scope: Scope, name: str) -> bool:
+        return scope.node is not None and any(name == bound_ for bound_, _ in imports(ast.walk(scope.node)))
+
+    def owner(self, node: ast.AST) -> str:
+        """Whose a thing is that an expression begins with: "import", "course", "class" (of another), or empty."""
+        root = root_of(node)
+        if not isinstance(root, ast.Name):
+            return self._owner_of_value(root)
+        alias = self.alias(root.id)
+        if alias:
+            return alias.split()[0]
+        if self.origins(root):
+            return "import"
+        theirs = (self.course.kept | self.course.of_checks) - self.course.vessels
+        if self.home(root.id) is None and root.id in theirs:
+            return "course"
+        return ""
+
+    def _owner_of_value(self, node: ast.AST) -> str:
+        if isinstance(node, ast.IfExp | ast.BoolOp | ast.Tuple | ast.List | ast.NamedExpr):
+            return next(filter(None, (self.owner(child) for child in ast.iter_child_nodes(node))), "")
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "type":
+            return "class"
+        return ""
+
+    def note_aliases(self, scope: Scope, body: Iterable[ast.AST]) -> None:
+        """Which names of a scope are made from an import, or from something of the course's, by a bare assignment."""
+        pairs: list[tuple[ast.AST, ast.AST]] = []
+        for part in own_statements(body):
+            pairs += assigned(part)
+            if isinstance(part, ast.For):
+                pairs.append((part.target, part.iter))
+        pairs = [(target, value) for target, value in pairs if isinstance(target, ast.Name | ast.Tuple | ast.List)]
+        for _ in range(2):
+            for target, value in pairs:
+                made = isinstance(target, ast.Name) and isinstance(value, ast.Tuple | ast.List)
+                whose = "" if made else self.owner(value)
+                if whose and isinstance(target, ast.Name):
+                    exact = self.origins(value)
+                    scope.aliases.setdefault(target.id, f"import {min(exact)}" if exact else whose)
+                elif whose:
+                    for name in (n.id for n in ast.walk(target) if isinstance(n, ast.Name)):
+                        scope.aliases.setdefault(name, whose)
+
+
+def root_of(node: ast.AST) -> ast.AST:
+    """What an expression such as `a.b[0].c` begins with."""
+    while isinstance(node, ast.Attribute | ast.Subscript | ast.Starred):
+        node = node.value
+    return node
+
+
+def own_statements(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """All statements of a function, those of inner functions left out."""
+    for node in body:
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Lambda):
+            yield from own_statements(ast.iter_child_nodes(node))

@@ -1,0 +1,226 @@
+"""In the kernel, when a notebook is graded: after a student's cell, what it changed of the course's own is put back.
+
+The guard lets no cell reach this module. It is imported before a student's first line is run.
+"""
+
+import builtins
+import contextlib
+import hashlib
+import importlib
+import sys
+import types
+from collections.abc import Callable, Collection
+from typing import Any
+
+from .words import MODULES
+
+_MISSING = object()
+_LARGEST = 2**23  # bytes of an array whose numbers are kept
+_DEEP = 2  # dicts in dicts
+
+
+def digest(text: str) -> str:
+    """How a cell is known here."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def install(kept: Collection[str], vessels: Collection[str], theirs: Collection[str]) -> None:
+    """From now on keep the course's own, in this kernel.
+
+    Arguments:
+      kept: the names that are the course's; Python's own are added.
+      vessels: those among them whose contents a student's cell may change.
+      theirs: the digests of the students' cells.
+    """
+    shell = sys.modules["IPython"].get_ipython()
+    keeper = _Keeper(shell, set(kept) | set(dir(builtins)), set(vessels), set(theirs))
+    shell.events.register("pre_run_cell", keeper.before)
+    shell.events.register("post_run_cell", keeper.after)
+    sys.path[:] = [place for place in sys.path if place]  # what lies beside the notebook is no module
+
+
+class _Keeper:
+    def __init__(self, shell, kept: set[str], vessels: set[str], theirs: set[str]):
+        self.shell, self.kept, self.vessels, self.theirs = shell, kept, vessels, theirs
+        self.put_back: list[Callable[[], None]] = []
+        self.names: dict[str, object] = {}
+
+    def before(self, info) -> None:
+        """A cell is about to run."""
+        self.put_back, self.names = [], {}
+        _freeze(self.shell.user_ns)
+        self.put_back += [*_of_modules(), *_of_shell(self.shell)]
+        if digest(info.raw_cell) in self.theirs:
+            self.names = {name: self.shell.user_ns.get(name, _MISSING) for name in self.kept}
+            contents = [value for name, value in self.names.items() if name not in self.vessels]
+            self.put_back += [back for value in contents for back in _of_value(value, _DEEP)]
+            self.put_back += _of_settings()
+
+    def after(self, result) -> None:
+        """It has run."""
+        changed = []
+        for name, value in self.names.items():
+            if self.shell.user_ns.get(name, _MISSING) is not value:
+                changed.append(name)
+                if value is _MISSING:
+                    del self.shell.user_ns[name]
+                else:
+                    self.shell.user_ns[name] = value
+        for back in self.put_back:
+            back()
+        self.put_back, self.names = [], {}
+        if changed:
+            many = (
+                "are names of the course's or of Python's: their meaning was"
+                if len(changed) > 1
+                else ("is a name of the course's or of Python's: its meaning was")
+            )
+            print(f"{', '.join(sorted(changed)[:5])} {many} put back after this cell.")
+
+
+class _Frozen(types.ModuleType):
+    """A module to which no cell of the notebook can give another attribute; its own code and a test's can."""
+
+    def __setattr__(self, name, value):
+        _assert_not_a_cell(self)
+        super().__setattr__(name, value)
+
+    def __delattr__(self, name):
+        _assert_not_a_cell(self)
+        super().__delattr__(name)
+
+    def __reduce__(self):
+        return importlib.import_module, (self.__name__,)
+
+
+_notebook: dict[str, object] = {}
+
+
+def _assert_not_a_cell(module: types.ModuleType) -> None:
+    if sys._getframe(2).f_globals is _notebook:
+        raise AttributeError(f"a cell cannot change the module {module.__name__}: the checks use it")
+
+
+def _freeze(names: dict[str, object]) -> None:
+    """Freeze what an answer can name, and what it is checked with."""
+    global _notebook
+    _notebook = names
+    for module in _watched():
+        if type(module) is types.ModuleType:
+            module.__class__ = _Frozen
+
+
+def _watched() -> list[types.ModuleType]:
+    return [
+        module
+        for name, module in list(sys.modules.items())
+        if isinstance(module, types.ModuleType) and "._" not in name and _is_watched(name)
+    ]
+
+
+def _is_watched(name: str) -> bool:
+    return name in MODULES or name.partition(".")[0] in ("autograder", "builtins")
+
+
+def _of_modules() -> list[Callable[[], None]]:
+    """The functions and classes of modules. Other attributes may be how far a module has come with something."""
+    return [_puts_back(vars(module), {n: v for n, v in vars(module).items() if callable(v)}) for module in _watched()]
+
+
+def _puts_back(names: dict, before: dict) -> Callable[[], None]:
+    def back() -> None:
+        for name, value in before.items():
+            if names.get(name, _MISSING) is not value:
+                names[name] = value
+
+    return back
+
+
+def _of_shell(shell) -> list[Callable[[], None]]:
+    """What IPython does with a cell before it runs it, and with what it ends in."""
+    lists = [shell.input_transformers_cleanup, shell.input_transformers_post, shell.ast_transformers]
+    lists += [sys.meta_path, sys.path_hooks, sys.path, *shell.events.callbacks.values()]
+    backs = [_list_back(known, list(known)) for known in lists]
+    for holder, names in (
+        (shell, ("custom_exceptions", "CustomTB", "displayhook", "display_pub", "input_transformer_manager")),
+        (sys, ("displayhook", "excepthook", "stdout", "stderr")),
+    ):
+        backs.append(_attributes_back(holder, {name: getattr(holder, name, _MISSING) for name in names}))
+    return backs
+
+
+def _list_back(known: list, before: list) -> Callable[[], None]:
+    def back() -> None:
+        if known != before:
+            known[:] = before
+
+    return back
+
+
+def _attributes_back(holder: Any, before: dict) -> Callable[[], None]:
+    def back() -> None:
+        for name, value in before.items():
+            if value is not _MISSING and getattr(holder, name, _MISSING) is not value:
+                setattr(holder, name, value)
+
+    return back
+
+
+def _of_settings() -> list[Callable[[], None]]:
+    """JAX's: left on, they would change what the checks of later tasks see."""
+    jax = sys.modules.get("jax")
+    if jax is None:
+        return []
+    before = dict(jax.config.values)
+
+    def back() -> None:
+        for name, value in jax.config.values.items():
+            if name in before and before[name] != value:
+                with contextlib.suppress(Exception):  # a backend that has started holds some of them
+                    jax.config.update(name, before[name])
+
+    return [back]
+
+
+def _of_value(value: Any, deep: int) -> list[Callable[[], None]]:
+    """What is in one of the course's things: a table's lines, an array's numbers, a function's code."""
+    if isinstance(value, types.FunctionType):
+        names = ("__code__", "__defaults__", "__kwdefaults__")
+        return [_attributes_back(value, {name: getattr(value, name) for name in names})]
+    if isinstance(value, type) and value.__module__ == "__main__":
+        held = {name: item for name, item in vars(value).items() if callable(item)}
+        return [_attributes_back(value, held)]
+    if type(value) is dict:
+        inner = [back for item in value.values() for back in _of_value(item, deep - 1)] if deep else []
+        return [_dict_back(value, dict(value)), *inner]
+    if type(value) is list:
+        return [_same_back(value, list(value))]
+    if type(value).__module__ == "numpy" and type(value).__name__ == "ndarray" and value.nbytes < _LARGEST:
+        return [_array_back(value, value.copy())]
+    return []
+
+
+def _dict_back(value: dict, before: dict) -> Callable[[], None]:
+    def back() -> None:
+        if list(value) != list(before) or any(value[key] is not before[key] for key in before):
+            value.clear()
+            value.update(before)
+
+    return back
+
+
+def _same_back(value: list, before: list) -> Callable[[], None]:
+    def back() -> None:
+        if len(value) != len(before) or any(a is not b for a, b in zip(value, before, strict=True)):
+            value[:] = before
+
+    return back
+
+
+def _array_back(value: Any, before: Any) -> Callable[[], None]:
+    def back() -> None:
+        if value.tobytes() != before.tobytes():
+            value.flags.writeable = True
+            value[...] = before
+
+    return back

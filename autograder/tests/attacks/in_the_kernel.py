@@ -1,0 +1,349 @@
+# Cells that want points for an answer that is wrong: each stands above one, in the notebook's own process. What a
+# cell does is refused before it runs, but for those with `how="put back"`: they run, and what they changed is put back.
+# Those with `road=true` go all the way through `nbgrader autograde`, the others are only read.
+
+# %% name="rebinds the check" how="put back" road=true
+check = lambda value, expected: None
+
+# %% name="rebinds the check in a loop" how="put back"
+for check in [lambda value, expected: None]:
+    pass
+
+# %% name="rebinds the check by a pattern" how="put back" road=true
+match [lambda value, expected: None]:
+    case [check]:
+        pass
+
+
+# %% name="rebinds the check by a walrus in a default" how="put back"
+def helper(x=(check := lambda value, expected: None)):
+    return x
+
+
+# %% name="rebinds the check by an import" how="put back" road=true
+from functools import partial as check
+
+# %% name="deletes what the check calls" how="put back"
+del check
+
+# %% name="gives a builtin another meaning" how="put back" road=true
+sum = len = isinstance = lambda *values: 8
+
+
+# %% name="rebinds the check when it is asked"
+def late(x):
+    global check
+    check = lambda value, expected: None
+    return x
+
+
+# %% name="rebinds a builtin when it is asked"
+def late(x):
+    global abs, all
+    abs = all = lambda value: True
+    return x
+
+
+# %% name="another code for the check"
+check.__code__ = (lambda value, expected: None).__code__
+
+# %% name="another code, in wide letters"
+check.__ｃｏｄｅ__ = (lambda value, expected: None).__ｃｏｄｅ__
+
+# %% name="the globals of a function" road=true
+check.__globals__["check"] = lambda value, expected: None
+
+# %% name="the globals of the notebook"
+globals()["check"] = lambda value, expected: None
+
+# %% name="a function by another name"
+g_ = globals
+g_()["check"] = print
+
+# %% name="text that is run" road=true
+exec("check = print")
+
+# %% name="text that is run, in wide letters"
+ｅｘｅｃ("check = print")
+
+# %% name="text that is run, by a builtin that is found"
+[f for n, f in vars(__builtins__).items() if n == "exec"][0]("check = print")
+
+# %% name="setattr, whose name is spliced"
+setattr(check, "__co" + "de__", (lambda value, expected: None).__code__)
+
+# %% name="setattr, handed on"
+list(map(setattr, [check], ["__code__"], [(lambda value, expected: None).__code__]))
+
+
+# %% name="getattr with a string that says something else each time"
+class Word(str):
+    def __str__(self):
+        return "__globals__"
+
+
+getattr(check, Word("real"))
+
+# %% name="a match pattern reads an attribute"
+match check:
+    case object(__globals__=names):
+        names["check"] = print
+
+
+# %% name="a match pattern with attributes in order"
+class Function:
+    __match_args__ = ("__globals__",)
+
+
+# %% name="an isinstance that always agrees"
+class Anything(type):
+    def __instancecheck__(cls, value):
+        return True
+
+
+class Eight(metaclass=Anything):
+    pass
+
+
+# %% name="a format string walks to the globals" road=true
+"{0.__globals__[expected]}".format(check)
+
+# %% name="a format string that is put together"
+("{0._" + "_globals__}").format(check)
+
+# %% name="string.Formatter returns the object"
+from string import Formatter
+
+Formatter().get_field("0.__globals__", (check,), {})[0]["check"] = print
+
+# %% name="operator asks for an attribute"
+import operator
+
+operator.attrgetter("__globals__")(check)["check"] = print
+
+# %% name="operator.setitem writes what a cell cannot"
+from operator import setitem
+
+# %% name="the frame of the caller" road=true
+import sys
+
+
+def look(x):
+    return sys._getframe(1).f_globals["expected"]
+
+
+# %% name="a module of modules"
+import functools
+
+functools.sys.modules["__main__"].check = print
+
+# %% name="a module inside NumPy's"
+import numpy as np
+
+np.ctypeslib.ctypes.c_int.from_address(id(8)).value = 4
+
+# %% name="memory by its address"
+import ctypes
+
+# %% name="memory by strides"
+import numpy as np
+
+np.lib.stride_tricks.as_strided(np.zeros(1), shape=(10**9,))
+
+
+# %% name="memory by an array interface"
+class Window:
+    __array_interface__ = {"data": (id(8), False), "shape": (64,), "typestr": "|u1", "version": 3}
+
+
+# %% name="a generator's frame"
+def forever():
+    while True:
+        yield
+
+
+forever().gi_frame.f_back
+
+# %% name="the frame in a traceback"
+try:
+    check(1, 2)
+except AssertionError as error:
+    error.__traceback__.tb_frame.f_globals["check"] = print
+
+
+# %% name="a traceback handed to __exit__"
+class Quiet:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        return bool(trace.tb_frame)
+
+
+# %% name="an input transformer" road=true
+get_ipython().input_transformers_cleanup.append(lambda lines: ["pass\n"])
+
+# %% name="an AST transformer, by import"
+from IPython import get_ipython as shell
+
+# %% name="the display hook"
+import sys
+
+sys.displayhook(10)
+
+
+# %% name="an error that shows nothing" road=true
+class Silent(Exception):
+    def _render_traceback_(self):
+        return []
+
+
+# %% name="an exit that no check expects"
+raise SystemExit
+
+
+# %% name="an object that acts when it dies"
+class Bomb:
+    def __del__(self):
+        print("now")
+
+
+# %% name="a clock that runs backwards" road=true
+import time
+
+time.perf_counter = iter(range(10**6, 0, -1)).__next__
+
+# %% name="a clock by another name"
+import time
+
+t = time
+t.perf_counter = lambda: 0.0
+
+# %% name="a clock by a parameter"
+import time
+
+
+def slow_down(module=time):
+    module.sleep = module.perf_counter = lambda *seconds: 0.0
+
+
+# %% name="a clock inside a library"
+import jax
+
+jax.block_until_ready = lambda value: value
+
+# %% name="the slower baseline"
+import autograder
+
+autograder.speedup = lambda *args, **options: 100.0
+
+# %% name="the measuring process's script"
+from autograder.measuring import bench
+
+# %% name="the memo of a function that is not the answer's"
+import functools
+
+functools.update_wrapper(check, functools.cache(check))
+
+# %% name="wraps above nothing"
+import functools
+
+functools.wraps(lambda value, expected: None)(check)
+
+# %% name="a dataclass of a class that is there"
+from dataclasses import dataclass
+
+
+def change(kind):
+    return dataclass(kind)
+
+
+# %% name="a primitive of its own"
+from jax.extend.core import Primitive
+
+
+# %% name="another rule for a primitive that is there"
+def change(eqn):
+    eqn.primitive.def_impl(lambda *values: values[0])
+
+
+# %% name="nobody hears JAX's events any more"
+import jax
+
+jax.monitoring.clear_event_listeners()
+
+# %% name="the baseline is not optimised"
+import jax
+
+jax.config.update("jax_disable_most_optimizations", True)
+
+# %% name="text that pickle runs"
+import pickle
+
+pickle.loads(b"cbuiltins\nexec\n(S'check = print'\ntR.")
+
+# %% name="text in an annotation"
+import typing
+
+
+def change(x: "exec('check = print')"):
+    return x
+
+
+# %% name="singledispatch evaluates annotations"
+from functools import singledispatch
+
+# %% name="the collector finds everything"
+import gc
+
+gc.get_objects()
+
+# %% name="a thread that waits for the check"
+import threading
+
+
+# %% name="what the check expects"
+def peek(x):
+    return expected
+
+
+# %% name="what IPython keeps of the cells"
+_ih[-1]
+
+# %% name="a module beside the notebook"
+from helpers import answers
+
+# %% name="everything of a module"
+from jax import *
+
+# %% name="an unbound method, whose self is a module"
+import jax.numpy as jnp
+
+
+class Helper:
+    def change(self):
+        self.__dict__.update(sum=len)
+
+
+# %% name="a module of its own class"
+import jax.numpy as jnp
+
+jnp.__class__ = type(jnp)
+
+# %% name="a method of an array's class"
+import jax.numpy as jnp
+
+kind = type(jnp.ones(1))
+kind.sum = lambda array: 8
+
+# %% name="mock"
+from unittest import mock
+
+# %% name="a star keeps the name"
+*check, rest = 1, 2, 3
+check.append(4)
+
+# %% name="expected values by warnings"
+import warnings
+
+warnings.warn("who?", stacklevel=3)

@@ -1,0 +1,345 @@
+"""The guard lets every honest answer through and refuses tricks; the restorer puts back what a cell changed."""
+
+import importlib
+import sys
+import types
+from functools import cache
+from pathlib import Path
+
+import jax
+import jupytext
+import nbformat
+import numpy as np
+import pytest
+from conftest import COURSE, UNITS, graded, locked, right_answers, solution, wrong_answers
+
+from autograder.doors.fair_run import run_fairly
+from autograder.doors.faults import fault
+from autograder.doors.graded_notebook import failure_text, is_graded, read_notebook, score
+from autograder.doors.guard.cells import Guard, course_in
+from autograder.doors.guard.words import ASKED_OF_VALUES, EVERYTHING, FORBIDDEN, MODULES, OF_MODULES, OF_PACKAGES
+from autograder.doors.kernel_runner import Runner
+
+ATTACKS = [
+    cell
+    for cell in jupytext.read(Path(__file__).parent / "attacks" / "in_the_kernel.py", fmt="py:percent").cells
+    if cell.cell_type == "code" and "name" in cell.metadata
+]
+SETUP = """import time
+import jax
+import numpy as np
+def check(value, expected):
+    assert value == expected
+DATA, memo = {"a": [1, 2]}, {}
+xs = np.ones(3)
+class Box:
+    def run(self):
+        return 1
+"""
+CHECK = "expected = 8\ncheck(g(2), expected)"
+WRONG = "\n\ndef g(x):\n    return x + x"
+REFUSED = {  # of the wrong answers: they reach for what is not theirs, or name what the checks name
+    *("looks behind the clock", "measured instead", "haunting measured instead", "looks inside", "shallow copies"),
+    *("a loop in a primitive of its own", "knows a table by its address", "looks into the machine"),
+    *("removes the listeners of others", "the weights are moved in place", "the first server's parameters"),
+    # pickle.loads runs what the bytes say
+    *("keeps every copy, as pickled bytes", "numbers in a pickle, calculated by NumPy"),
+    *("packs the parameters, and runs head",),
+}
+
+
+def notebook(*cells):
+    made = nbformat.v4.new_notebook()
+    for number, (source, entry) in enumerate(cells):
+        made.cells.append(nbformat.v4.new_code_cell(source, id=f"cell-{number}", metadata={"nbgrader": entry}))
+    return made
+
+
+def answered(answer, check=CHECK, setup=SETUP):
+    """A notebook with one task, and how it was released."""
+    return [
+        notebook((setup, locked("setup")), (source, solution("g")), (check, graded("g-check", 1)))
+        for source in (answer, "def g(x):\n    raise NotImplementedError")
+    ]
+
+
+def judged(answer, **cells):
+    made, release = answered(answer, **cells)
+    return Guard(made, course_in(made, release)).judged(made.cells[1])
+
+
+@cache
+def unit(name):
+    """The course of a unit, and its notebook as it is solved."""
+    solved = read_notebook(COURSE / "solutions" / name / f"{name[3:]}.ipynb")
+    released = read_notebook(COURSE / "exercises" / name / f"{name[3:]}.ipynb")
+    return course_in(solved, released), solved
+
+
+def refused(name, answers):
+    """What the guard says to each answer, alone."""
+    judgements = {}
+    for answer in answers:
+        made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(answer.source)])
+        judgements[answer.metadata["name"]] = Guard(made, unit(name)[0]).judged(made.cells[0])
+    return {name: judgement.why for name, judgement in judgements.items() if judgement.name}
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_every_solution_and_right_answer_is_let_through(name):
+    course, solved = unit(name)
+    guard = Guard(solved, course)
+    assert not [j.why for cell in solved.cells if (j := guard.judged(cell)) and j.name]
+    assert refused(name, right_answers(name)) == {}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", UNITS)
+def test_a_wrong_answer_is_refused_only_if_it_is_a_trick(name):
+    assert refused(name, wrong_answers(name)).keys() <= REFUSED
+
+
+@pytest.mark.parametrize("cell", ATTACKS, ids=lambda cell: cell.metadata["name"].replace(" ", "-"))
+def test_a_trick_is_refused_or_put_back(cell):
+    judgement = judged(cell.source + WRONG)
+    if "how" in cell.metadata:
+        assert judgement.name == ""
+    else:
+        assert judgement.name == "NotAllowed", judgement
+
+
+NOT_PYTHON = {
+    "%run other.py": "%run",
+    "%time get_ipython().ast_transformers.append(print)": "get_ipython",
+    'lines = !echo "check = print"': "!",
+    "x = %sql select": "%sql",
+    "In [1]: x = get_ipython()": "get_ipython",
+    ";exec check=print": "exec",
+    "/exec 'check=print'": "exec",
+    "%%writefile numpy.py\ncheck = print": "%%writefile",
+    "%%time\n%%script bash\nls": "%%script",
+    "get_ipython().run_line_magic('run', 'other.py')": "%run",
+    "get_ipython().run_line_magic(*'ab')": "get_ipython",
+    "await check(1, 2)": "Await",
+    "async def f(): pass": "AsyncFunctionDef",
+    "x = " + "(" * 90 + "1" + ")" * 90 + "\ny = " + "-" * 50_000 + "1": "nested too deeply",
+    "x = 1" + "\n" * 300_000: "characters",
+}
+
+
+@pytest.mark.parametrize("answer", NOT_PYTHON, ids=range(len(NOT_PYTHON)))
+def test_what_is_no_python_is_refused(answer):
+    judgement = judged(answer)
+    assert judgement.name == "NotAllowed" and NOT_PYTHON[answer] in judgement.why
+
+
+@pytest.mark.parametrize(
+    "answer", ["def f(x:\n    pass", "x = '\ud800'", "x = 1\0", "if True:\n    <> 1"], ids=range(4)
+)
+def test_what_cannot_be_read_ends_in_a_syntax_error(answer):
+    assert judged(answer).name == "SyntaxError"
+
+
+KEPT = {
+    "%timeit g(3)\n%matplotlib inline\n!pip install jax\ng?\nx = 1": "pass\npass\npass\npass\nx = 1",
+    "%%time\nx = 1": "x = 1",
+    "%%timeit\nx = 1": "pass",
+    "x = %time abs(-1)": "x = abs(-1)",
+    "%time x = abs(-1)": "x = abs(-1)",
+    "for i in range(3):\n    %time abs(i)": "for i in range(3):\n    abs(i)",
+    ">>> x = 1\n... y = 2": "x = 1\ny = 2",
+    'x = """\n%run other.py\n"""': 'x = """\n%run other.py\n"""',
+}
+
+
+@pytest.mark.parametrize("answer", KEPT, ids=range(len(KEPT)))
+def test_what_ipython_adds_for_a_reader_is_left_out(answer):
+    judgement = judged(answer)
+    assert (judgement.name, judgement.text.rstrip("\n")) == ("", KEPT[answer])
+
+
+HONEST = [
+    "if __name__ == '__main__':\n    print(f'{1.5:.2f}', '{} and {:>5}'.format(1, 2))",
+    "def helper(input, list, filter):\n    open = input\n    return open",
+    "import jax.numpy as np\nx = np.zeros(3).at[0].set(1)",
+    "from dataclasses import dataclass, field\n@dataclass(frozen=True)\nclass A:\n    x: 'int8[n]' = field(default=1)",
+    "class A:\n    def __init__(self, **parts):\n        super().__init__()\n        self.__dict__.update(parts)",
+    "class A:\n    def __init__(self):\n        object.__setattr__(self, 'x', 1)\n        self._x = self.shape = 2",
+    "def count(f):\n    def g():\n        g.calls += 1\n    g.calls = 0\n    g.__name__ = 'h'\n    return g",
+    "import functools\ndef d(f):\n    @functools.wraps(f)\n    def g(*a):\n        return f(*a)\n    return g",
+    "params = {'w': 1}\nparams['w'] += 1\nparams.update(b=2)\nmemo['a'] = 1",
+    "def g(x, xp=np):\n    out = xp.zeros(3)\n    out[0] += 1\n    return out",
+    "import jax\nclass A: pass\njax.tree_util.register_pytree_node(A, lambda a: ((), None), lambda *_: A())",
+    "import functools, jax\n@functools.partial(jax.tree_util.register_dataclass, data_fields=[])\nclass A: pass",
+    "try:\n    g(1)\nexcept BaseException as error:\n    print(error)",
+    "for expected in [1]:\n    DATA = expected",
+    "def g(x):\n    expected = x\n    return expected",
+    "try:\n    1 / 0\nexcept* ZeroDivisionError as errors:\n    print(errors)",
+]
+
+
+@pytest.mark.parametrize("answer", HONEST, ids=range(len(HONEST)))
+def test_an_honest_style_is_let_through(answer):
+    assert judged(answer).why == ""
+
+
+TRICKS = {
+    "DATA['a'] = 1": "writes a part of DATA",
+    "d = DATA\nd['a'].append(3)": "calls .append of d",
+    "for a in DATA.values(): pass\nDATA['a'] += [1]": "writes a part of DATA",
+    "def g(x, d=DATA):\n    d.clear()": "calls .clear of d",
+    "xs += 1": "changes xs",
+    "np.add.at(xs, 0, 1)": "changes a part of xs",
+    "np.add(xs, 1, out=xs)": "changes a part of xs",
+    "np.copyto(xs, 0)": "changes a part of xs",
+    "list.append(DATA['a'], 1)": "calls list.append",
+    "Box.run = print": "writes .run of Box",
+    "B = Box\nB.run = print": "writes .run of B",
+    "def change(box):\n    box.run = print": "writes .run",
+    "type(xs).x = 1": "writes .x",
+    "[np][0].x = 1": "writes .x",
+    "m = np\nm.x = 1": "writes .x of m",
+    "def g(x):\n    global expected\n    expected = x": "writes expected",
+    "def check(value, expected):\n    return check": "means its own check",
+    "g = lambda x: expected": "reads expected",
+    "eval = print": "gives eval another meaning",
+    "class A:\n    eval = eval": "eval",
+    "x = [eval for eval in [eval]]": "uses eval",
+    "def g(f=eval): pass": "uses eval",
+    "import numpy as np\nnp._core": "_core",
+    "import jax\njax._src": "_src",
+    "class A:\n    _src = 1\nimport jax\njax._src": "_src",
+    "getattr(np, 'ctypeslib')": "ctypeslib",
+    "hasattr(time, '__dict__')": "__dict__",
+    "class A:\n    def f(self):\n        setattr(self, 'a' + 'b', 1)": "setattr",
+    "map(type, ['A'], [()], [{}])": "hands type on",
+    "type('A', (), {})": "hands type on",
+    "class A:\n    @property\n    def __class__(self): return int": "__class__",
+    "def f():\n    import os\n    os.system('ls')": "os.system",
+    "from os import system": "imports system from os",
+    "import os\nfor o in [os]: pass": "hands the module os on",
+    "import sys\nsys.modules": "sys.modules",
+    "from . import a": "imports a from .",
+    "from __future__ import barry_as_FLUFL": "imports barry_as_FLUFL",
+    "Box.__init__(1)": "__init__",
+    "print(__builtins__)": "__builtins__",
+    "_oh": "_oh",
+    "def g(x) -> 'eval(\"1\")': pass": "annotation",
+    "import jax\njax.config.update('jax_' + 'debug_nans', True)": "debug_nans",
+    "import numpy as np\nnp.lib.npyio": "numpy.lib",
+    "import jax\njax.interpreters.mlir": "interpreters",
+    "def change(kind):\n    kind.as_text = print": "writes .as_text",
+    "def change(kind):\n    kind.anything = print": "writes .anything",
+    "class A:\n    def a(self):\n        self.perf_counter = print": "writes .perf_counter",
+    "import jax\njax.tree_util.register_pytree_node(np.ndarray, list, tuple)": "a class that is not its own",
+    "import jax\nr = jax.tree_util.register_pytree_node": "hands jax.tree_util.register_pytree_node on",
+    "list(map('{0.__globals__}'.format, [check]))": "calls format",
+    "shown = '{0.__dict__}'.format": "calls format",
+    "import jax\nset_ = jax.config.update\nset_('jax_disable_jit', True)": "disable_jit",
+    "raise SystemExit": "uses SystemExit",
+    "type A = int": "TypeAlias",
+}
+
+
+@pytest.mark.parametrize("answer", TRICKS, ids=range(len(TRICKS)))
+def test_a_way_around_is_refused(answer):
+    judgement = judged(answer)
+    known = "SyntaxError" if answer.startswith("type A") and sys.version_info < (3, 12) else "NotAllowed"
+    assert judgement.name == known and (known == "SyntaxError" or TRICKS[answer] in judgement.why), judgement
+
+
+def test_a_refusal_says_where_why_and_what_to_do():
+    assert judged("x = 1\ny = eval('2')").why == (
+        "line 2 uses eval; with it, a cell could run or change what nobody sees. "
+        "An answer has no need of it: leave it out."
+    )
+
+
+@pytest.mark.once
+def test_what_values_are_asked_for_cannot_be_written():
+    jitted, seen = jax.jit(lambda x: x + 1), []
+    traced = jitted.trace(1.0)
+    jaxpr = jax.make_jaxpr(lambda x: (seen.append(x), x + 1)[1])(1.0)
+    jax.grad(lambda x: (seen.append(x), x)[1])(1.0)
+    seen += [jitted, traced, traced.lower(), traced.lower().compile(), jaxpr, jaxpr.jaxpr, jaxpr.jaxpr.eqns[0]]
+    seen += [jaxpr.jaxpr.eqns[0].primitive, jaxpr.jaxpr.invars[0], jaxpr.in_avals[0], jax.numpy.ones(1), np.ones(1)]
+    asked = {name for value in seen for name in dir(type(value)) if not name.startswith(("_", "jax2tf"))}
+    assert asked - ASKED_OF_VALUES == set()
+
+
+HARMLESS = {"dataclasses.keyword", "flax.linen.initializers", "flax.nnx.initializers"}
+
+
+@pytest.mark.once
+@pytest.mark.filterwarnings("ignore")
+def test_no_module_inside_an_allowed_one_leads_out():
+    """By names that an answer may write, from module to module."""
+    seen, out = {}, set()
+    waiting = [(name, importlib.import_module(name)) for name in MODULES if name != "jax.experimental.pallas.triton"]
+    waiting = [(name, module) for name, module in waiting if MODULES[name] is EVERYTHING]
+    while waiting:
+        name, module = waiting.pop()
+        if module in seen:
+            continue
+        seen[module] = name
+        for attr in dir(module):
+            if attr.startswith("_") or attr in FORBIDDEN | OF_MODULES | OF_PACKAGES.get(name.partition(".")[0], set()):
+                continue
+            inner = getattr(module, attr, None)
+            if isinstance(inner, types.ModuleType) and MODULES.get(inner.__name__, EVERYTHING) is EVERYTHING:
+                waiting.append((f"{name}.{attr}", inner))
+    for module, name in seen.items():
+        top = module.__name__.partition(".")[0]
+        public = top in {"jax", "numpy", "optax"} and "._" not in module.__name__
+        if not public and module.__name__ not in MODULES and name not in HARMLESS:
+            out.add(name)
+    assert out == set()
+
+
+PUTS_BACK = [cell for cell in ATTACKS if "how" in cell.metadata]
+LEFT = """
+import jax
+holder = [DATA, xs, Box]
+holder[0]["a"] = 7
+holder[1][...] = 0
+jax.config.update("jax_enable_x64", True)
+"""
+REACHES = """
+import jax.numpy as jnp
+class Helper:
+    def change(self):
+        self.sum = len
+def g(x):
+    [Helper][0].change(jnp)
+    return 8
+"""
+FOUND = "assert (DATA, xs.tolist()) == ({'a': [1, 2]}, [1, 1, 1]) and jax.numpy.ones(1, float).dtype == 'float32'"
+
+
+@pytest.mark.notebooks
+def test_in_a_kernel(tmp_path):
+    """Every cell that is only put back, one behind the other, each with a check of its own; and what they left."""
+    answers = [cell.source for cell in PUTS_BACK] + [LEFT, REACHES, "eval('1')", "def f(:", "x = %time 1 + 1"]
+    wrong = [source if "def g" in source else source + WRONG for source in answers]
+    cells = [(SETUP, locked("setup"))]
+    released = [(SETUP, locked("setup"))]
+    for n, source in enumerate(wrong):
+        cells += [(source, solution(f"g{n}")), (CHECK + f"\n{n}", graded(f"check{n}", n + 1))]
+        released += [("def g(x):\n    raise NotImplementedError", solution(f"g{n}")), cells[-1]]
+    cells.append((FOUND, graded("found", 100)))
+    released.append(cells[-1])
+    made = notebook(*cells)
+    with Runner(made, tmp_path, 60, guard=Guard(made, course_in(made, notebook(*released)))) as runner:
+        run_fairly(runner, 300)
+    scores = {cell.metadata.nbgrader["grade_id"]: score(cell).earned for cell in made.cells if is_graded(cell)}
+    assert scores.pop("found") == 100, failure_text(made.cells[-1])
+    assert set(scores.values()) == {0.0}
+    said = {cell.metadata.nbgrader["grade_id"]: "".join(o.get("text", "") for o in cell.outputs) for cell in made.cells}
+    assert said["g0"] == "check is a name of the course's or of Python's: its meaning was put back after this cell.\n"
+    reaches = next(n for n, source in enumerate(wrong) if source == REACHES)
+    error = failure_text(next(c for c in made.cells if c.metadata.nbgrader.get("grade_id") == f"check{reaches}"))
+    assert "a cell cannot change the module jax.numpy: the checks use it" in error
+    found = fault(made)
+    left_out = [cell.outputs[0].evalue for cell in made.cells if "left out" in str(cell.outputs)]
+    assert found.title == "A cell was left out" and len(left_out) == 1, left_out
+    assert [cell.source for cell in made.cells] == [source for source, _ in cells]
