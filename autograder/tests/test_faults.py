@@ -459,8 +459,8 @@ def carriage_returns(n):
 
 
 @fault(ALL)
-def a_line_of_a_megabyte(n):
-    cell_of(n, "f")["source"] += "\n# " + "x" * 1_000_000
+def a_line_of_a_hundred_kilobytes(n):
+    cell_of(n, "f")["source"] += "\n# " + "x" * 100_000
 
 
 @fault(ONLY_G)
