@@ -13,6 +13,7 @@ from autograder.wording import count, repeated, tally
 
 LOOPS = frozenset({"scan", "while"})
 CALLBACKS = frozenset({"debug_callback", "io_callback", "pure_callback"})
+SEALED = frozenset({"call_exported", "ffi_call"})  # equations that hide a whole program
 MAX_LINES = 4
 
 
@@ -49,14 +50,16 @@ def assert_primitives(
     max_intermediate  most elements in any one value that an equation produces; inputs do not count.
     hint              one thing to try, in place of the general one, whatever does not hold.
 
-    Prints one line with what was found, and returns nothing. Raises `CheckFailed` for the first that does not hold,
-    ValueError for a name that never counts ("jit"). An error of `fn` under a tracer stays JAX's own. Nothing the check
-    does is seen by a later count of traces.
+    Prints one line with what was found, and returns nothing. Raises `CheckFailed` for the first that does not hold, and
+    for an equation that hides a program (`call_exported`, `ffi_call`) unless it is asked for by its name; ValueError for
+    a name that never counts ("jit"). An error of `fn` under a tracer stays JAX's own. Nothing the check does is seen by
+    a later count of traces.
     """
     includes, excludes = _names(includes), _names(excludes)
     counts = dict(counts or {})
     jaxpr = read_jaxpr.trace(fn, *args)
     found = _Found(function_name(fn), jaxpr, hint)
+    _check_open(found, {*includes, *counts})
     if smaller is not None:
         _check_growth(found, jaxpr_statistics.statistics(read_jaxpr.trace(fn, *smaller)))
     for wanted in includes:
@@ -172,6 +175,19 @@ def _check_growth(found: _Found, smaller: jaxpr_statistics.JaxprStatistics) -> N
         evidence="\n".join(lines[:MAX_LINES] + ["..."] * (len(lines) > MAX_LINES)),
         why="a Python loop runs while JAX traces, and every round adds its equations. Compile time grows with them.",
         attempt="roll the loop with `jax.lax.fori_loop` or `jax.lax.scan`, or do it in one operation on whole arrays.",
+    )
+
+
+def _check_open(found: _Found, asked_for: Collection[str]) -> None:
+    guilty = found.called(SEALED - {name for names in asked_for for name in names.split("|")})
+    if not guilty:
+        return
+    name = guilty[0].primitive.name
+    found.fail(
+        f"`{found.name}` calls a finished program ({name}), in which no equation can be seen",
+        evidence=_lines(guilty),
+        why="an exported or foreign program is one equation of the jaxpr, whatever it does.",
+        attempt="call the function itself, so that its equations stand in the jaxpr.",
     )
 
 

@@ -249,3 +249,15 @@ def test_a_later_count_of_traces_sees_nothing():
     fn(X)
     fn(X)
     assert len(runs) == 1
+
+
+def test_a_program_that_nobody_can_look_into_fails_unless_it_is_asked_for(capfd):
+    sealed = jax.export.export(jax.jit(jnp.sort))(X)
+
+    def hides_a_sort(x):
+        return sealed.call(x) + 1
+
+    with pytest.raises(CheckFailed, match="`hides_a_sort` calls a finished program .call_exported., in which no"):
+        assert_primitives(hides_a_sort, X, excludes=["while"])
+    assert_primitives(hides_a_sort, X, counts={"call_exported": 1})
+    assert "call_exported 1" in capfd.readouterr().out

@@ -1117,7 +1117,7 @@ for length in (100, 10_000):
 # - `pull_spread(slope, axis)`: the slope by `x` of `spread[axis size] x`. The two are a pair;
 # - `replay_backwards(tape, *args)`: forwards with `replay`, then backwards, each equation pulled once: the tape of a
 #   gradient has at most 5 times the equations of the function. Returns the slopes: a dict from name to slope, for the
-#   names on which the result depends. (Where the result is a plain number and no name, that is none of them.) A slope
+#   names on which the result depends. (Where the result is a plain number, no name has a slope.) A slope
 #   has the shape of what it belongs to, and is float32.
 #
 # <details><summary>Hint 1</summary>
