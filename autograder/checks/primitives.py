@@ -51,9 +51,9 @@ def assert_primitives(
     hint              one thing to try, in place of the general one, whatever does not hold.
 
     Prints one line with what was found, and returns nothing. Raises `CheckFailed` for the first that does not hold, and
-    for an equation that hides a program (`call_exported`, `ffi_call`) unless it is asked for by its name; ValueError for
-    a name that never counts ("jit"). An error of `fn` under a tracer stays JAX's own. Nothing the check does is seen by
-    a later count of traces.
+    for an equation that hides a program (`call_exported`, `ffi_call`) unless it is asked for by name; ValueError for a
+    name that never counts ("jit"). An error of `fn` under a tracer stays JAX's own. Nothing the check does is seen by a
+    later count of traces.
     """
     includes, excludes = _names(includes), _names(excludes)
     counts = dict(counts or {})
