@@ -79,7 +79,10 @@ class Runner:
             kernel_manager_class=AsyncKernelManager if next(_kernels) <= COLD else WarmKernelManager,
             shutdown_kernel="immediate",  # nothing in it is waited for
             iopub_timeout=30,  # for what a cell has printed to arrive
-            extra_arguments=["--IPKernelApp.log_level=ERROR"],  # it warns of its transport on every start
+            extra_arguments=[
+                "--IPKernelApp.log_level=ERROR",  # it warns of its transport on every start
+                "--HistoryManager.hist_file=:memory:",  # no file holds what the checks say
+            ],
             resources={"metadata": {"path": str(self._folder)}},
             box=self._box,
         )

@@ -224,7 +224,7 @@ TRICKS = {
     "Box.__init__(1)": "__init__",
     "print(__builtins__)": "__builtins__",
     "_oh": "_oh",
-    "def g(x) -> 'eval(\"1\")': pass": "annotation",
+    "def g(x) -> 'eval(\"1\")': pass": "calculates an annotation",
     "import jax\njax.config.update('jax_' + 'debug_nans', True)": "debug_nans",
     "import numpy as np\nnp.lib.npyio": "numpy.lib",
     "import jax\njax.interpreters.mlir": "interpreters",
@@ -237,15 +237,26 @@ TRICKS = {
     "shown = '{0.__dict__}'.format": "calls format",
     "import jax\nset_ = jax.config.update\nset_('jax_disable_jit', True)": "disable_jit",
     "raise SystemExit": "uses SystemExit",
-    "type A = int": "TypeAlias",
+    "getattr.__call__(check, '__glo' + 'bals__')": "hands getattr on",
+    "type(int)('A', (), {})": "calls a type",
+    "T = type(xs)\nT('A', (), {})": "calls a type with three arguments",
+    "class M(type(Box)): pass": "asks for the type of a class",
+    "import abc\nabc.ABCMeta('A', (), {})": "uses ABCMeta",
+    "import abc\nclass A(metaclass=memo.ABCMeta): pass": "a metaclass",
+    "import inspect\ninspect.signature(g, eval_str=True)": "eval_str",
+    "words = 'check.__code__'\nclass A:\n    x: words": "words in an annotation",
+    "class A:\n    x: 'check.__code__'": "__code__",
+    "def g(x: 'a' + 'b'): pass": "calculates an annotation",
+    "from jax import export": "imports export from jax",
+    "import jax\njax.export.export": "jax.export",
+    **({"type A = int": "TypeAlias", "def g[T: eval('1')](x): pass": "TypeVar"} if sys.version_info >= (3, 12) else {}),
 }
 
 
 @pytest.mark.parametrize("answer", TRICKS, ids=range(len(TRICKS)))
 def test_a_way_around_is_refused(answer):
     judgement = judged(answer)
-    known = "SyntaxError" if answer.startswith("type A") and sys.version_info < (3, 12) else "NotAllowed"
-    assert judgement.name == known and (known == "SyntaxError" or TRICKS[answer] in judgement.why), judgement
+    assert judgement.name == "NotAllowed" and TRICKS[answer] in judgement.why, judgement
 
 
 def test_a_refusal_says_where_why_and_what_to_do():
