@@ -150,9 +150,9 @@ class Runner:
 
     async def _keep_the_courses(self, guard: Guard) -> None:
         """Tell the kernel what is to be put back after a student's cell. Raises RuntimeError."""
-        course, theirs = guard.course, sorted(map(digest, guard.texts()))
+        course, theirs, given = guard.course, sorted(map(digest, guard.texts())), sorted(map(digest, guard.given))
         where = '__import__("autograder.doors.guard.restorer", fromlist=["_"])'
-        source = f"{where}.install({sorted(course.kept)!r}, {sorted(course.vessels)!r}, {theirs!r})"
+        source = f"{where}.install({sorted(course.kept)!r}, {sorted(course.vessels)!r}, {theirs!r}, {given!r})"
         channels = self._client.kc
         assert isinstance(channels, AsyncKernelClient)
         request = channels.execute(source, silent=True)

@@ -36,6 +36,7 @@ class Box:
     def run(self):
         return 1
 """
+STUB = "def g(x):\n    raise NotImplementedError"
 CHECK = "expected = 8\ncheck(g(2), expected)"
 WRONG = "\n\ndef g(x):\n    return x + x"
 REFUSED = {  # of the wrong answers: they reach for what is not theirs, or name what the checks name
@@ -59,7 +60,7 @@ def answered(answer, check=CHECK, setup=SETUP):
     """A notebook with one task, and how it was released."""
     return [
         notebook((setup, locked("setup")), (source, solution("g")), (check, graded("g-check", 1)))
-        for source in (answer, "def g(x):\n    raise NotImplementedError")
+        for source in (answer, STUB)
     ]
 
 
@@ -324,6 +325,8 @@ def g(x):
     [Helper][0].change(jnp)
     return 8
 """
+IN_PLACE = "\ndef g(x):\n    x *= 0\n    return 8"
+HANDED = "g(xs)\nassert xs.tolist() == [0, 0, 0]\n2 / 0"
 FOUND = "assert (DATA, xs.tolist()) == ({'a': [1, 2]}, [1, 1, 1]) and jax.numpy.ones(1, float).dtype == 'float32'"
 
 
@@ -336,9 +339,9 @@ def test_in_a_kernel(tmp_path):
     released = [(SETUP, locked("setup"))]
     for n, source in enumerate(wrong):
         cells += [(source, solution(f"g{n}")), (CHECK + f"\n{n}", graded(f"check{n}", n + 1))]
-        released += [("def g(x):\n    raise NotImplementedError", solution(f"g{n}")), cells[-1]]
-    cells.append((FOUND, graded("found", 100)))
-    released.append(cells[-1])
+        released += [(STUB, solution(f"g{n}")), cells[-1]]
+    cells += [(IN_PLACE, solution("in-place")), (HANDED, graded("handed", 200)), (FOUND, graded("found", 100))]
+    released += [(STUB, solution("in-place")), *cells[-2:]]
     made = notebook(*cells)
     with Runner(made, tmp_path, 60, guard=Guard(made, course_in(made, notebook(*released)))) as runner:
         run_fairly(runner, 300)
