@@ -79,7 +79,10 @@ class Runner:
             kernel_manager_class=AsyncKernelManager if next(_kernels) <= COLD else WarmKernelManager,
             shutdown_kernel="immediate",  # nothing in it is waited for
             iopub_timeout=30,  # for what a cell has printed to arrive
-            extra_arguments=["--IPKernelApp.log_level=ERROR"],  # it warns of its transport on every start
+            extra_arguments=[
+                "--IPKernelApp.log_level=ERROR",  # it warns of its transport on every start
+                "--HistoryManager.hist_file=:memory:",  # no file holds what the checks say
+            ],
             resources={"metadata": {"path": str(self._folder)}},
             box=self._box,
         )
@@ -147,9 +150,9 @@ class Runner:
 
     async def _keep_the_courses(self, guard: Guard) -> None:
         """Tell the kernel what is to be put back after a student's cell. Raises RuntimeError."""
-        course, theirs = guard.course, sorted(map(digest, guard.texts()))
+        course, theirs, given = guard.course, sorted(map(digest, guard.texts())), sorted(map(digest, guard.given))
         where = '__import__("autograder.doors.guard.restorer", fromlist=["_"])'
-        source = f"{where}.install({sorted(course.kept)!r}, {sorted(course.vessels)!r}, {theirs!r})"
+        source = f"{where}.install({sorted(course.kept)!r}, {sorted(course.vessels)!r}, {theirs!r}, {given!r})"
         channels = self._client.kc
         assert isinstance(channels, AsyncKernelClient)
         request = channels.execute(source, silent=True)

@@ -36,6 +36,7 @@ class Box:
     def run(self):
         return 1
 """
+STUB = "def g(x):\n    raise NotImplementedError"
 CHECK = "expected = 8\ncheck(g(2), expected)"
 WRONG = "\n\ndef g(x):\n    return x + x"
 REFUSED = {  # of the wrong answers: they reach for what is not theirs, or name what the checks name
@@ -59,7 +60,7 @@ def answered(answer, check=CHECK, setup=SETUP):
     """A notebook with one task, and how it was released."""
     return [
         notebook((setup, locked("setup")), (source, solution("g")), (check, graded("g-check", 1)))
-        for source in (answer, "def g(x):\n    raise NotImplementedError")
+        for source in (answer, STUB)
     ]
 
 
@@ -224,7 +225,7 @@ TRICKS = {
     "Box.__init__(1)": "__init__",
     "print(__builtins__)": "__builtins__",
     "_oh": "_oh",
-    "def g(x) -> 'eval(\"1\")': pass": "annotation",
+    "def g(x) -> 'eval(\"1\")': pass": "calculates an annotation",
     "import jax\njax.config.update('jax_' + 'debug_nans', True)": "debug_nans",
     "import numpy as np\nnp.lib.npyio": "numpy.lib",
     "import jax\njax.interpreters.mlir": "interpreters",
@@ -237,15 +238,26 @@ TRICKS = {
     "shown = '{0.__dict__}'.format": "calls format",
     "import jax\nset_ = jax.config.update\nset_('jax_disable_jit', True)": "disable_jit",
     "raise SystemExit": "uses SystemExit",
-    "type A = int": "TypeAlias",
+    "getattr.__call__(check, '__glo' + 'bals__')": "hands getattr on",
+    "type(int)('A', (), {})": "calls a type",
+    "T = type(xs)\nT('A', (), {})": "calls a type with three arguments",
+    "class M(type(Box)): pass": "asks for the type of a class",
+    "import abc\nabc.ABCMeta('A', (), {})": "uses ABCMeta",
+    "import abc\nclass A(metaclass=memo.ABCMeta): pass": "a metaclass",
+    "import inspect\ninspect.signature(g, eval_str=True)": "eval_str",
+    "words = 'check.__code__'\nclass A:\n    x: words": "words in an annotation",
+    "class A:\n    x: 'check.__code__'": "__code__",
+    "def g(x: 'a' + 'b'): pass": "calculates an annotation",
+    "from jax import export": "imports export from jax",
+    "import jax\njax.export.export": "jax.export",
+    **({"type A = int": "TypeAlias", "def g[T: eval('1')](x): pass": "TypeVar"} if sys.version_info >= (3, 12) else {}),
 }
 
 
 @pytest.mark.parametrize("answer", TRICKS, ids=range(len(TRICKS)))
 def test_a_way_around_is_refused(answer):
     judgement = judged(answer)
-    known = "SyntaxError" if answer.startswith("type A") and sys.version_info < (3, 12) else "NotAllowed"
-    assert judgement.name == known and (known == "SyntaxError" or TRICKS[answer] in judgement.why), judgement
+    assert judgement.name == "NotAllowed" and TRICKS[answer] in judgement.why, judgement
 
 
 def test_a_refusal_says_where_why_and_what_to_do():
@@ -313,6 +325,8 @@ def g(x):
     [Helper][0].change(jnp)
     return 8
 """
+IN_PLACE = "\ndef g(x):\n    x *= 0\n    return 8"
+HANDED = "g(xs)\nassert xs.tolist() == [0, 0, 0]\n2 / 0"
 FOUND = "assert (DATA, xs.tolist()) == ({'a': [1, 2]}, [1, 1, 1]) and jax.numpy.ones(1, float).dtype == 'float32'"
 
 
@@ -325,9 +339,9 @@ def test_in_a_kernel(tmp_path):
     released = [(SETUP, locked("setup"))]
     for n, source in enumerate(wrong):
         cells += [(source, solution(f"g{n}")), (CHECK + f"\n{n}", graded(f"check{n}", n + 1))]
-        released += [("def g(x):\n    raise NotImplementedError", solution(f"g{n}")), cells[-1]]
-    cells.append((FOUND, graded("found", 100)))
-    released.append(cells[-1])
+        released += [(STUB, solution(f"g{n}")), cells[-1]]
+    cells += [(IN_PLACE, solution("in-place")), (HANDED, graded("handed", 200)), (FOUND, graded("found", 100))]
+    released += [(STUB, solution("in-place")), *cells[-2:]]
     made = notebook(*cells)
     with Runner(made, tmp_path, 60, guard=Guard(made, course_in(made, notebook(*released)))) as runner:
         run_fairly(runner, 300)

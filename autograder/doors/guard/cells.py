@@ -29,10 +29,14 @@ class Guard:
     Arguments:
       notebook: a submission, brought back in line with its release.
       course: what the release holds; read from the notebook itself where no release is known.
+
+    `given` are the texts of the course's cells that are no checks.
     """
 
     def __init__(self, notebook: NotebookNode, course: Course | None = None):
         self.course = course_in(notebook) if course is None else course
+        code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+        self.given = {cell.source for cell in code if not is_graded(cell) and not self.is_theirs(cell)}
         self._judged = judge({cell.source for cell in notebook.cells if self.is_theirs(cell)}, self.course)
 
     def is_theirs(self, cell: NotebookNode) -> bool:
@@ -41,7 +45,11 @@ class Guard:
 
     def judged(self, cell: NotebookNode) -> Judged | None:
         """What is to be done with a cell; None if it is the course's."""
-        return self._judged[cell.source] if self.is_theirs(cell) else None
+        if not self.is_theirs(cell):
+            return None
+        if cell.source not in self._judged:  # it was added later
+            self._judged |= judge([cell.source], self.course)
+        return self._judged[cell.source]
 
     def texts(self) -> Iterator[str]:
         """What students' cells are run with."""

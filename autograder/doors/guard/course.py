@@ -12,8 +12,9 @@ class Course(NamedTuple):
     kept: names of locked cells that no cell of the release binds which a student fills in, and Python's own: in the
       notebook they stay what they are.
     imported: what the locked cells import, by name: a module, or a name in one ("numpy", "functools.partial").
-    methods: names of methods of the course's classes.
-    fields: names of attributes of the objects of these classes.
+    classes: names of classes that the locked cells define.
+    methods: names of methods of these classes.
+    fields: names of attributes of their objects.
     vessels: names of locked cells that are made empty, or that the course's own functions write: for answers to fill.
     of_checks: names that graded cells alone bind: what a check expects stands in one of them.
     released: the text of every cell as it was handed out.
@@ -21,6 +22,7 @@ class Course(NamedTuple):
 
     kept: frozenset[str] = frozenset(dir(builtins))
     imported: dict[str, str] = {}
+    classes: frozenset[str] = frozenset()
     methods: frozenset[str] = frozenset()
     fields: frozenset[str] = frozenset()
     vessels: frozenset[str] = frozenset()
@@ -39,6 +41,7 @@ def course_of(
     return Course(
         kept=frozenset((given | set(dir(builtins))) - theirs),
         imported={name: origin for tree in given_by for name, origin in imports(ast.walk(tree))},
+        classes=frozenset(c.name for c in classes),
         methods=frozenset(n.name for c in classes for n in c.body if isinstance(n, ast.FunctionDef)),
         fields=frozenset(name for tree in given_by for name in fields(tree)),
         vessels=frozenset(name for tree in given_by for name in _vessels(tree)),

@@ -43,6 +43,7 @@ _PLAIN_METHOD = {"property", "functools.cached_property", "setter", "staticmetho
 _AS_DECORATOR = {"functools.wraps", "functools.total_ordering", "dataclasses.dataclass"}
 _SETTINGS = {"jax.config.update"}  # a mutator by its name, of a module
 _THEIR_OWN = {"__name__", "__qualname__", "__doc__"}  # what an answer may write on its own functions
+_ASKS = {"stacklevel": "that shows who calls", "eval_str": "texts in annotations may be run"}
 _READING = "read from outside, it would be a way into the checks"
 _NO_NEED = "An answer has no need of it: leave it out."
 
@@ -125,6 +126,7 @@ class _Reader(Names):
         for place, decorator in enumerate(node.decorator_list):
             innermost = place == len(node.decorator_list) - 1
             self.decorator(decorator, innermost)
+        self.all(getattr(node, "type_params", []))
         self.annotations(node)
         self.all(part for part in around(node) if not any(part is d for d in node.decorator_list))
         self.function(node, node.body, method=self.in_class)
@@ -165,6 +167,7 @@ class _Reader(Names):
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         """A class, whose metaclass is `type`."""
         self.bind(node, node.name)
+        self.all(getattr(node, "type_params", []))
         for decorator in node.decorator_list:
             self.decorator(decorator, True)
         for base in node.bases:
@@ -172,9 +175,11 @@ class _Reader(Names):
                 self.refuse(node, f"makes {node.name} a kind of type", "classes of such a kind can pass for others")
             self.visit(base)
         for keyword in node.keywords:
-            if keyword.arg in ("metaclass", None) and not ast.unparse(keyword.value).endswith("ABCMeta"):
+            abstract = keyword.arg == "metaclass" and self.origins(keyword.value) == {"abc.ABCMeta"}
+            if keyword.arg in ("metaclass", None) and not abstract:
                 self.refuse(node, f"gives {node.name} a metaclass", "classes of such a kind can pass for others")
-            self.visit(keyword.value)
+            if not abstract:
+                self.visit(keyword.value)
         self.scopes.append(Scope("class", bound(node), node))
         self.all(node.body)
         self.scopes.pop()
@@ -322,6 +327,8 @@ class _Reader(Names):
 
     def bare(self, node: ast.AST, origin: str) -> None:
         """Something imported that is not followed by a dot."""
+        if origin == "abc.ABCMeta":
+            self.refuse(node, "uses ABCMeta otherwise than as a metaclass", "it makes classes", "Derive from ABC.")
         if origin in _SETTINGS:
             self.settings()
         if origin.rsplit(".", 1)[-1].startswith("register_") and origin.startswith("jax.tree_util"):
@@ -354,7 +361,9 @@ class _Reader(Names):
                     self.bare(node, origin)
         else:
             self.written(node, node.value, node.attr)
-        self.allowed.add(id(node.value)) if isinstance(node.value, ast.Name | ast.Attribute) else None
+        builtin = isinstance(node.value, ast.Name) and node.value.id in (*ATTRIBUTE_FUNCTIONS, "type")
+        if isinstance(node.value, ast.Name | ast.Attribute) and not builtin:
+            self.allowed.add(id(node.value))
         self.visit(node.value)
 
     def attribute(self, node: ast.AST, value: ast.AST, attr: str) -> None:
@@ -391,7 +400,11 @@ class _Reader(Names):
     def of_module(self, node: ast.AST, module: str, attr: str) -> None:
         """`module.attr`, for a module that may be imported, or for what stands in one."""
         whole = f"{module}.{attr}"
-        if whole in MODULES or any(name.startswith(f"{whole}.") for name in MODULES):
+        if (
+            whole in self.course.imported.values()
+            or whole in MODULES
+            or any(name.startswith(f"{whole}.") for name in MODULES)
+        ):
             return
         if module in MODULES:
             names = MODULES[module]
@@ -459,6 +472,8 @@ class _Reader(Names):
             self.call_by_name(node, function.id)
         elif isinstance(function, ast.Attribute):
             self.call_of_method(node, function)
+        if self.owner(function) == "class" and (len(node.args) > 2 or node.keywords and len(node.args) > 1):
+            self.refuse(node, "calls a type with three arguments", "with that, classes can be made")
         self.call_that_writes(node)
         for place, arg in enumerate(node.args):  # map(type, values)
             if isinstance(arg, ast.Name) and arg.id == "type" and not place and len(node.args) <= 2:
@@ -469,10 +484,20 @@ class _Reader(Names):
 
     def call_by_name(self, node: ast.Call, name: str) -> None:
         one = len(node.args) == 1 and not node.keywords and not isinstance(node.args[0], ast.Starred)
+        if name == "type" and one and self.is_class(node.args[0]):
+            self.refuse(node, "asks for the type of a class", "with that, classes can be made")
         if one and (name == "type" or name == "vars" and self._me_unreachable(node.args[0])):
             self.allowed.add(id(node.func))
         elif name in ATTRIBUTE_FUNCTIONS and name not in self.cells.names:
             self.asks_by_name(node, name)
+
+    def is_class(self, node: ast.AST) -> bool:
+        """Whether an expression is a class, as far as that can be seen."""
+        if isinstance(node, ast.Call):
+            return isinstance(node.func, ast.Name) and node.func.id == "type"
+        if isinstance(node, ast.Name) and self.home(node.id) is None and not self.origins(node):
+            return node.id in (BUILTINS - {"print"}) | self.cells.classes | self.course.classes
+        return any(origin.rsplit(".", 1)[-1][:1].isupper() for origin in self.origins(node))
 
     def asks_by_name(self, node: ast.Call, function: str) -> None:
         """getattr(x, "name") and its like, where the name can be read here."""
@@ -551,8 +576,9 @@ class _Reader(Names):
     def call_that_writes(self, node: ast.Call) -> None:
         function = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         into = [keyword.value for keyword in node.keywords if keyword.arg == "out"]
-        if any(keyword.arg == "stacklevel" for keyword in node.keywords):
-            self.refuse(node, "asks for a stacklevel", "that shows who calls")
+        for keyword in node.keywords:
+            if keyword.arg in _ASKS:
+                self.refuse(node, f"says {keyword.arg}", _ASKS[keyword.arg])
         if function in WRITES_INTO or function == "at" and node.args:
             into += node.args[:1]
         if any(origin.startswith("jax.tree_util.register_") for origin in self.origins(node.func)):
@@ -596,15 +622,35 @@ class _Reader(Names):
         self.generic_visit(node)
 
     def annotation(self, node: ast.AST | None) -> None:
-        """An annotation may be a text that is evaluated later."""
-        for part in ast.walk(node) if node is not None else ():
-            if isinstance(part, ast.Name) and part.id == "type":
-                self.allowed.add(id(part))
+        """An annotation may be a text, and a text may be evaluated later: it names classes, and no more."""
+        if node is None:
+            return
+        for part in ast.walk(node):
+            if not isinstance(part, _OF_ANNOTATIONS):
+                self.refuse(node, "calculates an annotation", "a text there may be run", "Leave it out.")
+            if isinstance(part, ast.Name):
+                self.annotation_of_name(part)
             if isinstance(part, ast.Constant) and isinstance(part.value, str):
                 try:
                     inner = ast.parse(part.value.strip(), mode="eval").body
                 except (SyntaxError, ValueError):
                     continue  # nor can it be evaluated
                 for child in ast.walk(inner):
-                    if isinstance(child, ast.Call | ast.Lambda | ast.Await | ast.NamedExpr):
-                        self.refuse(node, "has a call in an annotation", "a text there may be run")  # type: ignore[arg-type]
+                    ast.copy_location(child, part)
+                self.annotation(inner)
+                self.visit(inner)
+
+    def annotation_of_name(self, node: ast.Name) -> None:
+        if node.id == "type":
+            self.allowed.add(id(node))
+        home = self.home(node.id)
+        own = node.id in self.cells.names if home is None else home.kind != "class"
+        if own and node.id not in self.cells.classes and not self.origins(node):
+            self.refuse(node, f"has {node.id} in an annotation", "that may be a text, and may be run", "Name a class.")
+
+
+# What an annotation may consist of; nothing that calculates with texts.
+_OF_ANNOTATIONS = (
+    *(ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.Tuple, ast.List, ast.BinOp, ast.BitOr, ast.Load),
+    *(ast.UnaryOp, ast.USub, ast.Slice),
+)

@@ -16,7 +16,7 @@ MODULES: dict[str, frozenset[str] | None] = dict.fromkeys(
         *("abc", "bisect", "cmath", "collections", "collections.abc", "copy", "dataclasses", "datetime", "decimal"),
         *("enum", "fractions", "functools", "heapq", "itertools", "math", "numbers", "operator", "random", "re"),
         *("statistics", "string", "struct", "textwrap", "time", "typing", "__future__"),
-        *("jax", "jax.ad_checkpoint", "jax.custom_derivatives", "jax.debug", "jax.dtypes", "jax.errors", "jax.export"),
+        *("jax", "jax.ad_checkpoint", "jax.custom_derivatives", "jax.debug", "jax.dtypes", "jax.errors"),
         *("jax.flatten_util", "jax.image", "jax.lax", "jax.lax.linalg", "jax.nn", "jax.nn.initializers", "jax.numpy"),
         *("jax.numpy.fft", "jax.numpy.linalg", "jax.ops", "jax.random", "jax.scipy", "jax.scipy.linalg"),
         *("jax.scipy.signal", "jax.scipy.sparse", "jax.scipy.sparse.linalg", "jax.scipy.special", "jax.scipy.stats"),
@@ -106,7 +106,8 @@ HIDDEN_MODULES = _words(
 )
 # The same, of modules alone: elsewhere these are names like any other.
 OF_MODULES = _words(
-    "code codecs concurrent core dis distributed dlpack extend ffi glob io lib logging ma overrides pickle process "
+    "code codecs concurrent core dis distributed dlpack export extend "
+    "ffi glob io lib logging ma overrides pickle process "
     "signal site thread tools types version warnings xla"
 )
 # What is a module in these packages, which have many and hide none.
@@ -140,8 +141,8 @@ FORBIDDEN = HIDDEN_MODULES | _words(
     "clear_event_listeners record_event record_event_duration_secs record_scalar "
     "start_server start_trace stop_trace save_device_memory_profile device_memory_profile "
     "set_xla_profiler xla_computation backend_compile register_backend_factory "
-    "switch_backend get_ipython register getweakrefs finalize "
-    "write_text write_bytes symlink_to hardlink_to chmod lchmod open putenv unsetenv"
+    "switch_backend get_ipython register getweakrefs finalize EnumMeta EnumType NamedTupleMeta "
+    "write_text write_bytes symlink_to hardlink_to rename chmod lchmod open putenv unsetenv"
 )
 # Methods that change a list, a dict, a set or an array: not for the course's own.
 MUTATORS = _words(
