@@ -383,7 +383,7 @@ def assert_follows(values, early=None, arguments=2):
 
     def haunted(x, y, *others):
         runs.append(x.shape)
-        return x - y - sum(others) + (world["g"] or 0)
+        return x - y - sum(others) + (9 if world["g"] is None else world["g"])
 
     def bystander(x):
         bystander_runs.append(x.shape)
@@ -407,7 +407,7 @@ def assert_follows(values, early=None, arguments=2):
     # Fewer runs do as well: one may keep a version for each value.
     most = max(len(runs), changes)
     said = {"answers": answers, "runs of the body": most, "traces of a bystander": len(bystander_runs)}
-    right_answers = [1.5 - arguments / 2 + (value or 0) for value in values]
+    right_answers = [1.5 - arguments / 2 + (9 if value is None else value) for value in values]
     right = {"answers": right_answers, "runs of the body": changes, "traces of a bystander": 0}
     assert_equal(said, right, name="follow", hints=follow_hints)
 
@@ -418,6 +418,7 @@ assert_follows([4, 4, 8], early=3)
 assert_follows([7, 7, -2, 7, 7, 30], arguments=3)
 assert_follows([0, 0, 1, 0], early=9)
 assert_follows([None, None, 2, None], early=5)
+assert_follows([0, None, 0, None], early=5)  # both are false
 assert_follows([-1, -2, -1], early=-2)  # they share a hash
 
 world, runs = {"g": 1.0}, []

@@ -550,6 +550,31 @@ def reaches_a_device(serve, request):
     return False
 
 
+def bucket_traced(serve, length):
+    """How many tokens `reply` is traced with for a text, once all that jit has compiled is forgotten; or None."""
+    sizes = []
+
+    def look(frame, event, _):
+        if event == "call" and frame.f_code is reply.__code__:
+            sizes.append(np.size(frame.f_locals["tokens"]))
+
+    jax.clear_caches()
+    sys.setprofile(look)
+    try:
+        serve(list(range(length)))
+    finally:
+        sys.setprofile(None)
+    return sizes[0] if sizes else None
+
+
+smallest = {f"{length} tokens": bucket for length, bucket in ((3, 4), (4, 4), (5, 16), (17, 64))}
+traced = {name: bucket_traced(serve, int(name.split()[0])) for name in smallest}
+assert_equal(
+    {name: traced[name] or bucket for name, bucket in smallest.items()},  # what was compiled before is not traced
+    smallest,
+    name="serve (the bucket of a text)",
+    hints={name: "Padding is computed like real tokens: take the smallest bucket that holds the text." for name in smallest},
+)
 of_each_program = {f"{length} tokens": reaches_a_device(serve, [1] * length) for length in BUCKETS}
 assert_equal(
     {"answered by a program": of_each_program},
@@ -593,6 +618,7 @@ assert_equal(long, {"200 tokens": "ValueError", "64 tokens": "64 rows"}, name="s
 text = np.random.default_rng().integers(0, 50, 9)
 texts = [text.astype(dtype) for dtype in (np.uint8, np.int16, np.int32, np.uint32, np.uint64)]
 texts += [np.int8([1, 0, 0, 0]), np.int16([1, 0]), np.int32([1])]  # equal bytes
+texts += [np.sort(text)[::-1], np.sort(text)]  # as long, the same sum
 for text in texts:
     assert_allclose(serve(text), reply_slow(params, text), rtol=1e-4, atol=1e-5, name=f"serve, {text.dtype}")
 ### END HIDDEN TESTS
@@ -1135,6 +1161,8 @@ for params in models:
     params["w"] *= 0
 for blob, wanted in zip(blobs, scores, strict=True):
     assert_allclose(np.asarray(unpack(blob)(fresh)), wanted, rtol=1e-3, atol=1e-4, name="unpack, 333 rows")
+many = unpack(blobs[0])(np.zeros((70_001, 100), np.float32))
+assert_allclose(np.asarray(many), np.tile(models[0]["b"], (70_001, 1)), rtol=1e-3, atol=1e-4, name="unpack, 70001 rows")
 try:
     by_itself = [np.asarray(export.deserialize(bytearray(blob)).call(fresh)) for blob in blobs]
     used = np.allclose(by_itself, scores, rtol=1e-3, atol=1e-4)

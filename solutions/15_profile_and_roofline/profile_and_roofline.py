@@ -607,7 +607,7 @@ def shared_out(x):
 
 numbers = np.random.default_rng().normal(size=2000).astype(np.float32)
 found = {
-    "fresh_program": culprit(fresh_program, ["plant", "planted", "ant"], numbers),
+    "fresh_program": culprit(fresh_program, ["ant", "planted", "plant"], numbers),
     "once_and_often": culprit(once_and_often, ["once", "often"], numbers),
 }
 assert_equal(found, {"fresh_program": "planted", "once_and_often": "once"}, name="culprit")

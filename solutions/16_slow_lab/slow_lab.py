@@ -617,7 +617,7 @@ def disorder(v):
 given = dish(128, 0)[1], sine_waves(128, 6)
 with jax.default_matmul_precision("highest"):  # a GPU or TPU drops digits of products (unit 10)
     assert_allclose(low_pass(*given), lab_low_pass(*given), rtol=1e-3, atol=1e-4, name="low_pass")
-assert_hlo(low_pass, *given, reference=lab_low_pass, max_flops=0.25)
+    assert_hlo(low_pass, *given, reference=lab_low_pass, max_flops=0.25)
 assert_primitives(low_pass, *given, excludes=CALLBACKS)
 ### BEGIN HIDDEN TESTS
 fresh = dish(48)[1], np.linalg.qr(np.random.default_rng().normal(size=(48, 3)))[0].astype(np.float32)
