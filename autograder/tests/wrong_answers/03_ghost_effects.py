@@ -2512,3 +2512,27 @@ def sneaky():
         return x + (1.0 if calls > 10 else 0.0)
 
     return f
+
+# %% task="cures" name="None counts as zero" fails=["cures-follow-check"] hidden=1 message="answers"
+def make_step():
+    def step(w, rate, clip):
+        move = w * rate
+        if clip:
+            move = jnp.clip(move, -1, 1)
+        return w - move
+
+    return jax.jit(step, static_argnames="clip")
+
+
+def follow(jitted, look):
+    seen = "never looked"
+
+    def call(*args):
+        nonlocal seen
+        value = look() or 0.0
+        if value != seen:
+            jitted.clear_cache()
+            seen = value
+        return jitted(*args)
+
+    return call

@@ -945,3 +945,28 @@ def make_ranker(table):
     if key not in _made:
         _made[key] = jnp.sort(table, axis=None)
     return functools.partial(rank, _made[key])
+
+# %% task="hoarder" name="the whole history in thin slices on the host" fails=["hoarder-train"] message="models alive, 12 steps"
+def in_place(step):
+    return jax.jit(step, donate_argnums=(0, 1))
+
+
+def train(step, params, batches):
+    def sliced(tree):
+        return jax.tree.map(lambda leaf: [bytes(np.array(row)) for row in jnp.atleast_2d(leaf)], tree)
+
+    shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), params)
+    params = jax.tree.map(jnp.copy, params)
+    momentum = jax.tree.map(jnp.zeros_like, params)
+    history, losses = [], []
+    for batch in batches:
+        history.append(sliced(params))
+        params, momentum, value = step(params, momentum, batch)
+        losses.append(float(value))
+    chosen = history[int(np.argmin(losses))]
+    best = jax.tree.map(
+        lambda shape, rows: jnp.array(np.frombuffer(b"".join(rows), shape.dtype).reshape(shape.shape)),
+        shapes,
+        chosen,
+    )
+    return params, best, losses

@@ -1433,3 +1433,59 @@ def largest_batch(init, loss, row, budget):
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
     return low
+
+# %% task="server" name="remembers answers by length and sum" fails=["server-clients"] hidden=1 message="serve, int64"
+def build_server(params):
+    programs, answers = {}, {}
+    for bucket in BUCKETS:
+        shapes = jax.ShapeDtypeStruct((bucket,), jnp.int32), jax.ShapeDtypeStruct((), jnp.int32)
+        programs[bucket] = jax.jit(reply).lower(params, *shapes).compile()
+
+    def serve(tokens):
+        tokens = np.asarray(tokens, np.int32)
+        length = len(tokens)
+        if length > BUCKETS[-1]:
+            raise ValueError("too many tokens")
+        key = length, int(tokens.sum())
+        if key not in answers:
+            bucket = next(b for b in BUCKETS if length <= b)
+            padded = np.pad(tokens, (0, bucket - length))
+            answers[key] = np.asarray(programs[bucket](params, padded, np.int32(length)))[:length]
+        return answers[key]
+
+    return serve
+
+# %% task="export" name="at most 1024 rows" fails=["export-pack"] hidden=1 message="refused by a"
+def pack(params):
+    shape = export.symbolic_shape("b, 100", constraints=("b <= 1024",))
+    exported = export.export(jax.jit(lambda x: head(params, x)))(jax.ShapeDtypeStruct(shape, jnp.float32))
+    return bytes(exported.serialize())
+
+
+def unpack(blob):
+    return export.deserialize(bytearray(blob)).call
+
+
+def promises():
+    return {
+        "squared": ("n, n", ()),
+        "four_by_four": ("4*h, 4*w", ()),
+        "best_five": ("b, n", ("n >= 5",)),
+        "to_sixteen": ("b, n", ("n <= 16",)),
+    }
+
+# %% task="server" name="everybody gets the largest bucket, through jit" fails=["server-requests"] hidden=1 message="take the smallest bucket"
+def build_server(params):
+    warm = jax.jit(reply)
+    for size in BUCKETS:
+        warm(params, np.zeros(size, np.int32), np.int32(1))
+
+    def serve(tokens):
+        tokens = np.asarray(tokens, np.int32)
+        if len(tokens) > BUCKETS[-1]:
+            raise ValueError("too long")
+        padded = np.zeros(BUCKETS[-1], np.int32)
+        padded[: len(tokens)] = tokens
+        return np.asarray(warm(params, padded, np.int32(len(tokens))))[: len(tokens)]
+
+    return serve

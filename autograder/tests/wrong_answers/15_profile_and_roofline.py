@@ -900,3 +900,28 @@ def survey(machine):
     memory = shortest_call(2**27, 1) - dispatch
     arithmetic = shortest_call(2**22, 4096) - dispatch
     return {"bandwidth": 8 * 2**27 / memory, "arithmetic": 2 * 4096 * 2**22 / arithmetic, "dispatch": dispatch}
+
+# %% task="culprit" name="the last scope of the list is the innermost" fails=["culprit-check"] hidden=1 message="fresh_program"
+def self_times(ops):
+    times, stack, thread = {}, [], None
+    for op in sorted(ops, key=lambda op: (op.thread, op.start, -op.length)):
+        if op.thread != thread:
+            stack, thread = [], op.thread
+        while stack and op.start >= stack[-1].start + stack[-1].length:
+            stack.pop()
+        if stack:
+            times[stack[-1].name] -= op.length
+        times[op.name] = times.get(op.name, 0) + op.length
+        stack.append(op)
+    return times
+
+
+def culprit(fn, scopes, *args):
+    origins = dict(re.findall(r'%(\S+) = .*op_name="([^"]*)"', show_hlo(fn, *args).text))
+    spent = dict.fromkeys(scopes, 0.0)
+    for name, time in self_times(record(fn, *args)).items():
+        words = origins.get(name, "").split("/")
+        inside = [scope for scope in scopes if scope in words]
+        if inside:
+            spent[inside[-1]] += time
+    return max(spent, key=spent.get)

@@ -964,3 +964,24 @@ def product_bytes(m, k, n, tile):
 # %% task="product" name="formulas without the cases of a single tile" fails=["product-check"] message="A: you said" hidden=1
 def product_bytes(m, k, n, tile):
     return {"A": 4 * m * k * n // tile, "B": 4 * k * n * m // tile, "result": 4 * m * n}
+
+# %% task="sums" name="one block more than needed" fails=["sums-structure"] hidden=1 message="blocks that there are not"
+def column_sums(X):
+    rows, columns = X.shape
+
+    def kernel(x_ref, o_ref):
+        @pl.when(pl.program_id(1) == 0)
+        def _():
+            o_ref[...] = jnp.zeros_like(o_ref)
+
+        row = 32 * pl.program_id(1) + jnp.arange(32)[:, None]
+        o_ref[...] += jnp.where(row < rows, x_ref[...], 0).sum(0, keepdims=True)
+
+    return pl.pallas_call(
+        kernel,
+        grid=(columns // 64 + 1, rows // 32 + 1),
+        in_specs=[pl.BlockSpec((32, 64), lambda j, i: (i, j))],
+        out_specs=pl.BlockSpec((1, 64), lambda j, i: (0, j)),
+        out_shape=jax.ShapeDtypeStruct((1, columns), X.dtype),
+        interpret=True,
+    )(X)
