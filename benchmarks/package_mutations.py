@@ -215,7 +215,7 @@ def grade(module: str, most: int | None, rows: list[dict]) -> Iterator[dict]:
         return
     with tempfile.TemporaryDirectory() as folder:
         course = Path(folder, "course")
-        left_out = shutil.ignore_patterns(".git", ".venv", "__pycache__", "*.ipynb")
+        left_out = shutil.ignore_patterns(".git", ".venv", "__pycache__")
         shutil.copytree(COURSE, course, ignore=left_out)
         began = time.monotonic()
         if not run(course, module, 600):
