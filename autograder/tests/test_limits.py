@@ -42,7 +42,7 @@ def test_it_measures_about_as_long_as_it_is_told(monkeypatch, ticks):
     measure_limits(4096, 0.8)
     assert 110 <= len(ticks) <= 140, "what does not depend on the size is known"
     measure_limits(4096, 1)
-    assert 210 <= len(ticks), "but it is measured again where there is time"
+    assert len(ticks) >= 210, "but it is measured again where there is time"
 
 
 @pytest.mark.parametrize("call", [100, 100_000, 50 * MILLISECOND])

@@ -33,7 +33,7 @@ def test_all_of_it_lies_in_the_picture():
         picture = bar_svg(*numbers, 2.0, "red")
         width = float(re.search(r'<svg width="(\d+)"', picture)[1])
         found = [float(x) for x in re.findall(r' (?:x|x1|x2|cx)="([-\d.]+)"', picture)]
-        assert 0 < min(found) and max(found) < width, numbers
+        assert min(found) > 0 and max(found) < width, numbers
 
 
 @pytest.mark.parametrize(
