@@ -62,7 +62,7 @@ def test_a_rate_has_its_quartiles(monkeypatch):
 
 
 def test_this_machine_has_limits():
-    found = measure_limits(2**20, 0.01)
+    found = measure_limits(2**26, 0.01)
     assert 1e6 < found.bandwidth.median < 1e14, "bytes in a second"
     assert 1e8 < found.arithmetic.median < 1e16
     assert 1e2 < found.dispatch.median < 1e9

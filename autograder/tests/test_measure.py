@@ -79,6 +79,13 @@ def test_a_contest_says_the_times_of_a_call_and_the_answer():
     assert a_contest(CALL, Repeated([]))[0].answer == "fail"
 
 
+@pytest.mark.parametrize(("bar", "answer"), [(2.0, "pass"), (None, None)])
+def test_a_contest_ends_when_it_knows_enough(bar, answer):
+    outcome, *_ = a_contest(CALL / 3, Repeated([]), bar)
+    assert outcome.answer == answer
+    assert 7 <= len(outcome.baseline) < 50, "there is time for many more"
+
+
 def test_code_gets_new_inputs_in_every_block_and_the_baseline_the_same():
     _, baseline, candidate, _ = a_contest(CALL / 3, Fresh([]))
     assert len(set(candidate.draws)) == len(candidate.draws) >= 7 * 7

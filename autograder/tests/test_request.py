@@ -86,3 +86,11 @@ def test_the_reference_is_the_baseline_in_double_precision():
 def test_operations_are_those_of_a_jitted_candidate():
     assert Comparison(jax.jit(lambda x: x * 2 + 1), plain, (X,)).operations() == 8
     assert Comparison(plain, plain, (X,)).operations() == 0
+
+
+def test_operations_that_cannot_be_counted_are_none(monkeypatch):
+    def flops(jaxpr):
+        raise NotImplementedError
+
+    monkeypatch.setattr("autograder.instruments.flops.flops", flops)
+    assert Comparison(jax.jit(plain), plain, (X,)).operations() == 0
