@@ -37,6 +37,7 @@ TABLE = Path(__file__).with_suffix(".csv")
 REASONS = Path(__file__).with_suffix(".toml")
 FIELDS = ["module", "operator", "line", "change", "verdict", "text"]
 ENOUGH = 0.85  # of the mutations that are not harmless
+MEMORY = 8 << 30  # bytes that tests may ask for; a list that a mutation lets grow for ever ends here
 
 # Module -> the files of its own tests.
 TESTS = {
@@ -176,6 +177,7 @@ def run(course: Path, module: str, seconds: float) -> bool:
         for stream in range(3):
             os.dup2(null, stream)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         os.chdir(course)
         sys.path.insert(0, str(course))
         os.environ["PYTHONPATH"] = str(course)  # of the measuring process
