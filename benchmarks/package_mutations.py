@@ -37,6 +37,7 @@ TABLE = Path(__file__).with_suffix(".csv")
 REASONS = Path(__file__).with_suffix(".toml")
 FIELDS = ["module", "operator", "line", "change", "verdict", "text"]
 ENOUGH = 0.85  # of the mutations that are not harmless
+MEMORY = 8 << 30  # bytes that tests may ask for; a list that a mutation lets grow for ever ends here
 
 # Module -> the files of its own tests.
 TESTS = {
@@ -73,8 +74,8 @@ TESTS = {
     "instruments/trace_log": ["traces", "check_traces"],
     "instruments/watch_functions": ["traces", "check_traces"],
     "measuring/bench": ["bench"],
-    "measuring/picture": ["speedup"],
-    "measuring/request": ["bench"],
+    "measuring/picture": ["picture"],
+    "measuring/request": ["request"],
     "measuring/roofline": ["roofline"],
     "measuring/speedup": ["speedup"],
     "measuring/verdict": ["verdict"],
@@ -85,14 +86,14 @@ TESTS = {
     "measuring/wire/messages": ["travel", "wire"],
     "measuring/worker/agreement": ["agreement"],
     "measuring/worker/clock": ["clock", "verdict"],
-    "measuring/worker/contest": ["measure", "memory"],
+    "measuring/worker/contest": ["measure"],
     "measuring/worker/inputs": ["inputs"],
-    "measuring/worker/jobs": ["bench"],
-    "measuring/worker/limits": ["measure", "roofline"],
+    "measuring/worker/jobs": ["jobs"],
+    "measuring/worker/limits": ["limits"],
     "measuring/worker/main": ["bench"],
     "measuring/worker/product": ["product"],
-    "measuring/worker/refusal": ["bench"],
-    "measuring/worker/sides": ["bench"],
+    "measuring/worker/refusal": ["refusal"],
+    "measuring/worker/sides": ["sides"],
 }
 # What the tests import of others, once for all processes that are forked: four seconds of five. No backend is started.
 IMPORTED = (
@@ -176,6 +177,7 @@ def run(course: Path, module: str, seconds: float) -> bool:
         for stream in range(3):
             os.dup2(null, stream)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         os.chdir(course)
         sys.path.insert(0, str(course))
         os.environ["PYTHONPATH"] = str(course)  # of the measuring process
@@ -215,7 +217,7 @@ def grade(module: str, most: int | None, rows: list[dict]) -> Iterator[dict]:
         return
     with tempfile.TemporaryDirectory() as folder:
         course = Path(folder, "course")
-        left_out = shutil.ignore_patterns(".git", ".venv", "__pycache__", "*.ipynb")
+        left_out = shutil.ignore_patterns(".git", ".venv", "__pycache__")
         shutil.copytree(COURSE, course, ignore=left_out)
         began = time.monotonic()
         if not run(course, module, 600):

@@ -287,6 +287,28 @@ def test_a_new_process_takes_another_core():
     assert (bench.renew().core != first) == (len(own) > 1)
 
 
+def test_processes_take_the_cores_in_turn_from_the_last(monkeypatch):
+    monkeypatch.setattr(bench, "cores", lambda: [10, 11, 12])
+    assert [bench.renew().core for _ in range(4)] == [12, 11, 10, 12]
+
+
+def test_freed_memory_is_kept():
+    found = bench.environment({})
+    for name in ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"):
+        assert int(found[name]) >= 2**30, "more than any block frees"
+
+
+def test_what_it_measures_reads_nothing_from_it():
+    """Its standard input carries the messages."""
+
+    def reads(x):
+        assert sys.stdin.read() == ""
+        return 2 * x
+
+    outcome, _ = speedup_module.decide(comparison(double, reads), None)
+    assert len(outcome.baseline) >= 3
+
+
 def test_it_writes_nothing(capfd):
     def noisy(x):
         print("heard")

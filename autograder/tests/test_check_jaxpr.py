@@ -108,6 +108,15 @@ def test_an_unwanted_primitive_and_where_it_is():
     assert "find what brings in sort" in error.attempt
 
 
+def test_of_many_different_equations_four_are_shown():
+    def sums(x):
+        return [x[:n].sum() for n in range(1, 6)]
+
+    lines = failure(sums, X, excludes={"reduce_sum"}).evidence.splitlines()
+    assert [line.split()[1] for line in lines[:-1]] == [f"float32[{n}]" for n in range(1, 5)]
+    assert lines[-1] == "..."
+
+
 def test_too_many_of_a_primitive():
     def attention(q, k):
         return jnp.exp(q @ k.T) / jnp.exp(q @ k.T).sum()

@@ -125,6 +125,10 @@ def test_reads_text_with_a_loop():
     assert (loop.type, loop.operands, loop.root) == ("(s32[], f32[8]{0})", ("tuple.4",), True)
 
 
+def test_a_module_is_printed_in_one_line_without_its_instructions():
+    assert repr(read_hlo.parse(SCAN)) == "Module(name='jit__lambda', entry='main.4')"
+
+
 @pytest.mark.parametrize("groups", ["mesh['axis_0'=1,'axis_1'=4] {'axis_1'}", "{{0,1,2,3}}", "[1,4]<=[4]"])
 def test_reads_collectives(groups):
     module = read_hlo.parse(ALL_REDUCE.format(groups=groups))

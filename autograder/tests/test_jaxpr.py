@@ -122,6 +122,7 @@ STRAIGHT = {
     "sort": (jnp.sort, X),
     "max pool": (lambda a: lax.reduce_window(a, -jnp.inf, lax.max, (2, 2), (2, 2), "VALID"), A),
     "sliding sum": (lambda x: lax.reduce_window(x, 0.0, lax.add, (3,), (1,), "VALID"), X),
+    "power of zero": (lambda x: lax.integer_pow(x, 0) + x, X),
     "int": (lambda x: (x.astype(jnp.int32) % 3 == 0).any(), X),
     "grad": (jax.grad(lambda a: jnp.tanh(a * a)[0, 0]), A),
 }
@@ -144,6 +145,11 @@ def test_a_convolution_with_strides_and_holes_costs_what_xla_says():
 
     a, k = jnp.ones((2, 4, 9, 7)), jnp.ones((6, 2, 3, 2))
     assert statistics(fn, a, k).flops == jax.jit(fn).lower(a, k).cost_analysis()["flops"]
+
+
+def test_an_fft_of_no_values_costs_nothing():
+    assert statistics(jnp.fft.fft, jnp.ones(0)).flops == 0
+    assert statistics(jnp.fft.fft, jnp.ones(8, jnp.complex64)).flops == 5 * 8 * 3
 
 
 def test_the_body_of_a_scan_costs_as_often_as_it_runs():
@@ -201,6 +207,15 @@ def test_in_a_loop_a_cond_costs_its_most_expensive_branch_in_every_round():
     assert both.primitives["cond"] == 0 and both.flops >= 8 * (3 + 1)
 
 
+def summed(x, limit):
+    """What is below the limit, with a loop that has a constant, a carry and slices."""
+
+    def step(total, value):
+        return lax.cond(value < limit, lambda: total + value, lambda: total), value * 2
+
+    return lax.scan(step, 0.0, x)
+
+
 def rounds(x, n):
     return lax.fori_loop(0, n, lambda i, x: x * 2, x)
 
@@ -211,6 +226,7 @@ def rounds(x, n):
         pytest.param(choose, (X, True), 8 + 1, id="the branch taken"),
         pytest.param(choose, (X, False), 3 * 8 + 1, id="the other branch"),
         pytest.param(lambda x: lax.map(lambda x: choose(x, x < 0.5), x), (X,), 8 * 2 + 4 * 1 + 4 * 3, id="in a loop"),
+        pytest.param(summed, (X, 0.5), 8 * (1 + 1 + 1) + 4 * 1, id="in a loop with a carry"),
         pytest.param(rounds, (X, 5), 5 * (8 + 1) + 6, id="rounds that are an argument"),
         pytest.param(jax.jit(rounds), (X, 0), 1, id="no round"),
         pytest.param(lambda x: jnp.tanh(x @ x) * jnp.arange(3), (X,), 16 + 1 + 3 + 3, id="nothing to decide"),
@@ -367,6 +383,14 @@ def test_a_line_about_an_equation():
     line = fn.__code__.co_firstlineno + 1
     name = fn.__qualname__
     assert read_jaxpr.equation_line(eqn) == f"sin: float32[8] -> float32[8]   test_jaxpr.py line {line}, in {name}"
+
+
+@pytest.mark.parametrize("file", ["/tmp/ipykernel_7/1234.py", "<ipython-input-3-abc>"])
+def test_a_line_of_a_cell_has_no_file(file):
+    names = {"jnp": jnp}
+    exec(compile("def fn(x):\n    return jnp.sin(x)", file, "exec"), names)
+    (eqn,) = read_jaxpr.equations(read_jaxpr.trace(names["fn"], X))
+    assert read_jaxpr.equation_line(eqn) == "sin: float32[8] -> float32[8]   line 2, in fn"
 
 
 def test_nothing_warns():

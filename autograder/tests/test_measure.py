@@ -3,7 +3,7 @@
 import pytest
 
 from autograder.measuring.worker.clock import Reading
-from autograder.measuring.worker.contest import calibrate, contest
+from autograder.measuring.worker.contest import calibrate, contest, plan
 from autograder.measuring.worker.inputs import Fresh, Repeated
 
 CALL = 50_000  # nanoseconds
@@ -79,6 +79,13 @@ def test_a_contest_says_the_times_of_a_call_and_the_answer():
     assert a_contest(CALL, Repeated([]))[0].answer == "fail"
 
 
+@pytest.mark.parametrize(("bar", "answer"), [(2.0, "pass"), (None, None)])
+def test_a_contest_ends_when_it_knows_enough(bar, answer):
+    outcome, *_ = a_contest(CALL / 3, Repeated([]), bar)
+    assert outcome.answer == answer
+    assert 7 <= len(outcome.baseline) < 50, "there is time for many more"
+
+
 def test_code_gets_new_inputs_in_every_block_and_the_baseline_the_same():
     _, baseline, candidate, _ = a_contest(CALL / 3, Fresh([]))
     assert len(set(candidate.draws)) == len(candidate.draws) >= 7 * 7
@@ -107,3 +114,24 @@ def test_what_the_comparison_raises_ends_the_contest():
     sides = Scripted(CALL), Scripted(CALL, role="candidate")
     with pytest.raises(ValueError, match="they disagree"):
         contest(*sides, 2.0, [CALL, CALL], 1.5, refuse)
+
+
+@pytest.mark.parametrize("call", [10, 1000, CALL])
+def test_a_calibration_ends_with_a_block_that_is_long_enough(call):
+    side = Scripted(call)
+    assert calibrate(side) == call
+    assert side.calls * call >= side.block / 4
+
+
+@pytest.mark.parametrize(
+    ("bar", "call", "calls"),
+    [
+        pytest.param(2.0, CALL / 2, 12, id="at the bar, as long as the baseline's"),
+        pytest.param(5.0, CALL, 12, id="far below, no more than twice as long"),
+        pytest.param(2.0, CALL / 1000, 1500, id="far above, long enough for the clock"),
+        pytest.param(2.0, 100 * CALL, 1, id="a call takes longer than a block"),
+    ],
+)
+def test_a_block_of_the_candidate_is(bar, call, calls):
+    sides = Scripted(CALL), Scripted(call, role="candidate")
+    assert plan(bar, *sides, [CALL, call]) == (6, calls)

@@ -5,6 +5,7 @@ import math
 import os
 import string
 import subprocess
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +14,7 @@ import pytest
 from conftest import run_cell
 
 from autograder import run_alone
+from autograder.checks import alone_child
 from autograder.failure import CheckFailed
 
 SITE = os.path.dirname(os.path.dirname(jax.__file__))
@@ -26,6 +28,7 @@ def notebook():
 def count(program):
     return jnp.sum(3)
 TAPES, FMA, KINDS = (count,), True, {"a": 1, "b": count}
+drawn = (n for n in range(3))
 """
     return run_cell(source, names)
 
@@ -139,6 +142,7 @@ def test_arguments_are_copies():
         ("def f():\n    try:\n        return count(3)\n    except Exception:\n        return 1", "count"),
         ("def f():\n    return [t(3) for t in TAPES]", "count"),
         ("def f():\n    return KINDS['b'](3)", "count"),
+        ("def f():\n    return next(drawn)", "drawn"),
         ("def helper():\n    return count(3)\ndef f():\n    return helper()", "count"),
         ("def f():\n    return open('/etc/passwd').read()", "open"),
         ("def f():\n    return open('answers', 'w').write('1')", "open"),
@@ -237,6 +241,11 @@ def test_a_name_that_exists_nowhere_stays_a_name_error():
 def test_an_endless_loop_is_ended(monkeypatch):
     monkeypatch.setattr("autograder.checks.run_alone.SECONDS", 0.5)
     assert refused("def f():\n    while True:\n        pass").startswith("✗ f did not end within 0.5 seconds.\n")
+
+
+def test_where_nothing_can_be_limited_it_is_run_without_limits(monkeypatch):
+    monkeypatch.setitem(sys.modules, "resource", None)  # as on Windows
+    alone_child.prepare("")
 
 
 def test_leaving_python_is_no_answer():

@@ -91,6 +91,11 @@ def test_which_operand_is_which():
     assert '|"which"|' in show_jaxpr(lambda p, x, y: jnp.where(p, x, y), X > 0, X, X).mermaid
 
 
+def test_a_number_is_shown_as_it_is_written():
+    found = labels(show_jaxpr(lambda x: 3.75 * x + 1 / 3, X).mermaid).values()
+    assert {"mul 3.75 ·", "add · 0.333333"} <= {label[0] for label in found}
+
+
 def test_a_scan_goes_round():
     def fn(w, h, xs):
         return lax.scan(lambda h, x: (jnp.tanh(w @ h + x), h.sum()), h, xs)

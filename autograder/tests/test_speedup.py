@@ -209,6 +209,11 @@ def test_undecided_says_that_the_calls_are_too_slow():
     assert "there was time for 3 pairs only (2 s for a call" in str(an_answer(pairs=3, seconds={"baseline": 2.0}))
 
 
+def test_a_share_of_the_limit_is_at_most_all_of_it():
+    assert str(an_answer(limit=1.3, binds="dispatch")).endswith("; 100 % of this machine's dispatch rate")
+    assert str(an_answer(limit=0.054, binds="arithmetic")).endswith("; 5.4 % of this machine's arithmetic rate")
+
+
 def test_a_new_process_is_asked_before_undecided_is_said(monkeypatch):
     ask, processes = bench.Bench.ask, []
 

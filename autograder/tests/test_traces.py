@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from autograder import trace_log
-from autograder.instruments.trace_log import _covered
+from autograder.instruments.call_signature import value_text
+from autograder.instruments.trace_log import TraceLog, _covered
 
 
 def reasons(fn, *calls):
@@ -233,7 +234,9 @@ def test_several_functions_have_their_names_before_the_reasons():
     with trace_log(f, g) as log:
         f(1.0)
         g(jnp.ones(23))
-    assert log.reasons == ["f: first call", "double: first call"]
+        log.call(f, jnp.ones(2))
+    assert log.reasons == ["f: first call", "double: first call", "f: x: weak float32[] -> float32[2]"]
+    assert log.rows == [("f(float32[2])", "traced", "x: weak float32[] -> float32[2]")], "its name stands before it"
 
 
 def test_without_functions_every_trace_counts_by_name():
@@ -290,6 +293,28 @@ def test_the_table_reads_well():
     assert html.count("<tr>") == 5
 
 
+def test_times_are_told_in_milliseconds(monkeypatch):
+    monkeypatch.setattr(TraceLog, "seconds", {"trace": 0.999, "lower": 0.0025, "compile": 0.12})
+    with trace_log() as log:
+        pass
+    assert str(log).endswith(" built (trace 999 ms, lower 2.5 ms, compile 120 ms)")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (np.ones(2, np.float32), "float32[2]"),
+        (np.ones(2, jnp.bfloat16), "bfloat16[2]"),
+        ({"w": np.float32(1)}, "{'w': float32[]}"),
+        (np.array("text"), "array('text', dtype='<U4')"),
+        ("a" * 58, "'" + "a" * 58 + "'"),
+        ("a" * 59, "'" + "a" * 56 + "..."),
+    ],
+)
+def test_an_argument_is_told_in_a_short_text(value, text):
+    assert value_text(value) == text
+
+
 def test_an_exception_leaves_a_row_and_passes_on():
     @jax.jit
     def stub(x):
@@ -326,7 +351,24 @@ def test_what_one_log_left_alone_is_seen_by_the_next():
     assert (log.eager, inner.eager) == (2, 1)
 
 
-def test_an_earlier_profiler_goes_on_and_comes_back():
+@pytest.fixture
+def no_free_tool():
+    """Other tools have taken the two places of `sys.monitoring` that are free; Python 3.11 has none."""
+    taken = [tool for tool in (3, 4) if hasattr(sys, "monitoring") and sys.monitoring.get_tool(tool) is None]
+    for tool in taken:
+        sys.monitoring.use_tool_id(tool, "another")
+    yield
+    for tool in taken:
+        sys.monitoring.free_tool_id(tool)
+
+
+def test_without_a_free_tool_calls_are_seen_and_no_profiler_is_left(no_free_tool):
+    with trace_log(double) as log:
+        double(1.0)
+    assert log.eager == 1 and sys.getprofile() is None
+
+
+def test_an_earlier_profiler_goes_on_and_comes_back(no_free_tool):
     events = []
 
     def profile(frame, event, argument):

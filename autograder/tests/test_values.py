@@ -89,7 +89,11 @@ def test_whole_numbers_are_exact_and_have_no_tolerance():
 
 
 def test_text_is_exact():
-    assert message({"op": "add"}, {"op": "mul"}).startswith("✗ the result: leaf ['op']: got 'add', expected 'mul'.\n")
+    assert message({"op": "add"}, {"op": "mul"}) == (
+        "✗ the result: leaf ['op']: got 'add', expected 'mul'.\n"
+        "  Why this usually happens: a text or an object must be equal to the letter.\n"
+        "  Try: compare the two, character by character."
+    )
 
 
 GENERAL = "a formula, an index or a starting value differs from the specification."

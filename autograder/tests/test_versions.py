@@ -36,6 +36,12 @@ def test_another_jax():
     assert unsupported((3, 12), "0.12.0.1") is None
 
 
+@pytest.mark.parametrize("python", PYTHON)
+@pytest.mark.parametrize("jax", ["0.10.0", "0.11.2", "0.12.3"])
+def test_both_ends_are_supported(python, jax):
+    assert unsupported(python, jax) is None
+
+
 def test_pyproject_says_the_same(course):
     project = tomllib.loads((course / "pyproject.toml").read_text())["project"]
     python = SpecifierSet(project["requires-python"])
