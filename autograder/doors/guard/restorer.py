@@ -257,9 +257,9 @@ def _of_value(value: Any, deep: int) -> list[Callable[[], None]]:
         backs = [_set_back(value, set(value))]
     elif isinstance(value, tuple):
         parts = [*value]
-    elif kind.__module__ in ("__main__", "types") and isinstance(getattr(value, "__dict__", None), dict):
-        backs, parts = [_table_back(vars(value), dict(vars(value)))], [*vars(value).values()]
-    elif hasattr(kind, "clear_cache") and isinstance(getattr(value, "__dict__", None), dict):  # a jitted function
+    elif isinstance(getattr(value, "__dict__", None), dict) and (
+        kind.__module__ in ("__main__", "types") or hasattr(kind, "clear_cache")  # an object, or a jitted function
+    ):
         backs, parts = [_table_back(vars(value), dict(vars(value)))], [*vars(value).values()]
     return backs + [back for part in parts if deep for back in _of_value(part, deep - 1)]
 
