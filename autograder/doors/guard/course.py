@@ -18,6 +18,7 @@ class Course(NamedTuple):
     vessels: names of locked cells that are made empty, or that the course's own functions write: for answers to fill.
     of_checks: names that graded cells alone bind: what a check expects stands in one of them.
     in_checks: names that graded cells bind, but for those that a function of the release writes.
+    numbers: names that locked cells make from numbers and texts that they write: nothing can change these.
     released: the text of every cell as it was handed out.
     """
 
@@ -29,6 +30,7 @@ class Course(NamedTuple):
     vessels: frozenset[str] = frozenset()
     of_checks: frozenset[str] = frozenset()
     in_checks: frozenset[str] = frozenset()
+    numbers: frozenset[str] = frozenset()
     released: frozenset[str] = frozenset()
 
 
@@ -51,6 +53,7 @@ def course_of(
         vessels=frozenset(name for tree in given_by for name in _vessels(tree)),
         of_checks=frozenset({name for tree in asked_by for name in bound(tree)} - given - theirs),
         in_checks=frozenset({name for tree in asked_by for name in bound(tree)} - written),
+        numbers=frozenset(name for tree in given_by for name in _numbers(tree)),
         released=frozenset(released),
     )
 
@@ -62,6 +65,14 @@ def _vessels(tree: ast.Module) -> Iterator[str]:
     for statement in tree.body:
         for target, value in assigned(statement):
             if isinstance(target, ast.Name) and _is_empty(value):
+                yield target.id
+
+
+def _numbers(tree: ast.Module) -> Iterator[str]:
+    written = ast.Constant | ast.BinOp | ast.UnaryOp | ast.operator | ast.unaryop
+    for statement in tree.body:
+        for target, value in assigned(statement):
+            if isinstance(target, ast.Name) and all(isinstance(node, written) for node in ast.walk(value)):
                 yield target.id
 
 

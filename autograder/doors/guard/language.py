@@ -29,10 +29,11 @@ from .words import (
     OF_MODULES,
     OF_PACKAGES,
     OTHER_SETTINGS,
+    PATHS,
+    PRIVATE,
     PRIVATE_OF_LIBRARIES,
     SETTINGS,
     SPECIAL_METHODS,
-    PATHS,
     UNDERSCORE,
     WRITES_INTO,
 )
@@ -368,7 +369,7 @@ class _Reader(Names):
             self.refuse(
                 node, what, "its threads would run on behind the answer", "Write `with ThreadPoolExecutor(…) as …:`."
             )
-        if origin in _SETTINGS:
+        if origin in _SETTINGS | {"jax.config"}:
             self.settings()
         if origin.rsplit(".", 1)[-1].startswith("register_") and origin.startswith("jax.tree_util"):
             self.refuse(
@@ -501,7 +502,7 @@ class _Reader(Names):
         own = isinstance(value, ast.Name) and (value.id in self.cells.names or self.home(value.id) is not None)
         unknown = isinstance(value, ast.Name) and self._is_parameter(value.id)
         own = own and (not unknown or self._own_function(value))
-        private = self.cells.private - PRIVATE_OF_LIBRARIES
+        private = self.cells.private - PRIVATE
         if attr.startswith("_") and attr not in private and not (own and attr in _THEIR_OWN):
             self.refuse(node, f"writes .{attr}", "such names belong to Python or to a library")
         self.not_of_others(node, value, f"writes .{attr}")
@@ -586,6 +587,9 @@ class _Reader(Names):
                 text = key.value if isinstance(key, ast.Constant) else ""
                 if isinstance(text, str) and (text in _ASKS or text.startswith("__") and text.endswith("__")):
                     self.refuse(node, f"hands over a table with {text}", "with that, classes can be made")
+        unseen = any(keyword.arg in ("module", None) for keyword in node.keywords)
+        if unseen and "warnings.catch_warnings" in self.origins(node.func):
+            self.refuse(node, "says module", "catch_warnings changes the module that it is given", "Leave it out.")
         if "inspect.signature" in self.origins(node.func) and any(k.arg is None for k in node.keywords):
             self.refuse(node, "calls signature in an unusual way", "what it is asked must be seen here")
 

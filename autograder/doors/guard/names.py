@@ -152,6 +152,14 @@ class Names(ast.NodeVisitor):
             return "class"
         return ""
 
+    def is_number(self, node: ast.AST) -> bool:
+        """Whether this is one of the course's numbers: `SIZE`, `xs.size`, `xs.shape[0]`."""
+        if isinstance(node, ast.Subscript):
+            return isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
+        if isinstance(node, ast.Attribute):
+            return node.attr in ("size", "ndim", "nbytes", "shape") and not self.origins(node)
+        return isinstance(node, ast.Name) and node.id in self.course.numbers and self.home(node.id) is None
+
     def note_aliases(self, scope: Scope, body: Iterable[ast.AST]) -> None:
         """Which names of a scope are made from an import, or from something of the course's, by a bare assignment."""
         pairs: list[tuple[ast.AST, ast.AST]] = []
@@ -173,7 +181,7 @@ class Names(ast.NodeVisitor):
         for _ in range(2):
             for target, value in pairs:
                 made = isinstance(target, ast.Name) and isinstance(value, ast.Tuple | ast.List)
-                whose = "" if made else self.owner(value)
+                whose = "" if made or self.is_number(value) else self.owner(value)
                 if whose and isinstance(target, ast.Name):
                     exact = self.origins(value)
                     scope.aliases.setdefault(target.id, f"import {min(exact)}" if exact else whose)

@@ -5,6 +5,7 @@ import builtins
 import importlib
 import re
 import sys
+import types
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -251,17 +252,33 @@ OTHER_SETTINGS = ("disable", "optimization", "debug", "check", "log_", "platform
 OF_IMPORTED = {"__name__", "__doc__", "__version__", "__version_info__", "__wrapped__"}
 
 
+# Of these, private functions only calculate.
+_CALCULATE = _words("operator math cmath bisect heapq itertools statistics fractions decimal random time functools")
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
 def _private_of_libraries() -> Iterator[str]:
-    """Names with one underscore that stand in allowed modules of Python's, or in the course's own."""
+    """Names with one underscore of what Python's allowed modules keep: modules, functions and classes."""
     for name in MODULES:
-        if name.partition(".")[0] in sys.stdlib_module_names and name != "__future__":
-            yield from dir(importlib.import_module(name))
+        if name.partition(".")[0] not in sys.stdlib_module_names or name == "__future__":
+            continue
+        for inner, value in vars(importlib.import_module(name)).items():
+            if isinstance(value, types.ModuleType) or (callable(value) and name not in _CALCULATE):
+                yield inner
+
+
+def _private_of_the_course() -> Iterator[str]:
     for path in Path(__file__).parents[2].rglob("*.py"):
         if "tests" not in path.parts:
             yield from re.findall(r"\b_[a-z]\w*", path.read_text(encoding="utf-8"))
 
 
-# On objects that are not seen to be an answer's own, these are not to be had, whatever its classes have.
-PRIVATE_OF_LIBRARIES = _words("_src _core _getframe _current_frames _globals _make_predicate _inst _os _sys") | {
-    name for name in _private_of_libraries() if name.startswith("_") and not name.startswith("__")
-}
+# On objects that are not seen to be an answer's own, these are not to be had, whatever its classes have,
+PRIVATE_OF_LIBRARIES = _words("_src _core _getframe _current_frames _globals _make_predicate _inst _os _sys") | set(
+    filter(_is_private, _private_of_libraries())
+)
+# and these are not to be written.
+PRIVATE = PRIVATE_OF_LIBRARIES | set(filter(_is_private, _private_of_the_course()))
