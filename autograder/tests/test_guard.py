@@ -3,8 +3,10 @@
 import importlib
 import sys
 import types
+from collections import Counter, deque
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import jupytext
@@ -17,6 +19,7 @@ from autograder.doors.fair_run import run_fairly
 from autograder.doors.faults import fault
 from autograder.doors.graded_notebook import failure_text, is_graded, read_notebook, score
 from autograder.doors.guard.cells import Guard, course_in
+from autograder.doors.guard.restorer import _of_value
 from autograder.doors.guard.words import ASKED_OF_VALUES, EVERYTHING, FORBIDDEN, MODULES, OF_MODULES, OF_PACKAGES
 from autograder.doors.kernel_runner import Runner
 
@@ -345,6 +348,28 @@ def test_no_module_inside_an_allowed_one_leads_out():
         if not public and module.__name__ not in MODULES and name not in HARMLESS:
             out.add(name)
     assert out == set()
+
+
+def test_what_is_in_the_courses_things_is_put_back():
+    """Sets, queues, counters, objects and functions, and what lies in other things."""
+
+    def tool(x, *, limit=1):
+        return x
+
+    things = [{"scan"}, deque([1]), Counter("aab"), ({"while"}, [[2]]), SimpleNamespace(n=1), tool]
+    backs = _of_value(things, 3)
+    things[0].clear()
+    things[1].append(2)
+    things[2]["c"] = 7
+    things[3][0].add("scan")
+    things[3][1][0].append(3)
+    things[4].n = things[4].other = 2
+    tool.__name__, tool.inside = "boxed", print
+    tool.__kwdefaults__["limit"] = 100
+    for back in backs:
+        back()
+    assert things == [{"scan"}, deque([1]), Counter("aab"), ({"while"}, [[2]]), SimpleNamespace(n=1), tool]
+    assert (tool.__name__, vars(tool), tool.__kwdefaults__) == ("tool", {}, {"limit": 1})
 
 
 PUTS_BACK = [cell for cell in ATTACKS if "how" in cell.metadata]
