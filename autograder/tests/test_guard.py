@@ -3,8 +3,10 @@
 import importlib
 import sys
 import types
+from collections import Counter, deque
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import jupytext
@@ -17,6 +19,7 @@ from autograder.doors.fair_run import run_fairly
 from autograder.doors.faults import fault
 from autograder.doors.graded_notebook import failure_text, is_graded, read_notebook, score
 from autograder.doors.guard.cells import Guard, course_in
+from autograder.doors.guard.restorer import _of_value
 from autograder.doors.guard.words import ASKED_OF_VALUES, EVERYTHING, FORBIDDEN, MODULES, OF_MODULES, OF_PACKAGES
 from autograder.doors.kernel_runner import Runner
 
@@ -176,6 +179,15 @@ HONEST = [
     "for expected in [1]:\n    DATA = expected",
     "def g(x):\n    expected = x\n    return expected",
     "try:\n    1 / 0\nexcept* ZeroDivisionError as errors:\n    print(errors)",
+    "class Table:\n    def load(self, name): return name\nclass Use:\n    def f(self, t): return t.load('a')",
+    "def f(x):\n    message = 'a tracer of type {}'\n    return message.format(x.type)",
+    "class A:\n    def __init__(self):\n        super().__init__()\n        self._x = 1",
+    "class A:\n    def __init__(self): self._value = 1\n    def __eq__(self, it): return self._value == it._value",
+    "import json\njson.loads('1')",
+    "def f(x):\n    n = len(DATA)\n    n -= 1\n    return n",
+    "def f(x):\n    n = xs.shape[0]\n    n -= 1\n    return n",
+    "def f(g):\n    def inner(): return g()\n    inner.__name__ = 'inner'\n    return inner",
+    "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(2) as pool:\n    pool.submit(abs, 1)",
 ]
 
 
@@ -250,6 +262,36 @@ TRICKS = {
     "def g(x: 'a' + 'b'): pass": "calculates an annotation",
     "from jax import export": "imports export from jax",
     "import jax\njax.export.export": "jax.export",
+    "def f(m, text): return m.testing.measure(text)": "measure",
+    "def f(m): return m.measure": "measure",
+    "import numpy as np\nx = np.load_(f, allow_pickle=True)": "allow_pickle",
+    "def f(m): return m.pickle": "pickle",
+    "def f(m): return m.loads": "loads",
+    "class A:\n    _sys = 1\ndef f(m): return m._sys": "_sys",
+    "class A:\n    _FuncBuilder = 1\ndef f(m): return m._FuncBuilder": "_FuncBuilder",
+    "class A:\n    _too_many = 1\ndef f(m):\n    m._too_many = 1": "writes ._too_many",
+    "def f(a, n, v): super(type(a), a).__setattr__(n, v)": "calls super of something else",
+    "s = super": "hands super on",
+    "class A:\n    def spill(self):\n        self.name = 1\nA.spill(xs)": "asks for A.spill",
+    "class A:\n    __slots__ = ('__class__',)": "__slots__",
+    "class A:\n    __slots__ = ('__cl' + 'ass__',)": "__slots__",
+    "def f(kind): return kind('A', (), {'__class__': 1})": "a table with __class__",
+    "def f(m): return m.ABCMeta": "ABCMeta",
+    "import operator\noperator.iand(xs, 1)": "iand",
+    "map(set.clear, [DATA])": "asks for set.clear",
+    "import contextlib\nwith contextlib.nullcontext(DATA) as d:\n    d.clear()": "calls .clear of d",
+    "match DATA:\n    case dict() as d:\n        d.clear()": "calls .clear of d",
+    "class A:\n    d = DATA\n    d |= {}": "changes d",
+    "import struct\nstruct.pack_into('i', xs, 0, 0)": "pack_into",
+    "import io\nio.BytesIO(b'').readinto(xs)": "readinto",
+    "import numpy as np\nnp.nan_to_num(xs, copy=False)": "nan_to_num",
+    "from concurrent.futures import ThreadPoolExecutor\nThreadPoolExecutor(1).submit(print)": "ThreadPoolExecutor",
+    "def brick(): pass\ndef f(brick, v): brick.inside = v": "writes .inside",
+    "def f(fn): fn.__name__ = 'boxed'": "writes .__name__",
+    "import jax\ndef f(c): c.update('jax_disable_jit', True)\nf(jax.config)": "disable_jit",
+    "import warnings\nwarnings.catch_warnings(module=memo)": "module",
+    "import matplotlib.pyplot as plt\nplt.rc('axes', prop_cycle='1')": "prop_cycle",
+    "def f(x):\n    text = '{}'\n    text = x\n    return text.format(check)": "calls format",
     **({"type A = int": "TypeAlias", "def g[T: eval('1')](x): pass": "TypeVar"} if sys.version_info >= (3, 12) else {}),
 }
 
@@ -306,6 +348,28 @@ def test_no_module_inside_an_allowed_one_leads_out():
         if not public and module.__name__ not in MODULES and name not in HARMLESS:
             out.add(name)
     assert out == set()
+
+
+def test_what_is_in_the_courses_things_is_put_back():
+    """Sets, queues, counters, objects and functions, and what lies in other things."""
+
+    def tool(x, *, limit=1):
+        return x
+
+    things = [{"scan"}, deque([1]), Counter("aab"), ({"while"}, [[2]]), SimpleNamespace(n=1), tool]
+    backs = _of_value(things, 3)
+    things[0].clear()
+    things[1].append(2)
+    things[2]["c"] = 7
+    things[3][0].add("scan")
+    things[3][1][0].append(3)
+    things[4].n = things[4].other = 2
+    tool.__name__, tool.inside = "boxed", print
+    tool.__kwdefaults__["limit"] = 100
+    for back in backs:
+        back()
+    assert things == [{"scan"}, deque([1]), Counter("aab"), ({"while"}, [[2]]), SimpleNamespace(n=1), tool]
+    assert (tool.__name__, vars(tool), tool.__kwdefaults__) == ("tool", {}, {"limit": 1})
 
 
 PUTS_BACK = [cell for cell in ATTACKS if "how" in cell.metadata]

@@ -17,6 +17,8 @@ class Course(NamedTuple):
     fields: names of attributes of their objects.
     vessels: names of locked cells that are made empty, or that the course's own functions write: for answers to fill.
     of_checks: names that graded cells alone bind: what a check expects stands in one of them.
+    in_checks: names that graded cells bind, but for those that a function of the release writes.
+    numbers: names that locked cells make from numbers and texts that they write: nothing can change these.
     released: the text of every cell as it was handed out.
     """
 
@@ -27,6 +29,8 @@ class Course(NamedTuple):
     fields: frozenset[str] = frozenset()
     vessels: frozenset[str] = frozenset()
     of_checks: frozenset[str] = frozenset()
+    in_checks: frozenset[str] = frozenset()
+    numbers: frozenset[str] = frozenset()
     released: frozenset[str] = frozenset()
 
 
@@ -35,7 +39,9 @@ def course_of(
 ) -> Course:
     """Read a unit's cells: those that are locked, its graded ones apart, and those that a student fills in."""
     given_by, asked_by = list(map(parsed, locked)), list(map(parsed, checks))
-    theirs = {name for source in open_cells for name in bound(parsed(source))}
+    open_trees = [parsed(source) for source in open_cells]
+    written = {n for tree in open_trees for s in ast.walk(tree) if isinstance(s, ast.Global) for n in s.names}
+    theirs = {name for tree in open_trees for name in bound(tree)}
     given = {name for tree in given_by for name in bound(tree)}
     classes = [node for tree in given_by for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     return Course(
@@ -46,6 +52,8 @@ def course_of(
         fields=frozenset(name for tree in given_by for name in fields(tree)),
         vessels=frozenset(name for tree in given_by for name in _vessels(tree)),
         of_checks=frozenset({name for tree in asked_by for name in bound(tree)} - given - theirs),
+        in_checks=frozenset({name for tree in asked_by for name in bound(tree)} - written),
+        numbers=frozenset(name for tree in given_by for name in _numbers(tree)),
         released=frozenset(released),
     )
 
@@ -57,6 +65,14 @@ def _vessels(tree: ast.Module) -> Iterator[str]:
     for statement in tree.body:
         for target, value in assigned(statement):
             if isinstance(target, ast.Name) and _is_empty(value):
+                yield target.id
+
+
+def _numbers(tree: ast.Module) -> Iterator[str]:
+    written = ast.Constant | ast.BinOp | ast.UnaryOp | ast.operator | ast.unaryop
+    for statement in tree.body:
+        for target, value in assigned(statement):
+            if isinstance(target, ast.Name) and all(isinstance(node, written) for node in ast.walk(value)):
                 yield target.id
 
 

@@ -24,10 +24,14 @@ from .words import (
     MODULES,
     MUTATORS,
     OF_A_PARENT,
+    OF_FILES,
     OF_IMPORTED,
     OF_MODULES,
     OF_PACKAGES,
     OTHER_SETTINGS,
+    PATHS,
+    PRIVATE,
+    PRIVATE_OF_LIBRARIES,
     SETTINGS,
     SPECIAL_METHODS,
     UNDERSCORE,
@@ -38,12 +42,17 @@ LONGEST = 200_000  # characters of a cell
 _IPYTHON = re.compile(r"__+|___|_i+h?|_oh|_dh|_i?\d+|_exit_code|__\w*")  # names that IPython gives to a notebook
 _OF_FRAMES = ("f_", "gi_", "cr_", "ag_", "tb_", "co_", "func_")
 _SHOWS_ITSELF = {"_render_traceback_", "_ipython_display_", "_ipython_canary_method_should_not_exist_"}
-_PRIVATE_OF_LIBRARIES = {"_src", "_core", "_getframe", "_current_frames", "_globals", "_make_predicate", "_inst", "_os"}
 _PLAIN_METHOD = {"property", "functools.cached_property", "setter", "staticmethod"}
 _AS_DECORATOR = {"functools.wraps", "functools.total_ordering", "dataclasses.dataclass"}
 _SETTINGS = {"jax.config.update"}  # a mutator by its name, of a module
 _THEIR_OWN = {"__name__", "__qualname__", "__doc__"}  # what an answer may write on its own functions
-_ASKS = {"stacklevel": "that shows who calls", "eval_str": "texts in annotations may be run"}
+_ASKS = {
+    "stacklevel": "that shows who calls",
+    "eval_str": "texts in annotations may be run",
+    "allow_pickle": "what is read may be run",
+    "prop_cycle": "a text there is run",
+}
+_POOL = "concurrent.futures.ThreadPoolExecutor"
 _READING = "read from outside, it would be a way into the checks"
 _NO_NEED = "An answer has no need of it: leave it out."
 
@@ -180,9 +189,26 @@ class _Reader(Names):
                 self.refuse(node, f"gives {node.name} a metaclass", "classes of such a kind can pass for others")
             if not abstract:
                 self.visit(keyword.value)
-        self.scopes.append(Scope("class", bound(node), node))
+        scope = Scope("class", bound(node), node)
+        self.scopes.append(scope)
+        self.note_aliases(scope, [s for s in node.body if not isinstance(s, ast.FunctionDef | ast.ClassDef)])
+        self.slots(node)
         self.all(node.body)
         self.scopes.pop()
+
+    def slots(self, node: ast.ClassDef) -> None:
+        """The names in __slots__ can be read, and none of them is Python's."""
+        for statement in node.body:
+            if isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign) and "__slots__" in ast.unparse(
+                statement
+            ):
+                for part in ast.walk(statement.value) if statement.value is not None else ():
+                    named = isinstance(part, ast.Constant) and str(part.value).startswith("__")
+                    if named or not isinstance(
+                        part, ast.Constant | ast.Tuple | ast.List | ast.Set | ast.Load | ast.Dict
+                    ):
+                        why = "an object that has it can pass for something else"
+                        self.refuse(statement, "has a name in __slots__ that is Python's or not seen here", why)
 
     def comprehension(self, node: ast.AST, results: list[ast.AST], generators: list[ast.comprehension]) -> None:
         self.visit(generators[0].iter)
@@ -218,7 +244,7 @@ class _Reader(Names):
         """Of the notebook's names, a function may write those that belong to the answer."""
         for name in node.names:
             self.bind(node, name, at_top=True)
-            theirs = (self.course.kept | self.course.of_checks) - self.course.vessels
+            theirs = (self.course.kept | self.course.of_checks | self.course.in_checks) - self.course.vessels
             if name in theirs or name in self.course.imported:
                 self.refuse(
                     node,
@@ -231,6 +257,13 @@ class _Reader(Names):
         """It may bind a name."""
         if node.name:
             self.bind(node, node.name)
+        self.generic_visit(node)
+
+    def visit_With(self, node: ast.With) -> None:
+        """Threads end with the block that they are made for."""
+        for item in node.items:
+            if isinstance(item.context_expr, ast.Call) and _POOL in self.origins(item.context_expr.func):
+                self.allowed.add(id(item.context_expr.func))
         self.generic_visit(node)
 
     def visit_MatchAs(self, node: ast.MatchAs) -> None:
@@ -254,7 +287,7 @@ class _Reader(Names):
                 self.refuse(node, f"writes {name}", "that name is the notebook's own", "Take another name.")
         elif self.in_class and name.startswith("__") and name not in SPECIAL_METHODS | CLASS_NAMES:
             self.refuse(node, f"gives a class {name}", "a class that has it can pass for something else")
-        if self.in_class and name in FORBIDDEN:
+        if self.in_class and name in FORBIDDEN - OF_FILES:
             self.refuse(node, f"gives a class {name}", _READING, "Take another name.")
 
     # Imports.
@@ -295,6 +328,8 @@ class _Reader(Names):
             return
         for origin in self.origins(node):
             self.bare(node, origin)
+        if node.id == "super" and self.home("super") is None:
+            self.refuse(node, "hands super on", "it also writes attributes of other objects", "Call it: super().")
         if node.id in ATTRIBUTE_FUNCTIONS and self.home(node.id) is None:
             self.refuse(node, f"hands {node.id} on", "a name that is asked for must be seen here", "Call it here.")
         if node.id == "type" and self.home("type") is None:
@@ -329,7 +364,12 @@ class _Reader(Names):
         """Something imported that is not followed by a dot."""
         if origin == "abc.ABCMeta":
             self.refuse(node, "uses ABCMeta otherwise than as a metaclass", "it makes classes", "Derive from ABC.")
-        if origin in _SETTINGS:
+        if origin == _POOL:
+            what = "uses ThreadPoolExecutor otherwise than in a `with`"
+            self.refuse(
+                node, what, "its threads would run on behind the answer", "Write `with ThreadPoolExecutor(…) as …:`."
+            )
+        if origin in _SETTINGS | {"jax.config"}:
             self.settings()
         if origin.rsplit(".", 1)[-1].startswith("register_") and origin.startswith("jax.tree_util"):
             self.refuse(
@@ -373,18 +413,53 @@ class _Reader(Names):
             self.of_module(node, module, attr)
         if attr in ("format", "format_map"):
             self.formats(node, value)
-        if attr in FORBIDDEN and not any(f"{module}.{attr}" in MODULES or "pallas" in module for module in modules):
+        if attr in PATHS and not modules:
+            self.refuse(node, f"asks for .{attr}", "nobody can see here what that leads to", "Import what you need.")
+        if attr == "loads" and modules != {"json"}:
+            self.refuse(node, "asks for .loads", "what is read may be run")
+        if attr in MUTATORS and self.is_kind(value):
+            what = f"asks for {ast.unparse(value)[:40]}.{attr}"
+            self.refuse(node, what, "nobody can see here what it changes", "Call the method.")
+        if attr in self.cells.writers and isinstance(value, ast.Name) and value.id in self.cells.classes:
+            what = f"asks for {value.id}.{attr}"
+            self.refuse(node, what, "that writes attributes of whatever it is given", "Call the method of an object.")
+        own_file = attr in OF_FILES & self.cells.methods and not modules
+        if (
+            attr in FORBIDDEN
+            and not own_file
+            and not any(f"{module}.{attr}" in MODULES or "pallas" in module for module in modules)
+        ):
             self.refuse(node, f"asks for .{attr}", _READING)
         usual = attr in (OF_IMPORTED if modules else UNDERSCORE)
         if not attr.startswith("_") or usual or (id(node) in self.allowed and attr in OF_A_PARENT):
             return
         if attr == "__dict__" and self._me_unreachable(value):
             return
-        if attr in self.cells.private and attr not in _PRIVATE_OF_LIBRARIES and not modules:
+        if attr in self.cells.private and not modules and (attr not in PRIVATE_OF_LIBRARIES or self._me(value)):
             return
         self.refuse(
             node, f"asks for .{attr}", "such names belong to Python or to a library, and lead behind the checks"
         )
+
+    def is_kind(self, value: ast.AST) -> bool:
+        """Whether this is a class of containers, whose methods can be given any object."""
+        if isinstance(value, ast.Name) and self.home(value.id) is None and not self.origins(value):
+            return value.id in BUILTINS and value.id not in self.cells.names
+        if self._owner_of_value(value) == "class":
+            return True
+        kinds = {"deque", "defaultdict", "OrderedDict", "Counter", "UserDict", "UserList", "ndarray", "MutableSequence"}
+        kinds |= {"MutableMapping", "MutableSet"}
+        return any(origin.rsplit(".", 1)[-1] in kinds for origin in self.origins(value))
+
+    def _own_function(self, value: ast.AST) -> bool:
+        """Whether a `def` of this cell has bound a name where it stands."""
+        if not isinstance(value, ast.Name):
+            return False
+        home = self.home(value.id)
+        if home is None:
+            return value.id in self.functions
+        body = getattr(home.node, "body", [])
+        return any(isinstance(s, ast.FunctionDef) and s.name == value.id for s in own_statements(body))
 
     def _me(self, value: ast.AST) -> Scope | None:
         """The method whose own object this is."""
@@ -425,16 +500,23 @@ class _Reader(Names):
         if self._me(value) is not None and (not attr.startswith("__")):
             return
         own = isinstance(value, ast.Name) and (value.id in self.cells.names or self.home(value.id) is not None)
-        if attr.startswith("_") and attr not in self.cells.private and not (own and attr in _THEIR_OWN):
+        unknown = isinstance(value, ast.Name) and self._is_parameter(value.id)
+        own = own and (not unknown or self._own_function(value))
+        private = self.cells.private - PRIVATE
+        if attr.startswith("_") and attr not in private and not (own and attr in _THEIR_OWN):
             self.refuse(node, f"writes .{attr}", "such names belong to Python or to a library")
         self.not_of_others(node, value, f"writes .{attr}")
         known = self.cells.fields | self.course.fields
-        function = isinstance(value, ast.Name) and value.id in self.functions
+        function = self._own_function(value)
         if attr in ASKED_OF_VALUES | self.course.methods or not (
             own and attr in _THEIR_OWN or function or attr in known
         ):
             why = "nobody can see here that this is an object of your own class, or your own function"
             self.refuse(node, f"writes .{attr}", why, "Let the class set it.")
+
+    def _is_parameter(self, name: str) -> bool:
+        home = self.home(name)
+        return home is not None and home.node is not None and name not in bound(home.node)
 
     def not_of_others(self, node: ast.AST, value: ast.AST, what: str) -> None:
         """Something is to be changed: refuse that if it is not the answer's own."""
@@ -474,6 +556,7 @@ class _Reader(Names):
             self.call_of_method(node, function)
         if self.owner(function) == "class" and (len(node.args) > 2 or node.keywords and len(node.args) > 1):
             self.refuse(node, "calls a type with three arguments", "with that, classes can be made")
+        self.call_of_kinds(node)
         self.call_that_writes(node)
         for place, arg in enumerate(node.args):  # map(type, values)
             if isinstance(arg, ast.Name) and arg.id == "type" and not place and len(node.args) <= 2:
@@ -486,10 +569,29 @@ class _Reader(Names):
         one = len(node.args) == 1 and not node.keywords and not isinstance(node.args[0], ast.Starred)
         if name == "type" and one and self.is_class(node.args[0]):
             self.refuse(node, "asks for the type of a class", "with that, classes can be made")
+        if name == "super":
+            second = node.args[1] if len(node.args) == 2 else None
+            if node.keywords or (node.args and (second is None or self._me(second) is None)):
+                what = "calls super of something else than a method's own object"
+                self.refuse(node, what, "it also writes attributes of other objects", "Write super().")
+            self.allowed.add(id(node.func))
         if one and (name == "type" or name == "vars" and self._me_unreachable(node.args[0])):
             self.allowed.add(id(node.func))
         elif name in ATTRIBUTE_FUNCTIONS and name not in self.cells.names:
             self.asks_by_name(node, name)
+
+    def call_of_kinds(self, node: ast.Call) -> None:
+        """A call that may make a class: a table of special methods stands in it."""
+        for part in (*node.args, *(k.value for k in node.keywords)):
+            for key in part.keys if isinstance(part, ast.Dict) else ():
+                text = key.value if isinstance(key, ast.Constant) else ""
+                if isinstance(text, str) and (text in _ASKS or text.startswith("__") and text.endswith("__")):
+                    self.refuse(node, f"hands over a table with {text}", "with that, classes can be made")
+        unseen = any(keyword.arg in ("module", None) for keyword in node.keywords)
+        if unseen and "warnings.catch_warnings" in self.origins(node.func):
+            self.refuse(node, "says module", "catch_warnings changes the module that it is given", "Leave it out.")
+        if "inspect.signature" in self.origins(node.func) and any(k.arg is None for k in node.keywords):
+            self.refuse(node, "calls signature in an unusual way", "what it is asked must be seen here")
 
     def is_class(self, node: ast.AST) -> bool:
         """Whether an expression is a class, as far as that can be seen."""
@@ -569,13 +671,34 @@ class _Reader(Names):
         """A format string can ask for attributes."""
         if self._is_module(value):
             return
-        text = value.value if isinstance(value, ast.Constant) else None
-        if not isinstance(text, str) or re.search(r"\{[^{}]*[.\[]\s*_|\{[^{}]*(?:gi_|f_|tb_|cr_)", text):
+        texts = [value.value] if isinstance(value, ast.Constant) else self.texts(value)
+        asking = r"\{[^{}]*[.\[]\s*_|\{[^{}]*(?:gi_|f_|tb_|cr_)"
+        if not texts or any(not isinstance(text, str) or re.search(asking, text) for text in texts):
             self.refuse(node, "calls format of a text that is not seen here", "such a text can ask for anything")
+
+    def texts(self, value: ast.AST) -> list[object]:
+        """What a function's own name may stand for, if each of its assignments says that with a constant."""
+        home = self.home(value.id) if isinstance(value, ast.Name) else None
+        if home is None or home.node is None or home.kind != "function":
+            return []
+        found: list[object] = []
+        body = list(ast.walk(home.node))
+        constant = [s for s in body if isinstance(s, ast.Assign) and isinstance(s.value, ast.Constant)]
+        for statement in constant:
+            if [ast.unparse(target) for target in statement.targets] == [value.id]:  # type: ignore[attr-defined]
+                found.append(statement.value.value)  # type: ignore[attr-defined]
+        names = [n for n in body if isinstance(n, ast.Name | ast.arg | ast.alias | ast.FunctionDef | ast.ClassDef)]
+        stores = [n for n in names if not isinstance(n, ast.Name) or not isinstance(n.ctx, ast.Load)]
+        said = [getattr(n, "id", getattr(n, "arg", getattr(n, "asname", "") or getattr(n, "name", ""))) for n in stores]
+        patterns = any(isinstance(n, ast.match_case | ast.ExceptHandler | ast.Nonlocal | ast.Global) for n in body)
+        whole = said.count(value.id) == len(found) and not patterns  # type: ignore[attr-defined]
+        return found if whole and not self._is_parameter(value.id) else []  # type: ignore[attr-defined]
 
     def call_that_writes(self, node: ast.Call) -> None:
         function = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         into = [keyword.value for keyword in node.keywords if keyword.arg == "out"]
+        if function == "nan_to_num" and any(keyword.arg in ("copy", None) for keyword in node.keywords):
+            self.refuse(node, "says copy", "nan_to_num may write into what it is given", "Leave it out.")
         for keyword in node.keywords:
             if keyword.arg in _ASKS:
                 self.refuse(node, f"says {keyword.arg}", _ASKS[keyword.arg])

@@ -15,6 +15,8 @@ class Cells(NamedTuple):
     private: names with one leading underscore that belong to their own classes.
     fields: attributes that their classes give to their objects.
     classes: the names of these classes.
+    methods: the names of their methods.
+    writers: those of methods, special ones left out, that write attributes of their object.
     """
 
     names: frozenset[str]
@@ -22,6 +24,8 @@ class Cells(NamedTuple):
     private: frozenset[str]
     fields: frozenset[str]
     classes: frozenset[str]
+    methods: frozenset[str] = frozenset()
+    writers: frozenset[str] = frozenset()
 
 
 def cells_together(trees: Iterable[ast.Module], course: Course) -> Cells:
@@ -29,6 +33,8 @@ def cells_together(trees: Iterable[ast.Module], course: Course) -> Cells:
     names: set[str] = set()
     private: set[str] = set()
     classes: set[str] = set()
+    methods: set[str] = set()
+    writers: set[str] = set()
     own_fields = {"kernel", "bias", "value"}  # of Flax's layers and variables, and whatever
     imported = {name: {origin} for name, origin in course.imported.items()}
     for tree in trees:
@@ -41,16 +47,34 @@ def cells_together(trees: Iterable[ast.Module], course: Course) -> Cells:
                 names |= set(node.names)
             elif isinstance(node, ast.ClassDef):
                 classes.add(node.name)
+                own = [s for s in node.body if isinstance(s, ast.FunctionDef)]
+                methods |= {method.name for method in own}
+                writers |= {method.name for method in own if not method.name.startswith("__") and _writes(method)}
                 private |= {name for name in bound(node) if _is_private(name)}
             elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and _is_private(node.attr):
                 private.add(node.attr)
     frozen = {name: frozenset(origins) for name, origins in imported.items()}
     private |= set(filter(_is_private, own_fields))
-    return Cells(frozenset(names), frozen, frozenset(private), frozenset(own_fields), frozenset(classes))
+    return Cells(
+        frozenset(names),
+        frozen,
+        frozenset(private),
+        frozenset(own_fields),
+        frozenset(classes),
+        *map(frozenset, (methods, writers)),
+    )
 
 
 def _is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__") and len(name) > 1
+
+
+def _writes(method: ast.FunctionDef) -> bool:
+    me = [arg.arg for arg in [*method.args.posonlyargs, *method.args.args][:1]]
+    return any(
+        isinstance(n, ast.Attribute) and not isinstance(n.ctx, ast.Load) and ast.unparse(n.value) in me
+        for n in ast.walk(method)
+    )
 
 
 class Scope:
@@ -128,6 +152,14 @@ class Names(ast.NodeVisitor):
             return "class"
         return ""
 
+    def is_number(self, node: ast.AST) -> bool:
+        """Whether this is one of the course's numbers: `SIZE`, `xs.size`, `xs.shape[0]`."""
+        if isinstance(node, ast.Subscript):
+            return isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
+        if isinstance(node, ast.Attribute):
+            return node.attr in ("size", "ndim", "nbytes", "shape") and not self.origins(node)
+        return isinstance(node, ast.Name) and node.id in self.course.numbers and self.home(node.id) is None
+
     def note_aliases(self, scope: Scope, body: Iterable[ast.AST]) -> None:
         """Which names of a scope are made from an import, or from something of the course's, by a bare assignment."""
         pairs: list[tuple[ast.AST, ast.AST]] = []
@@ -135,11 +167,21 @@ class Names(ast.NodeVisitor):
             pairs += assigned(part)
             if isinstance(part, ast.For):
                 pairs.append((part.target, part.iter))
+            elif isinstance(part, ast.With):
+                for item in part.items:
+                    given = getattr(item.context_expr, "args", [])
+                    pairs += [
+                        (item.optional_vars, arg) for arg in given if self.owner(arg) == "course" and item.optional_vars
+                    ]
+            elif isinstance(part, ast.Match):
+                named = [n for case in part.cases for n in ast.walk(case.pattern)]
+                found = [getattr(n, "name", None) or getattr(n, "rest", None) for n in named]
+                pairs += [(ast.Name(name, ast.Store()), part.subject) for name in found if isinstance(name, str)]
         pairs = [(target, value) for target, value in pairs if isinstance(target, ast.Name | ast.Tuple | ast.List)]
         for _ in range(2):
             for target, value in pairs:
                 made = isinstance(target, ast.Name) and isinstance(value, ast.Tuple | ast.List)
-                whose = "" if made else self.owner(value)
+                whose = "" if made or self.is_number(value) else self.owner(value)
                 if whose and isinstance(target, ast.Name):
                     exact = self.origins(value)
                     scope.aliases.setdefault(target.id, f"import {min(exact)}" if exact else whose)

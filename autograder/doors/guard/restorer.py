@@ -4,6 +4,7 @@ The guard lets no cell reach this module. It is imported before a student's firs
 """
 
 import builtins
+import collections
 import contextlib
 import hashlib
 import importlib
@@ -16,7 +17,9 @@ from .words import MODULES
 
 _MISSING = object()
 _LARGEST = 2**23  # bytes of an array whose numbers are kept
-_DEEP = 2  # dicts in dicts
+_DEEP = 3  # tables in tables
+_TABLES = (dict, collections.Counter, collections.defaultdict, collections.OrderedDict)
+_OF_FUNCTIONS = ("__code__", "__defaults__", "__kwdefaults__", "__name__", "__qualname__", "__doc__")
 
 
 def digest(text: str) -> str:
@@ -47,20 +50,38 @@ class _Keeper:
         self.shell, self.kept, self.vessels, self.theirs, self.given = shell, kept, vessels, theirs, given
         self.put_back: list[Callable[[], None]] = []
         self.names: dict[str, object] = {}
+        self.contents: dict[str, tuple[object, list[Callable[[], None]]]] = {}
+        self.tools: dict[str, list[Callable[[], None]]] = {}
+        self.known = ""
 
     def before(self, info) -> None:
         """A cell is about to run."""
         self.put_back, self.names = [], {}
         _freeze(self.shell.user_ns)
+        for module in _watched():
+            if module.__name__.partition(".")[0] == "autograder" and module.__name__ not in self.tools:
+                self.tools[module.__name__] = _of_tools(module)
         self.put_back += [*_of_modules(), *_of_shell(self.shell)]
-        known = digest(info.raw_cell)
-        names = {name: self.shell.user_ns.get(name, _MISSING) for name in self.kept}
-        if known not in self.given:  # an answer that a check calls can change them, too
-            contents = [value for name, value in names.items() if name not in self.vessels]
-            self.put_back += [back for value in contents for back in _of_value(value, _DEEP)]
-        if known in self.theirs:
-            self.names = names
+        self.known = digest(info.raw_cell)
+        if self.known not in self.given:  # an answer that a check calls can change them, too
+            self.keep_contents()
+            self.restore()  # what came late, from a thread or a callback
+        if self.known in self.theirs:
+            self.names = {name: self.shell.user_ns.get(name, _MISSING) for name in self.kept}
             self.put_back += _of_settings()
+
+    def keep_contents(self) -> None:
+        """What is in the course's things now. What has been kept of a thing stays until a cell of the course's runs."""
+        for name in self.kept - self.vessels:
+            value = self.shell.user_ns.get(name, _MISSING)
+            if value is not self.contents.get(name, (_MISSING,))[0]:
+                self.contents[name] = value, _of_value(value, _DEEP)
+
+    def restore(self) -> None:
+        """Put back what is in the course's things, and what its checks consist of."""
+        for backs in [*self.tools.values(), *(backs for _, backs in self.contents.values())]:
+            for back in backs:
+                back()
 
     def after(self, result) -> None:
         """It has run."""
@@ -74,6 +95,11 @@ class _Keeper:
                     self.shell.user_ns[name] = value
         for back in self.put_back:
             back()
+        if self.known in self.given:
+            self.contents = {}
+            self.keep_contents()
+        else:
+            self.restore()
         self.put_back, self.names = [], {}
         if changed:
             many = (
@@ -111,7 +137,7 @@ def _freeze(names: dict[str, object]) -> None:
     """Freeze what an answer can name, and what it is checked with."""
     global _notebook
     _notebook = names
-    for module in _watched():
+    for module in (*_watched(), sys.modules.get("__main__")):
         if type(module) is types.ModuleType:
             module.__class__ = _Frozen
 
@@ -188,25 +214,70 @@ def _of_settings() -> list[Callable[[], None]]:
     return [back]
 
 
+def _of_tools(module: types.ModuleType) -> list[Callable[[], None]]:
+    """What the functions and classes of one of the course's modules consist of."""
+    backs = []
+    for value in list(vars(module).values()):
+        if getattr(value, "__module__", None) != module.__name__:
+            continue
+        if isinstance(value, types.FunctionType):
+            backs += _of_function(value)
+        elif isinstance(value, type):
+            backs += [_class_back(value, dict(vars(value)))]
+            for item in vars(value).values():
+                method = getattr(item, "__func__", getattr(item, "fget", item))
+                if isinstance(method, types.FunctionType):
+                    backs += _of_function(method)
+    return backs
+
+
+def _of_function(value: types.FunctionType) -> list[Callable[[], None]]:
+    backs = [_attributes_back(value, {name: getattr(value, name) for name in _OF_FUNCTIONS})]
+    if value.__kwdefaults__ is not None:
+        backs.append(_table_back(value.__kwdefaults__, dict(value.__kwdefaults__)))
+    return [*backs, _table_back(vars(value), dict(vars(value)))]
+
+
 def _of_value(value: Any, deep: int) -> list[Callable[[], None]]:
     """What is in one of the course's things: a table's lines, an array's numbers, a function's code."""
+    kind = type(value)
     if isinstance(value, types.FunctionType):
-        names = ("__code__", "__defaults__", "__kwdefaults__")
-        return [_attributes_back(value, {name: getattr(value, name) for name in names})]
-    if isinstance(value, type) and value.__module__ == "__main__":
-        held = {name: item for name, item in vars(value).items() if callable(item)}
-        return [_attributes_back(value, held)]
-    if type(value) is dict:
-        inner = [back for item in value.values() for back in _of_value(item, deep - 1)] if deep else []
-        return [_dict_back(value, dict(value)), *inner]
-    if type(value) is list:
-        return [_same_back(value, list(value))]
-    if type(value).__module__ == "numpy" and type(value).__name__ == "ndarray" and value.nbytes < _LARGEST:
-        return [_array_back(value, value.copy())]
-    return []
+        return _of_function(value)
+    if isinstance(value, type):
+        return [_class_back(value, dict(vars(value)))] if value.__module__ == "__main__" else []
+    if kind.__module__ == "numpy" and kind.__name__ == "ndarray":
+        return [_array_back(value, value.copy())] if value.nbytes < _LARGEST else []
+    parts: list[Any] = []
+    backs: list[Callable[[], None]] = []
+    if kind in _TABLES:
+        backs, parts = [_table_back(value, dict(value))], [*value.values()]
+    elif kind in (list, collections.deque):
+        backs, parts = [_same_back(value, list(value))], [*value]
+    elif kind is set:
+        backs = [_set_back(value, set(value))]
+    elif isinstance(value, tuple):
+        parts = [*value]
+    elif isinstance(getattr(value, "__dict__", None), dict) and (
+        kind.__module__ in ("__main__", "types") or hasattr(kind, "clear_cache")  # an object, or a jitted function
+    ):
+        backs, parts = [_table_back(vars(value), dict(vars(value)))], [*vars(value).values()]
+    return backs + [back for part in parts if deep for back in _of_value(part, deep - 1)]
 
 
-def _dict_back(value: dict, before: dict) -> Callable[[], None]:
+def _class_back(value: type, before: dict) -> Callable[[], None]:
+    def back() -> None:
+        now = dict(vars(value))
+        for name in now.keys() - before.keys():
+            if not name.startswith("__"):
+                delattr(value, name)
+        for name, item in before.items():
+            if now.get(name, _MISSING) is not item:
+                setattr(value, name, item)
+
+    return back
+
+
+def _table_back(value: dict, before: dict) -> Callable[[], None]:
     def back() -> None:
         if list(value) != list(before) or any(value[key] is not before[key] for key in before):
             value.clear()
@@ -215,10 +286,22 @@ def _dict_back(value: dict, before: dict) -> Callable[[], None]:
     return back
 
 
-def _same_back(value: list, before: list) -> Callable[[], None]:
+def _set_back(value: set, before: set) -> Callable[[], None]:
+    known = set(map(id, before))
+
+    def back() -> None:
+        if set(map(id, value)) != known:
+            value.clear()
+            value.update(before)
+
+    return back
+
+
+def _same_back(value: Any, before: list) -> Callable[[], None]:
     def back() -> None:
         if len(value) != len(before) or any(a is not b for a, b in zip(value, before, strict=True)):
-            value[:] = before
+            value.clear()
+            value.extend(before)
 
     return back
 

@@ -2,6 +2,12 @@
 
 import ast
 import builtins
+import importlib
+import re
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
 
 
 def _words(text: str) -> set[str]:
@@ -99,6 +105,7 @@ CLASS_NAMES = {"__slots__", "__hash__", "__eq__", "__call__", "__repr__", "__doc
 
 # Modules inside allowed modules that lead out of them: not to be had from anything.
 HIDDEN_MODULES = _words(
+    "pickle npyio _npyio_impl "
     "sys os posix nt builtins bltns importlib imp inspect gc ctypes ctypeslib subprocess threading multiprocessing "
     "copyreg socket mmap marshal cloudpickle codeop runpy linecache tracemalloc traceback atexit asyncio weakref "
     "pathlib shutil tempfile zipimport pkgutil IPython ipykernel autograder matplotlib cbook mlab mtrand f2py "
@@ -107,7 +114,7 @@ HIDDEN_MODULES = _words(
 # The same, of modules alone: elsewhere these are names like any other.
 OF_MODULES = _words(
     "code codecs concurrent core dis distributed dlpack export extend "
-    "ffi glob io lib logging ma overrides pickle process "
+    "ffi glob io lib logging ma overrides process "
     "signal site thread tools types version warnings xla"
 )
 # What is a module in these packages, which have many and hide none.
@@ -142,8 +149,14 @@ FORBIDDEN = HIDDEN_MODULES | _words(
     "start_server start_trace stop_trace save_device_memory_profile device_memory_profile "
     "set_xla_profiler xla_computation backend_compile register_backend_factory "
     "switch_backend get_ipython register getweakrefs finalize EnumMeta EnumType NamedTupleMeta "
+    "measure NpzFile read_array readinto pack_into "
+    "iadd iand iconcat ifloordiv ilshift imatmul imod imul ior ipow irshift isub itruediv ixor "
     "write_text write_bytes symlink_to hardlink_to rename chmod lchmod open putenv unsetenv"
 )
+# Of these, an answer's own classes may have methods.
+OF_FILES = _words("load save dump open")
+# Of what is no import, these may be modules that lead to others.
+PATHS = _words("testing lib ABCMeta")
 # Methods that change a list, a dict, a set or an array: not for the course's own.
 MUTATORS = _words(
     "append extend insert remove pop popitem clear update setdefault sort reverse add discard appendleft popleft "
@@ -237,3 +250,35 @@ SETTINGS = _words(
 OTHER_SETTINGS = ("disable", "optimization", "debug", "check", "log_", "platform", "guard", "explain", "trace", "eager")
 # Of what is imported, these may be read although they begin with an underscore.
 OF_IMPORTED = {"__name__", "__doc__", "__version__", "__version_info__", "__wrapped__"}
+
+
+# Of these, private functions only calculate.
+_CALCULATE = _words("operator math cmath bisect heapq itertools statistics fractions decimal random time functools")
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+def _private_of_libraries() -> Iterator[str]:
+    """Names with one underscore of what Python's allowed modules keep: modules, functions and classes."""
+    for name in MODULES:
+        if name.partition(".")[0] not in sys.stdlib_module_names or name == "__future__":
+            continue
+        for inner, value in vars(importlib.import_module(name)).items():
+            if isinstance(value, types.ModuleType) or (callable(value) and name not in _CALCULATE):
+                yield inner
+
+
+def _private_of_the_course() -> Iterator[str]:
+    for path in Path(__file__).parents[2].rglob("*.py"):
+        if "tests" not in path.parts:
+            yield from re.findall(r"\b_[a-z]\w*", path.read_text(encoding="utf-8"))
+
+
+# On objects that are not seen to be an answer's own, these are not to be had, whatever its classes have,
+PRIVATE_OF_LIBRARIES = _words("_src _core _getframe _current_frames _globals _make_predicate _inst _os _sys") | set(
+    filter(_is_private, _private_of_libraries())
+)
+# and these are not to be written.
+PRIVATE = PRIVATE_OF_LIBRARIES | set(filter(_is_private, _private_of_the_course()))
