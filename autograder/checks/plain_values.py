@@ -43,7 +43,8 @@ def means_the_same(said: Any, value: Any, *, as_read: bool = False) -> bool:
         return set(mine) == set(theirs) and all(means_the_same(mine[k], theirs[k], as_read=as_read) for k in theirs)
     if type(said) in _SETS and type(value) in _SETS:
         return {_plain(item) for item in said} == {_plain(item) for item in value}
-    return type(value).__eq__(value, said) is True  # `said == value` would ask a class of the learner's own
+    same: Callable[[Any, Any], Any] = type(value).__eq__
+    return same(value, said) is True  # `said == value` would ask a class of the learner's own
 
 
 def _close(said: Any, value: Any) -> bool:
@@ -78,12 +79,17 @@ _BASES: dict[type, Callable[[Any], Any]] = {
     list: lambda value: list.__getitem__(value, slice(None)),
     tuple: lambda value: tuple.__getitem__(value, slice(None)),
 }
-_KINDS = {
+_KINDS: dict[type, str] = {
     type(None): "none",
     bool: "bool",
-    **dict.fromkeys((int, float, complex, Fraction, Decimal), "number"),
+    int: "number",
+    float: "number",
+    complex: "number",
+    Fraction: "number",
+    Decimal: "number",
     str: "text",
-    **dict.fromkeys((list, tuple), "list"),
+    list: "list",
+    tuple: "list",
 }
 _SETS = (set, frozenset)
 
