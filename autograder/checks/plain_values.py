@@ -43,8 +43,8 @@ def means_the_same(said: Any, value: Any, *, as_read: bool = False) -> bool:
         return set(mine) == set(theirs) and all(means_the_same(mine[k], theirs[k], as_read=as_read) for k in theirs)
     if type(said) in _SETS and type(value) in _SETS:
         return {_plain(item) for item in said} == {_plain(item) for item in value}
-    same: Callable[[Any, Any], Any] = type(value).__eq__
-    return same(value, said) is True  # `said == value` would ask a class of the learner's own
+    its_type: Any = type(value)
+    return its_type.__eq__(value, said) is True  # `said == value` would ask a class of the learner's own
 
 
 def _close(said: Any, value: Any) -> bool:
