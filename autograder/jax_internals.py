@@ -11,6 +11,7 @@ import contextlib
 import inspect
 import os
 import re
+import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -76,10 +77,12 @@ def is_jitted(fn: Any) -> bool:
     """Whether `fn` is traced, lowered and compiled as a whole: what `jax.jit` returns, or a method bound to that.
 
     A `functools.partial` of a jitted function is not, nor is its `vmap` or `grad`: they are functions that call one.
-    Relies on the protocol `jax.stages.Wrapped`, which a bound method meets on some versions of JAX only. Without it
-    an instrument looks at a new `jit` around the function, in which its static arguments are lost.
+    Relies on `JITTED` and on the class behind `flax.nnx.jit`. Not on the protocol `jax.stages.Wrapped`: that is met by
+    every object with methods of the right names, which may trace one function and call another. Without it an
+    instrument looks at a new `jit` around the function, in which its static arguments are lost.
     """
-    return isinstance(_function_of(fn), jax.stages.Wrapped)
+    kind = type(_function_of(fn))
+    return kind is JITTED or (_from(kind, "flax") and issubclass(kind, jax.stages.Wrapped))
 
 
 def trace_jitted(fn: Callable, *args: Any) -> jax.stages.Traced:
@@ -124,6 +127,17 @@ def wants_hashable_static(error: ValueError) -> bool:
     as its source, where a compiled artefact would do.
     """
     return "hashable static" in str(error)
+
+
+# The code of a call of a program compiled ahead, with the program as the local variable `self`. Relies on such a call
+# being a Python function. Without it no call is seen, and who compiled ahead is told that nothing is jitted.
+COMPILED_CALL = jax.stages.Compiled.__call__.__code__
+
+
+def _from(kind: type, package: str) -> bool:
+    """Whether a class is what its name says, of this package: a class of one's own may call itself what it likes."""
+    module = sys.modules.get(kind.__module__)
+    return kind.__module__.partition(".")[0] == package and getattr(module, kind.__name__, None) is kind
 
 
 def _function_of(fn: Any) -> Any:

@@ -12,6 +12,8 @@ from autograder.jax_internals import is_tracer, tree_notation
 from autograder.tolerance import Tolerance, agrees, coarser, default_tolerance, eps, wide
 from autograder.wording import array_type
 
+from .plain_values import means_the_same
+
 
 @dataclass(frozen=True)
 class Mismatch:
@@ -60,7 +62,7 @@ def compare(actual: Any, desired: Any, *, rtol: float | None = None, atol: float
     for path, leaf in got + want:
         if is_tracer(leaf):
             return Mismatch("tracer", path, aval_text(jax.typeof(leaf)))
-        if isinstance(leaf, jax.Array) and leaf.is_deleted():
+        if _of_jax(leaf) and leaf.is_deleted():
             return Mismatch("deleted", path, aval_text(jax.typeof(leaf)))
     if got_tree != want_tree:
         mine, theirs = ({path for path, _ in leaves} for leaves in (got, want))
@@ -74,7 +76,7 @@ def compare(actual: Any, desired: Any, *, rtol: float | None = None, atol: float
 
     ulps, loosest = 0, None
     for (path, mine), (_, theirs) in zip(got, want, strict=True):
-        mine, theirs = _key_data(mine), _key_data(theirs)
+        mine, theirs = _real(mine), _real(theirs)
         if _opaque(mine) or _opaque(theirs):
             if not _same(mine, theirs):
                 a, d, wrong = _boxed(mine), _boxed(theirs), np.ones((), bool)
@@ -171,7 +173,7 @@ def _ordinal(values: np.ndarray, dtype: Any) -> np.ndarray:
 def _choices(leaf: Any) -> set[np.dtype]:
     dtype = np.dtype(leaf.dtype)
     defaults = {np.float64: np.float32, np.int64: np.int32, np.complex128: np.complex64}
-    if not isinstance(leaf, jax.Array) and dtype.type in defaults:
+    if not _of_jax(leaf) and dtype.type in defaults:
         return {dtype, np.dtype(defaults[dtype.type])}
     return {dtype}
 
@@ -196,7 +198,11 @@ def _opaque(leaf: Any) -> bool:
 
 def _same(a: Any, b: Any) -> bool:
     try:
-        return type(a) is type(b) and bool(np.all(a == b))
+        if type(a) is type(b) is np.ndarray:
+            if a.dtype.kind == b.dtype.kind == "O":  # objects bring an `==` of their own
+                return a.shape == b.shape and means_the_same(a.tolist(), b.tolist())
+            return np.array_equal(a, b)
+        return type(a) is type(b) and bool(a == b)
     except Exception:  # arrays that do not broadcast, or the student's own __eq__
         return False
 
@@ -207,8 +213,14 @@ def _boxed(value: Any) -> np.ndarray:
     return box
 
 
-def _key_data(leaf: Any) -> Any:
-    """A random key as the integers that it stands for."""
-    if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-        return jax.random.key_data(leaf)
-    return leaf
+def _real(leaf: Any) -> Any:
+    """A leaf as what it is compared by. A random key is the integers that it stands for, and what is no array but looks
+    like one is the array that NumPy makes of it: its own `shape` and `dtype` may be anything."""
+    if _of_jax(leaf):
+        return jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
+    return np.asarray(leaf) if hasattr(leaf, "dtype") and not isinstance(leaf, type) else leaf
+
+
+def _of_jax(leaf: Any) -> bool:
+    """Whether a leaf is an array of JAX's, by its type: what an object says of its class may be anything."""
+    return issubclass(type(leaf), jax.Array)

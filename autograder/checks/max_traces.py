@@ -10,6 +10,7 @@ import jax
 from autograder.failure import fail, passed
 from autograder.instruments.trace_log import TraceLog
 from autograder.instruments.watch_functions import (
+    Watch,
     codes,
     function_name,
     functions_of,
@@ -18,7 +19,7 @@ from autograder.instruments.watch_functions import (
     python_function,
     reachable,
 )
-from autograder.jax_internals import clear_cache, in_jax, is_jitted
+from autograder.jax_internals import COMPILED_CALL, clear_cache, in_jax, is_jitted
 from autograder.wording import count
 
 
@@ -63,10 +64,15 @@ class assert_max_traces:
             below = [] if is_jitted(self._fn) else functions_of(home(self._fn))
             for fn in [*layers(self._fn), *below]:
                 clear_cache(fn)
+        self._programs: dict[int, Any] = {}  # compiled ahead, and called in the block
+        self._watch = Watch(self._program_called)
         self._log = TraceLog(self._fn)
-        return self._log.__enter__()
+        log = self._log.__enter__()
+        self._watch.add(COMPILED_CALL)
+        return log
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        self._watch.close()
         self._log.__exit__(kind, error, trace)
         if error is not None:
             return
@@ -104,12 +110,16 @@ class assert_max_traces:
             attempt=attempt,
         )
 
+    def _program_called(self, frame: types.FrameType) -> None:
+        program = frame.f_locals.get("self")
+        self._programs[id(program)] = program
+
     def _is_compiled(self) -> bool:
-        """Whether `fn` may call what need not be traced: a program compiled ahead or, where the caches were left alone,
-        a jitted function."""
+        """Whether `fn` calls what need not be traced: a program compiled ahead, which was called in the block, or may
+        call a jitted function, where the caches were left alone."""
         mine = home(self._fn)
         for value in reachable(self._fn):
-            if isinstance(value, jax.stages.Compiled):
+            if id(value) in self._programs:
                 return True
             if self._n == 0:
                 end = python_function(value) if in_jax(value) and is_jitted(value) else None

@@ -2,6 +2,9 @@
 
 import math
 import numbers
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 KINDS = {
@@ -16,16 +19,7 @@ KINDS = {
 
 def kind(value: Any) -> str:
     """What kind of answer a value is: a key of `KINDS`."""
-    value = _plain(value)
-    if value is None:
-        return "none"
-    if isinstance(value, bool):
-        return "bool"
-    if isinstance(value, numbers.Number):
-        return "number"
-    if isinstance(value, str):
-        return "text"
-    return "list" if isinstance(value, (list, tuple)) else "other"
+    return _KINDS.get(type(_plain(value)), "other")  # by type: what an object says of its class may be anything
 
 
 def means_the_same(said: Any, value: Any, *, as_read: bool = False) -> bool:
@@ -42,7 +36,15 @@ def means_the_same(said: Any, value: Any, *, as_read: bool = False) -> bool:
         return _read(said) == _read(value) if as_read else said.strip() == value.strip()
     if sort == "number" and not isinstance(said, complex) and not isinstance(value, complex):
         return said == value or _close(said, value) or (said != said and value != value)
-    return bool(said == value)
+    if sort != "other":
+        return bool(said == value)
+    if type(said) is type(value) is dict:
+        mine, theirs = ({_plain(key): item for key, item in table.items()} for table in (said, value))
+        return set(mine) == set(theirs) and all(means_the_same(mine[k], theirs[k], as_read=as_read) for k in theirs)
+    if type(said) in _SETS and type(value) in _SETS:
+        return {_plain(item) for item in said} == {_plain(item) for item in value}
+    its_type: Any = type(value)
+    return its_type.__eq__(value, said) is True  # `said == value` would ask a class of the learner's own
 
 
 def _close(said: Any, value: Any) -> bool:
@@ -57,8 +59,39 @@ def _read(text: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """NumPy and JAX scalars and arrays as Python values; everything else as it is."""
-    return value.tolist() if hasattr(value, "tolist") else value
+    """A value as one of Python's own types: so arrays and scalars of NumPy and JAX, and so what a class of one's own
+    derives from a number, a string or a list, whose `==` could say yes to everything. Anything else as it is."""
+    if not issubclass(type(value), tuple(_BASES)) and hasattr(value, "tolist"):
+        value = value.tolist()
+    for base, plain in _BASES.items():
+        if issubclass(type(value), base):
+            return value if type(value) is base else plain(value)
+    return value
+
+
+# How a value of a derived class becomes one of the class itself, without a method of the derived one.
+_BASES: dict[type, Callable[[Any], Any]] = {
+    bool: bool,  # has no derived classes, and comes before `int`
+    int: int.__int__,
+    float: float.__float__,
+    complex: complex.__complex__,
+    str: str.__str__,
+    list: lambda value: list.__getitem__(value, slice(None)),
+    tuple: lambda value: tuple.__getitem__(value, slice(None)),
+}
+_KINDS: dict[type, str] = {
+    type(None): "none",
+    bool: "bool",
+    int: "number",
+    float: "number",
+    complex: "number",
+    Fraction: "number",
+    Decimal: "number",
+    str: "text",
+    list: "list",
+    tuple: "list",
+}
+_SETS = (set, frozenset)
 
 
 def a(value: Any) -> str:

@@ -81,3 +81,62 @@ def test_one_case_is_not_counted():
 def test_no_dict(returned, said):
     text = message(returned, {"a": 1, "b": 2}, name="f")
     assert text.startswith(f"✗ f returns {said}, expected a dict with the keys a, b.\n")
+
+
+class _Yes:
+    """Says yes to every comparison, and calls itself a truth value."""
+
+    __class__ = property(lambda self: bool)  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other):
+        return True
+
+
+def _yes(base, value):
+    """A value of a class of one's own, derived from a type of Python's."""
+    table = {name: lambda self, *of: True for name in ("__eq__", "__ge__", "__le__", "__contains__")}
+    strip = {"strip": lambda self, *of: self, "tolist": lambda self: self, "__len__": lambda self: 2}
+    return type("Yes", (base,), {**table, **strip, "__hash__": base.__hash__, "__ne__": lambda self, other: False})(
+        value
+    )
+
+
+@pytest.mark.parametrize(
+    ("returned", "expected"),
+    [
+        (_yes(int, 0), 7),
+        (_yes(float, 0.0), 7),
+        (_yes(complex, 0), 7j),
+        (_yes(str, "w"), "mul"),
+        (_yes(list, [0, 0]), [3, 4]),
+        (_yes(tuple, (0, 0)), [3, 4]),
+        ([_yes(int, 0), 4], [3, 4]),
+        (_Yes(), True),
+        (_Yes(), {"a": 1}),
+        ({"a": _Yes()}, {"a": 1}),
+        (_Yes(), {1, 2}),
+        (_Yes(), b"1"),
+    ],
+)
+def test_a_value_does_not_decide_itself_what_it_equals(returned, expected):
+    assert message({"f": returned}, {"f": expected}, name="f").startswith("✗ f is wrong: f.\n  f: returned ")
+
+
+@pytest.mark.parametrize(
+    ("returned", "expected"),
+    [
+        (_yes(int, 7), 7),
+        (_yes(float, 7.0), 7),
+        (_yes(str, "mul"), "mul"),
+        (_yes(list, [3, 4]), [3, 4]),
+        (np.float64(0.5), 0.5),
+        (np.str_("mul"), "mul"),
+        (Fraction(7, 2), 3.5),
+        ({"a": np.int32(1), "b": (1, 2)}, {"a": 1, "b": [1, 2]}),
+        (frozenset({1, np.int32(2)}), {1, 2}),
+        (np.dtype("int8"), np.dtype("int8")),
+    ],
+)
+def test_what_a_value_is_underneath_counts(returned, expected):
+    assert_equal({"f": returned}, {"f": expected}, name="f")

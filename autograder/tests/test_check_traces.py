@@ -291,6 +291,18 @@ def test_a_program_compiled_ahead_needs_no_trace(capfd):
     assert capfd.readouterr().out.splitlines()[0] == "✓ serve: no trace in this block, none allowed"
 
 
+def test_a_program_compiled_ahead_is_no_excuse_unless_it_is_called():
+    ready = jax.jit(plain).lower(jnp.ones(3)).compile()
+
+    def mentions(x):
+        _ = ready
+        return x + 1
+
+    for n in (0, 1):
+        text = message(mentions, n, lambda: mentions(jnp.ones(3)))
+        assert text.startswith("✗ mentions is not jitted: its Python body ran once with real arrays")
+
+
 def message(fn, n, block):
     with pytest.raises(CheckFailed) as caught, assert_max_traces(fn, n):
         block()

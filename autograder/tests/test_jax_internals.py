@@ -17,6 +17,7 @@ import pytest
 from flax import nnx
 
 from autograder import jax_internals
+from autograder.instruments.watch_functions import Watch
 from autograder.jax_internals import COMPILE_EVENT, LOWER_EVENT, TRACE_EVENT
 
 X = jnp.arange(4.0)
@@ -197,6 +198,21 @@ def double(x):
     return 2 * x
 
 
+class Duck:
+    """What the protocol of jitted functions asks for, and another function when called."""
+
+    def __call__(self, x):
+        return x
+
+    def trace(self, *args):
+        return jax.jit(double).trace(*args)
+
+    lower = eval_shape = clear_cache = trace
+
+
+Posing = type("JitWrapped", (Duck,), {"__module__": type(nnx.jit(double)).__module__})
+
+
 JITTED = {
     "jax.jit of a function": jax.jit(double),
     "jax.jit of a partial": jax.jit(functools.partial(double)),
@@ -218,6 +234,8 @@ NOT_JITTED = {
     "what is compiled already": jax.jit(double).lower(1.0).compile(),
     "a class": Model,
     "an array": X,
+    "an object with the methods of a jitted function": Duck(),
+    "an object whose class has the name of flax's": Posing(),
 }
 
 
@@ -279,6 +297,16 @@ def generator():
 def test_JITTED():
     ways = [jax.jit(double), jax.jit(double, static_argnums=0), jax.jit(Model().plain, donate_argnums=0), jnp.sin]
     assert {type(fn) for fn in ways} == {jax_internals.JITTED}, moved("JITTED", "returns one type from jit")
+
+
+def test_COMPILED_CALL():
+    program, called = jax.jit(double).lower(X).compile(), []
+    watch = Watch(lambda frame: called.append(frame.f_locals.get("self")))
+    watch.add(jax_internals.COMPILED_CALL)
+    program(X)
+    functools.partial(program)(X)
+    watch.close()
+    assert [one is program for one in called] == [True, True], moved("COMPILED_CALL", "calls a program in Python")
 
 
 def test_in_jax():

@@ -295,3 +295,49 @@ def test_ulps_count_the_numbers_between(dtype):
     tiny = np.asarray(float(jnp.finfo(dtype).smallest_subnormal), dtype)
     assert ulps_between(tiny, -tiny, dtype) == 2
     assert ulps_between(np.asarray(-1, dtype), one, dtype) == 2 * ulps_between(np.asarray(0, dtype), one, dtype)
+
+
+class Looks:
+    """Looks like an array of one shape and dtype, and is another."""
+
+    def __init__(self, shape, dtype, really):
+        self.shape, self.ndim, self.dtype = shape, len(shape), np.dtype(dtype)
+        self._really = really
+
+    def __array__(self, dtype=None, copy=None):
+        return self._really
+
+
+class Lies(np.ndarray):
+    shape = property(lambda self: (4,))  # type: ignore[assignment]
+    dtype = property(lambda self: np.dtype("int32"))  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    ("actual", "kind"),
+    [
+        (Looks((4,), np.int32, np.zeros((0, 4), np.int32)), "shape"),
+        (Looks((4,), np.int32, np.zeros(4, np.float32)), "dtype"),
+        (Looks((4,), np.int32, np.zeros(4, np.int32)), "value"),
+        (np.zeros((0, 4), np.int32).view(Lies), "shape"),
+        (np.zeros(4, np.float32).view(Lies), "dtype"),
+        (np.array(["a", "b", "c", "d"]), "value"),
+    ],
+)
+def test_what_looks_like_an_array_is_compared_as_the_array_that_it_is(actual, kind):
+    assert compare(actual, jnp.arange(4)).kind == kind
+    assert compare(Looks((4,), np.int32, np.arange(4, dtype=np.int32)), jnp.arange(4)).leaves == 1
+
+
+def test_an_object_does_not_decide_itself_what_it_equals():
+    class Word(str):
+        def __eq__(self, other):
+            return True
+
+        __hash__ = None
+
+    assert compare(Word("w"), "mul").kind == "value"
+    assert compare(np.array([Word("w")], object), np.array(["mul"], object)).kind == "value"
+    assert compare(np.array(["mul"], object), np.array(["mul"], object)).leaves == 1
+    assert compare(np.array(["mul"]), np.array(["mul"])).leaves == 1
+    assert compare(np.zeros((0, 1), "U3"), np.array(["mul"])).kind == "value"
