@@ -118,6 +118,7 @@ def _yes(base, value):
         (_Yes(), {1, 2}),
         (_Yes(), b"1"),
     ],
+    ids=lambda value: type(value).__name__,  # its own text holds an address, another one in each process
 )
 def test_a_value_does_not_decide_itself_what_it_equals(returned, expected):
     assert message({"f": returned}, {"f": expected}, name="f").startswith("✗ f is wrong: f.\n  f: returned ")

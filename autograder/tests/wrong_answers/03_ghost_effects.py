@@ -2513,6 +2513,7 @@ def sneaky():
 
     return f
 
+
 # %% task="cures" name="None counts as zero" fails=["cures-follow-check"] hidden=1 message="answers"
 def make_step():
     def step(w, rate, clip):

@@ -946,6 +946,7 @@ def make_ranker(table):
         _made[key] = jnp.sort(table, axis=None)
     return functools.partial(rank, _made[key])
 
+
 # %% task="hoarder" name="the whole history in thin slices on the host" fails=["hoarder-train"] message="models alive, 12 steps"
 def in_place(step):
     return jax.jit(step, donate_argnums=(0, 1))

@@ -1434,6 +1434,7 @@ def largest_batch(init, loss, row, budget):
         low, high = (middle, high) if fits(middle) else (low, middle)
     return low
 
+
 # %% task="server" name="remembers answers by length and sum" fails=["server-clients"] hidden=1 message="serve, int64"
 def build_server(params):
     programs, answers = {}, {}
@@ -1455,6 +1456,7 @@ def build_server(params):
 
     return serve
 
+
 # %% task="export" name="at most 1024 rows" fails=["export-pack"] hidden=1 message="refused by a"
 def pack(params):
     shape = export.symbolic_shape("b, 100", constraints=("b <= 1024",))
@@ -1473,6 +1475,7 @@ def promises():
         "best_five": ("b, n", ("n >= 5",)),
         "to_sixteen": ("b, n", ("n <= 16",)),
     }
+
 
 # %% task="server" name="everybody gets the largest bucket, through jit" fails=["server-requests"] hidden=1 message="take the smallest bucket"
 def build_server(params):

@@ -901,6 +901,7 @@ def survey(machine):
     arithmetic = shortest_call(2**22, 4096) - dispatch
     return {"bandwidth": 8 * 2**27 / memory, "arithmetic": 2 * 4096 * 2**22 / arithmetic, "dispatch": dispatch}
 
+
 # %% task="culprit" name="the last scope of the list is the innermost" fails=["culprit-check"] hidden=1 message="fresh_program"
 def self_times(ops):
     times, stack, thread = {}, [], None

@@ -965,6 +965,7 @@ def product_bytes(m, k, n, tile):
 def product_bytes(m, k, n, tile):
     return {"A": 4 * m * k * n // tile, "B": 4 * k * n * m // tile, "result": 4 * m * n}
 
+
 # %% task="sums" name="one block more than needed" fails=["sums-structure"] hidden=1 message="blocks that there are not"
 def column_sums(X):
     rows, columns = X.shape
