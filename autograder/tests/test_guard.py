@@ -268,7 +268,7 @@ TRICKS = {
     "def f(m): return m.pickle": "pickle",
     "def f(m): return m.loads": "loads",
     "class A:\n    _sys = 1\ndef f(m): return m._sys": "_sys",
-    "class A:\n    _FuncBuilder = 1\ndef f(m): return m._FuncBuilder": "_FuncBuilder",
+    "class A:\n    _process_class = 1\ndef f(m): return m._process_class": "_process_class",
     "class A:\n    _too_many = 1\ndef f(m):\n    m._too_many = 1": "writes ._too_many",
     "def f(a, n, v): super(type(a), a).__setattr__(n, v)": "calls super of something else",
     "s = super": "hands super on",

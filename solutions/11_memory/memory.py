@@ -292,7 +292,7 @@ def stream(steps, seed=0):
 
 
 def live_bytes():
-    """Bytes of all arrays of JAX, and of what else one line of a program holds, if it is as much as a W: NumPy, bytes."""
+    """Bytes of all arrays of JAX, and of what else one line of a program holds, if it is as much as a W."""
     on_host = [line.size for line in tracemalloc.take_snapshot().statistics("lineno")]
     return sum(array.nbytes for array in jax.live_arrays()) + sum(n for n in on_host if n >= 4 * WIDTH**2)
 

@@ -573,7 +573,9 @@ assert_equal(
     {name: traced[name] or bucket for name, bucket in smallest.items()},  # what was compiled before is not traced
     smallest,
     name="serve (the bucket of a text)",
-    hints={name: "Padding is computed like real tokens: take the smallest bucket that holds the text." for name in smallest},
+    hints={
+        name: "Padding is computed like real tokens: take the smallest bucket that holds the text." for name in smallest
+    },
 )
 of_each_program = {f"{length} tokens": reaches_a_device(serve, [1] * length) for length in BUCKETS}
 assert_equal(
