@@ -68,11 +68,11 @@ from autograder.doors.box.rules import Rules
 from autograder.doors.kernel_runner import Runner
 runner = Runner(new_notebook(), Path({str(tmp_path)!r}), 60, Rules())
 cell = runner.run_new("import subprocess; subprocess.Popen(['sleep', '77777'], start_new_session=True)")
-print("on" if cell.execution_count == 1 and not cell.outputs else repr(cell), flush=True)
+print(repr([o for o in cell.outputs if o.output_type == "error"] or "on"), flush=True)
 sys.stdin.read()
 """
     asked = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert asked.stdout.readline() == "on\n"
+    assert asked.stdout.readline() == "'on'\n"
     started = psutil.Process(asked.pid).children(recursive=True)
     assert started, "the server and the box are its children"
     assert any(process.cmdline() == ["sleep", "77777"] for process in started)
