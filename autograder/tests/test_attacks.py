@@ -223,7 +223,8 @@ def test_harm_costs_its_own_task_alone_and_says_so(classroom, cell):
     assert "REACHED" not in printed(executed)
     lost = cell.metadata.get("lost")
     if lost:
-        assert lost in said or "longer than" in said, said  # where the machine is slow
+        # On a slow machine the time ends it, and what waits to be sent may fill the memory first.
+        assert lost in said or "longer than" in said or "held more than" in said, said
         assert classroom.scores[student(cell)] == SECOND, said
         assert "It cost 2 of 5 points." in classroom.page(student(cell))
         assert student(cell) in classroom.printed.split("did not run to their end")[1]
