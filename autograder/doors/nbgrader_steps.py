@@ -15,6 +15,7 @@ from .fair_run import run_fairly
 from .faults import end_in, fault
 from .graded_notebook import UnreadableNotebook, is_graded, read_notebook, restore
 from .guard.cells import Guard, course_in
+from .guard.course import Course
 from .hidden_tests import hidden_output_dropped
 from .kernel_runner import CELL_SECONDS, Runner
 from .register_units import graded_form, register, released_form
@@ -34,6 +35,7 @@ class SubmissionExporter(NotebookExporter):
     def __init__(self, config=None, *, parent=None, **kwargs):
         super().__init__(config=config, parent=parent, **kwargs)
         self._handed_in: dict[str, Path] = {}
+        self.course: Course | None = None  # of the notebook that was restored last: nbgrader's resources do not last
         if isinstance(parent, Autograde):
             _assert_box(RunNotebook(parent=parent))
             self._handed_in = bear_everything(parent)
@@ -70,7 +72,8 @@ class RestoreRelease(NbGraderPreprocessor):
         graded = graded_form(Path("solutions", unit, f"{name}.ipynb"), self)
         changes = restore(nb, released_form(graded, self))
         restore(nb, graded)
-        resources["course"] = course_in(nb, graded)
+        if isinstance(self.parent, SubmissionExporter):
+            self.parent.course = course_in(nb, graded)
         if "not_graded" in resources:
             nb.metadata["not_graded"] = resources["not_graded"]  # for `RunNotebook`, and for the page
         elif changes:
@@ -113,7 +116,7 @@ class RunNotebook(NbGraderPreprocessor):
                 end_in(cell, "NotGraded", "there was no notebook to run")
         else:
             folder, rules = Path(resources["metadata"]["path"]), self.rules
-            guard = Guard(nb, resources.get("course")) if self.guard else None
+            guard = Guard(nb, getattr(self.parent, "course", None)) if self.guard else None
             with hidden_output_dropped(nb), Runner(nb, folder, self.seconds, rules, guard) as runner:
                 run_fairly(runner, self.budget)
             nb.metadata["boxed"] = f"Graded in a box ({rules})." if rules else "Graded without a box."
