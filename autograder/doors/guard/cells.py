@@ -13,7 +13,7 @@ from .judge import Judged, judge
 def course_in(notebook: NotebookNode, released: NotebookNode | None = None) -> Course:
     """What the locked cells of a notebook hold, and the other cells of `released`, which no student has changed."""
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    locked = [cell for cell in code if nbgrader_metadata(cell).get("locked")]
+    locked = [cell for cell in code if _locked(cell)]
     given = [] if released is None else [c.source for c in released.cells if c.cell_type == "code" and not _locked(c)]
     checks = [cell.source for cell in locked if is_graded(cell)]
     return course_of([cell.source for cell in locked if not is_graded(cell)], checks, given, given)

@@ -42,7 +42,6 @@ LONGEST = 200_000  # characters of a cell
 _IPYTHON = re.compile(r"__+|___|_i+h?|_oh|_dh|_i?\d+|_exit_code|__\w*")  # names that IPython gives to a notebook
 _OF_FRAMES = ("f_", "gi_", "cr_", "ag_", "tb_", "co_", "func_")
 _SHOWS_ITSELF = {"_render_traceback_", "_ipython_display_", "_ipython_canary_method_should_not_exist_"}
-_PLAIN_METHOD = {"property", "functools.cached_property", "setter", "staticmethod"}
 _AS_DECORATOR = {"functools.wraps", "functools.total_ordering", "dataclasses.dataclass"}
 _SETTINGS = {"jax.config.update"}  # a mutator by its name, of a module
 _THEIR_OWN = {"__name__", "__qualname__", "__doc__"}  # what an answer may write on its own functions
@@ -180,7 +179,7 @@ class _Reader(Names):
         for decorator in node.decorator_list:
             self.decorator(decorator, True)
         for base in node.bases:
-            if isinstance(base, ast.Name) and base.id in ("type", "object") and base.id == "type":
+            if isinstance(base, ast.Name) and base.id == "type":
                 self.refuse(node, f"makes {node.name} a kind of type", "classes of such a kind can pass for others")
             self.visit(base)
         for keyword in node.keywords:
