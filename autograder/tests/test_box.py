@@ -1,9 +1,11 @@
 """The box around a student's kernel: what is in it, what it records, and what is said where there can be none."""
 
+import contextlib
 import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psutil
@@ -58,6 +60,26 @@ def test_two_boxes_know_nothing_of_each_other(make_notebook, tmp_path):
         assert printed(make_notebook(source, "open('/tmp/mark', 'w').close()"), tmp_path, Rules()) == "False 2\n"
 
 
+def _all_below(grader: int, until: list[str]) -> list[psutil.Process]:
+    """The grader's server, its boxes and what runs in them, once one of them has this command line.
+
+    A process that has just begun its program shows no command line for a moment.
+    """
+    end = time.monotonic() + 20
+    while True:
+        started = psutil.Process(grader).children(recursive=True)
+        lines = {process.pid: _line_of(process) for process in started}
+        if until in lines.values():
+            return started
+        assert time.monotonic() < end, lines
+        time.sleep(0.05)
+
+
+def _line_of(process: psutil.Process) -> list[str] | None:
+    with contextlib.suppress(psutil.Error):
+        return process.cmdline()
+
+
 @boxed
 def test_nothing_is_left_when_the_grader_is_killed(tmp_path):
     program = f"""
@@ -73,9 +95,7 @@ sys.stdin.read()
 """
     asked = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert asked.stdout.readline() == "'on'\n"
-    started = psutil.Process(asked.pid).children(recursive=True)
-    assert started, "the server and the box are its children"
-    assert any(process.cmdline() == ["sleep", "77777"] for process in started)
+    started = _all_below(asked.pid, until=["sleep", "77777"])
     asked.kill()
     asked.communicate()
     _, alive = psutil.wait_procs(started, timeout=20)
