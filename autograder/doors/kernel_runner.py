@@ -2,6 +2,7 @@
 
 import math
 import os
+import time
 from collections import Counter
 from contextlib import ExitStack, suppress
 from enum import Enum
@@ -27,6 +28,7 @@ from .warm_kernels import WarmKernelManager
 CELL_SECONDS = 60
 STARTS = 3
 KEPT_OF_CELL, KEPT_OF_NOTEBOOK = 5_000_000, 50_000_000  # characters of output; a page shows far less
+DRAIN_SECONDS = 5  # after an interrupt, until the kernel has sent what was printed before it and listens again
 KEPT_ERRORS = 10  # of one cell, and as many results: the first of them decides the points
 COLD = 2  # kernels that start as usual; a process that needs more will need many, and they are forked
 
@@ -185,10 +187,11 @@ class Runner:
 
     def _interrupt(self, cell: NotebookNode) -> None:
         line = f"this cell ran longer than its {self.seconds:g} s and was stopped; does a loop never end?"
-        if not run_sync(self._listens_again)():
+        listens = run_sync(self._listens_again)()
+        self._client.end_cell(cell, finished=False)
+        if not listens:
             self._died(cell, line, End.HUNG)
             return
-        self._client.end_cell(cell, finished=False)
         cell.outputs = [o for o in cell.outputs if o.output_type != "error"]  # the KeyboardInterrupt
         end_in(cell, "TimeLimit", line)
 
@@ -196,15 +199,19 @@ class Runner:
         """Interrupt the kernel, and end it if that does not help: compiled code does not see an interrupt."""
         kernel, channels = self._client.km, self._client.kc
         assert isinstance(kernel, AsyncKernelManager) and isinstance(channels, AsyncKernelClient)
+        if self._client.overflows:  # what is on its way would be late for the next cell, or be lost with its outputs
+            await kernel.shutdown_kernel(now=True)
+            return False
         await kernel.interrupt_kernel()
         request = channels.execute("", silent=True)
+        end = time.monotonic() + DRAIN_SECONDS
         try:
             while True:  # replies to the interrupted cell come first
-                reply = await channels.get_shell_msg(timeout=5)
+                reply = await channels.get_shell_msg(timeout=max(0, end - time.monotonic()))
                 if reply["content"]["status"] == "ok":
                     break
-            while True:  # and so does what it has printed, which would be late for the next cell
-                message = await channels.get_iopub_msg(timeout=5)
+            while True:  # and so does what it has printed
+                message = await channels.get_iopub_msg(timeout=max(0, end - time.monotonic()))
                 answers = message["parent_header"].get("msg_id") == request and message["msg_type"] == "status"
                 if answers and message["content"]["execution_state"] == "idle":
                     return True
@@ -254,6 +261,11 @@ class _Client(NotebookClient):
         """To be called before a cell is executed."""
         self._room, self._dropped, self._idle = min(KEPT_OF_CELL, self._left), 0, False
         self._kept.clear()
+
+    @property
+    def overflows(self) -> bool:
+        """Whether the cell has printed more than is kept."""
+        return self._dropped > 0
 
     def end_cell(self, cell: NotebookNode, *, finished: bool = True) -> None:
         """To be called when a cell has been executed: it says what is missing."""

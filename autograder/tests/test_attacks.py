@@ -14,14 +14,13 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import jupytext
 import nbformat
 import psutil
 import pytest
-from conftest import COURSE, graded, locked, solution
+from _tiny_unit import ALL, ANSWERS, NAME, ONLY_F, ONLY_G, UNIT, handed_in, make_course
 from nbgrader.api import Gradebook
 
 import autograder
@@ -31,21 +30,10 @@ from autograder.doors.graded_notebook import read_notebook
 pytestmark = [
     pytest.mark.once,
     pytest.mark.notebooks,
-    pytest.mark.xdist_group("attacks"),
     pytest.mark.skipif(bool(why_not()), reason=f"not here, because attacks are tried in a box alone: {why_not()}"),
 ]
 
-UNIT, NAME = "00_powers", "powers"
 GUARDED = "01_powers"  # the same, graded as a course is
-CELLS = [
-    ("def check(value, expected):\n    assert value == expected", locked("setup")),
-    ("def f(x):\n    ### BEGIN SOLUTION\n    return x**2\n    ### END SOLUTION", solution("f")),
-    ("check(f(2), 4)\n### BEGIN HIDDEN TESTS\ncheck(f(3), 9)\n### END HIDDEN TESTS", graded("f-check", 2)),
-    ("def g(x):\n    ### BEGIN SOLUTION\n    return x**3\n    ### END SOLUTION", solution("g")),
-    ("check(g(2), 8)\n### BEGIN HIDDEN TESTS\ncheck(g(3), 27)\n### END HIDDEN TESTS", graded("g-check", 3)),
-]
-ANSWERS = {"f": "def f(x):\n    return x * x", "g": "def g(x):\n    return x * x * x"}
-ALL, SECOND = 5.0, 3.0
 UNGUARDED = "--RunNotebook.guard=False"
 LIMITS = ["--RunNotebook.seconds=4", "--RunNotebook.memory=1", "--RunNotebook.disk=0.05", "--RunNotebook.processes=64"]
 
@@ -54,23 +42,20 @@ def attacks(file):
     return jupytext.read(Path(__file__).parent / "attacks" / f"{file}.py", fmt="py:percent").cells
 
 
+# The attackers sit in two classes. What does harm waits for its limits, and takes as long as all the rest.
+REACHES = pytest.param("reaching_out", marks=pytest.mark.xdist_group("reaching_out"))
+HARMS = pytest.param("doing_harm", marks=[pytest.mark.thorough, pytest.mark.xdist_group("doing_harm")])
+reaches = pytest.mark.parametrize("classroom", [REACHES], indirect=True, scope="module")
+harms = pytest.mark.parametrize("classroom", [HARMS], indirect=True, scope="module")
+in_both = pytest.mark.parametrize("classroom", [REACHES, HARMS], indirect=True, scope="module")
+
 REACHING = [cell for cell in attacks("reaching_out") if cell.cell_type == "code" and "name" in cell.metadata]
 HARMING = [cell for cell in attacks("doing_harm") if cell.cell_type == "code" and "name" in cell.metadata]
-
-
 KERNEL = [cell for cell in attacks("in_the_kernel") if "road" in cell.metadata]
 
 
 def student(cell):
     return "x-" + cell.metadata["name"].replace(" ", "-")
-
-
-def as_solved():
-    notebook = nbformat.v4.new_notebook()
-    for source, entry in CELLS:
-        cell = nbformat.v4.new_code_cell(source, id=entry["grade_id"], metadata={"nbgrader": entry})
-        notebook.cells.append(cell)
-    return notebook
 
 
 def printed(notebook):
@@ -79,11 +64,7 @@ def printed(notebook):
 
 
 def submission(attack=""):
-    notebook = as_solved()
-    for cell in notebook.cells:
-        cell.source = ANSWERS.get(cell.id, cell.source.split("\n### BEGIN HIDDEN")[0])
-    notebook.cells[1].source = f"{attack}\n{ANSWERS['f']}"
-    return notebook
+    return handed_in(ANSWERS | {"f": f"{attack}\n{ANSWERS['f']}"})
 
 
 def contents(*folders):
@@ -115,16 +96,12 @@ class Listener:
 class Class:
     """The classroom after it was graded, and what was there before."""
 
-    def __init__(self, root):
+    def __init__(self, root, attackers):
         self.root, self.listener = root, Listener()
         (root / "outside").mkdir()
         (root / "outside" / "diary.txt").write_text("secret")
         course = root / "course"
-        for folder in ("solutions", "exercises"):
-            for unit in (UNIT, GUARDED):
-                (course / folder / unit).mkdir(parents=True)
-                nbformat.write(as_solved(), course / folder / unit / f"{NAME}.ipynb")
-        (course / "nbgrader_config.py").write_text((COURSE / "nbgrader_config.py").read_text())
+        make_course(course, (UNIT, GUARDED))
         (course / "nbgrader_config.py").chmod(0o644)
         places = {
             "CLASSROOM": str(course),
@@ -134,25 +111,14 @@ class Class:
         }
         self.submit("honest", submission())
         self.submit("zoe", submission())  # after all attackers
-        for cell in REACHING + HARMING:
+        for cell in {"reaching_out": REACHING, "doing_harm": HARMING}[attackers]:
             source = cell.source
             for word, place in places.items():
                 source = source.replace(word, place)
             self.submit(student(cell), submission(source))
-        for cell in KERNEL:
-            tricky = submission()
-            tricky.cells[3].source = f"{cell.source}\n\ndef g(x):\n    return x + x"
-            self.submit(student(cell), tricky, GUARDED)
-        self.submit("honest", submission("%timeit -n 1 abs(-1)\n"), GUARDED)
-        beside = self.root / "course" / "submitted" / "honest" / GUARDED
-        (beside / "numpy.py").write_text("print('REACHED')")
-        self.submit("y-links", submission())
-        links = course / "submitted" / "y-links" / UNIT
-        (links / f"{NAME}.ipynb").unlink()
-        (links / f"{NAME}.ipynb").symlink_to(course / "solutions" / UNIT / f"{NAME}.ipynb")
-        (links / "data.txt").symlink_to(root / "outside" / "diary.txt")
-        (links / "notes.txt").write_text("mine")
-        os.mkfifo(links / "pipe.txt")
+        if attackers == "reaching_out":
+            self.submit_links()
+            self.submit_guarded()
         self.safe = [course / "solutions", course / "exercises", course / "submitted", root / "outside"]
         self.safe.append(Path(autograder.__file__).parent)
         self.before = contents(*self.safe)
@@ -160,10 +126,8 @@ class Class:
         self.temporary.mkdir()
         self.graded(UNIT, "--student=honest", UNGUARDED)
         self.after_honest = contents(course / "autograded" / "honest" / UNIT)
-        began = time.monotonic()
         self.printed = self.graded(UNIT, UNGUARDED)
         self.guarded = self.graded(GUARDED)
-        self.seconds = time.monotonic() - began
         self.run("generate_feedback", UNIT)
         self.run("generate_feedback", GUARDED)
         self.run("export")
@@ -171,6 +135,25 @@ class Class:
             rows = list(csv.DictReader(file))
         self.scores = {row["student_id"]: float(row["score"]) for row in rows if row["assignment"] == UNIT}
         self.of_guarded = {row["student_id"]: float(row["score"]) for row in rows if row["assignment"] == GUARDED}
+
+    def submit_links(self):
+        self.submit("y-links", submission())
+        links = self.root / "course" / "submitted" / "y-links" / UNIT
+        (links / f"{NAME}.ipynb").unlink()
+        (links / f"{NAME}.ipynb").symlink_to(self.root / "course" / "solutions" / UNIT / f"{NAME}.ipynb")
+        (links / "data.txt").symlink_to(self.root / "outside" / "diary.txt")
+        (links / "notes.txt").write_text("mine")
+        os.mkfifo(links / "pipe.txt")
+
+    def submit_guarded(self):
+        """What tries the checks, and an honest one with a module beside the notebook."""
+        for cell in KERNEL:
+            tricky = submission()
+            tricky.cells[3].source = f"{cell.source}\n\ndef g(x):\n    return x + x"
+            self.submit(student(cell), tricky, GUARDED)
+        self.submit("honest", submission("%timeit -n 1 abs(-1)\n"), GUARDED)
+        beside = self.root / "course" / "submitted" / "honest" / GUARDED / "numpy.py"
+        beside.write_text("print('REACHED')")
 
     def submit(self, name, notebook, unit=UNIT):
         folder = self.root / "course" / "submitted" / name / unit
@@ -201,21 +184,23 @@ class Class:
 
 
 @pytest.fixture(scope="module")
-def classroom(tmp_path_factory):
-    graded = Class(tmp_path_factory.mktemp("attacks"))
+def classroom(tmp_path_factory, request):
+    graded = Class(tmp_path_factory.mktemp("attacks"), request.param)
     yield graded
     shutil.rmtree(graded.temporary)
 
 
+@reaches
 @pytest.mark.parametrize("cell", REACHING, ids=student)
 def test_nothing_outside_is_reached(classroom, cell):
     executed = classroom.executed(student(cell))
     assert "REACHED" not in printed(executed)
     error = [o.ename for cell in executed.cells for o in cell.outputs if o.output_type == "error"]
     assert "NameError" not in error[:1] and "SyntaxError" not in error, "the attack was not tried"
-    assert classroom.scores[student(cell)] in (ALL, SECOND)
+    assert classroom.scores[student(cell)] in (ALL, ONLY_G)
 
 
+@harms
 @pytest.mark.parametrize("cell", HARMING, ids=student)
 def test_harm_costs_its_own_task_alone_and_says_so(classroom, cell):
     executed = classroom.executed(student(cell))
@@ -225,18 +210,19 @@ def test_harm_costs_its_own_task_alone_and_says_so(classroom, cell):
     if lost:
         # On a slow machine the time ends it, and what waits to be sent may fill the memory first.
         assert lost in said or "longer than" in said or "held more than" in said, said
-        assert classroom.scores[student(cell)] == SECOND, said
+        assert classroom.scores[student(cell)] == ONLY_G, said
         assert "It cost 2 of 5 points." in classroom.page(student(cell))
         assert student(cell) in classroom.printed.split("did not run to their end")[1]
     else:
         assert classroom.scores[student(cell)] == ALL or "longer than" in said, said
-        assert classroom.scores[student(cell)] >= SECOND
+        assert classroom.scores[student(cell)] >= ONLY_G
 
 
+@reaches
 @pytest.mark.parametrize("cell", KERNEL, ids=student)
 def test_no_trick_in_the_kernel_wins_the_points_of_an_answer(classroom, cell):
     name = student(cell)
-    assert classroom.of_guarded[name] == ALL - SECOND
+    assert classroom.of_guarded[name] == ONLY_F
     if "how" in cell.metadata:
         assert "put back after this cell" in printed(classroom.executed(name, GUARDED))
     else:
@@ -245,6 +231,7 @@ def test_no_trick_in_the_kernel_wins_the_points_of_an_answer(classroom, cell):
         assert name in classroom.guarded.split("did not run to their end")[1]
 
 
+@reaches
 def test_the_guard_costs_the_honest_nothing(classroom):
     assert classroom.of_guarded["honest"] == ALL
     executed = classroom.executed("honest", GUARDED)
@@ -252,6 +239,7 @@ def test_the_guard_costs_the_honest_nothing(classroom):
     assert "left out" not in classroom.page("honest", GUARDED)
 
 
+@reaches
 def test_a_link_is_not_followed(classroom):
     course = classroom.root / "course"
     assert classroom.scores["y-links"] == 0
@@ -261,6 +249,7 @@ def test_a_link_is_not_followed(classroom):
         assert "notes.txt" in names and not {"data.txt", "pipe.txt"} & set(names)
 
 
+@in_both
 def test_the_honest_keep_their_points(classroom):
     assert (classroom.scores["honest"], classroom.scores["zoe"]) == (ALL, ALL)
     assert contents(classroom.root / "course" / "autograded" / "honest" / UNIT) == classroom.after_honest
@@ -274,25 +263,30 @@ def test_the_honest_keep_their_points(classroom):
             ]
 
 
+@in_both
 def test_nothing_of_the_course_is_changed(classroom):
     assert contents(*classroom.safe) == classroom.before
 
 
+@in_both
 def test_nobody_was_called(classroom):
     assert classroom.listener.heard == []
 
 
+@in_both
 def test_nothing_is_left_behind(classroom):
     assert os.listdir(classroom.temporary) == []
     assert not Path("/tmp/autograder-planted").exists()
     assert not [p for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"] == ["sleep", "86399"]]
 
 
+@reaches
 def test_the_page_says_how_it_was_graded(classroom):
     assert "Graded in a box (bubblewrap" in classroom.page("honest")
     assert "no network, 1 GiB of memory" in classroom.executed("honest").metadata["boxed"]
 
 
+@harms
 def test_the_memory_of_the_grader_is_not_filled(classroom):
     for name in ("prints-100-MB", "prints-100-MB-in-lines", "prints-without-end", "shows-large-pages"):
         path = classroom.root / "course" / "autograded" / f"x-{name}" / UNIT / f"{NAME}.ipynb"

@@ -11,9 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import nbformat
 import pytest
-from conftest import COURSE, graded, locked, solution
+from _tiny_unit import ALL, ANSWERS, NAME, ONLY_G, UNIT, handed_in, make_course
 from nbgrader.api import Gradebook
 
 from autograder.doors.box.rules import why_not
@@ -26,31 +25,12 @@ pytestmark = [
     pytest.mark.xdist_group("faults"),
 ]
 
-UNIT, NAME = "00_powers", "powers"
-CELLS = [
-    ("base = 1", locked("setup")),
-    ("def f(x):\n    ### BEGIN SOLUTION\n    return x**2\n    ### END SOLUTION", solution("f")),
-    ("assert f(2) == 4 * base\n### BEGIN HIDDEN TESTS\nassert f(3) == 9\n### END HIDDEN TESTS", graded("f-check", 2)),
-    ("def g(x):\n    ### BEGIN SOLUTION\n    return x**3\n    ### END SOLUTION", solution("g")),
-    ("assert g(2) == 8 * base\n### BEGIN HIDDEN TESTS\nassert g(3) == 27\n### END HIDDEN TESTS", graded("g-check", 3)),
-]
-ANSWERS = {"f": "def f(x):\n    return x * x", "g": "def g(x):\n    return x * x * x"}
-ALL, ONLY_F, ONLY_G, NOTHING = 5.0, 2.0, 3.0, 0.0
-
-
-def as_solved():
-    notebook = nbformat.v4.new_notebook()
-    for source, entry in CELLS:
-        notebook.cells.append(nbformat.v4.new_code_cell(source, id=entry["grade_id"], metadata={"nbgrader": entry}))
-    return notebook
+NOTHING = 0.0
 
 
 def honest():
     """The honest notebook, as a `dict`."""
-    notebook = as_solved()
-    for cell in notebook.cells:
-        cell.source = ANSWERS.get(cell.id, cell.source.split("\n### BEGIN HIDDEN")[0])
-    return json.loads(json.dumps(notebook))
+    return json.loads(json.dumps(handed_in()))
 
 
 FAULTS = {}  # name -> (the points that are left, a function: the notebook -> the file's text or bytes, or None)
@@ -489,10 +469,7 @@ class Class:
 
     def __init__(self, root):
         self.root = root
-        for folder in ("solutions", "exercises"):
-            (root / folder / UNIT).mkdir(parents=True)
-            nbformat.write(as_solved(), root / folder / UNIT / f"{NAME}.ipynb")
-        (root / "nbgrader_config.py").write_text((COURSE / "nbgrader_config.py").read_text())
+        make_course(root)
         for student, (_, spoil) in FAULTS.items():
             notebook = honest()
             text = spoil(notebook)

@@ -14,7 +14,10 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from conftest import COURSE, graded, locked, solution
+from _tiny_unit import ALL, ANSWERS, ONLY_F, as_solved, handed_in
+from _tiny_unit import NAME as TINY_NAME
+from _tiny_unit import UNIT as TINY
+from conftest import COURSE
 from nbgrader.api import Gradebook
 
 from autograder.doors.box.rules import why_not
@@ -123,26 +126,13 @@ def test_autograde_has_nothing_to_say_against_an_honest_student(rounds):
     assert loud(first) == []
 
 
-# The unit of the second clone, without JAX, so that a submission takes no longer than a kernel needs to start.
-TINY, TINY_NAME = "00_powers", "powers"
-CELLS = [
-    ("def check(value, expected):\n    assert value == expected", locked("setup")),
-    ("def f(x):\n    ### BEGIN SOLUTION\n    return x**2\n    ### END SOLUTION", solution("f")),
-    ("check(f(2), 4)\n### BEGIN HIDDEN TESTS\ncheck(f(3), 9)\n### END HIDDEN TESTS", graded("f-check", 2)),
-    ("def g(x):\n    ### BEGIN SOLUTION\n    return x**3\n    ### END SOLUTION", solution("g")),
-    ("check(g(2), 8)\n### BEGIN HIDDEN TESTS\ncheck(g(3), 27)\n### END HIDDEN TESTS", graded("g-check", 3)),
-]
-HONEST = {"f": "def f(x):\n    return x * x", "g": "def g(x):\n    return x"}  # f is right, g is wrong
-EARNED = 2.0
+EARNED = ONLY_F  # by the honest student of the second clone: f is right, g is wrong
 
 
 def honest():
     """The JSON of the tiny unit's exercise, as an honest student hands it in."""
-    notebook = nbformat.v4.new_notebook(metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}})
-    for source, entry in CELLS:
-        grade_id = entry["grade_id"]
-        source = HONEST.get(grade_id, re.sub(r"\n### BEGIN HIDDEN TESTS.*", "", source, flags=re.DOTALL))
-        notebook.cells.append(nbformat.v4.new_code_cell(source, id=grade_id, metadata={"nbgrader": entry}))
+    notebook = handed_in(ANSWERS | {"g": "def g(x):\n    return x"})
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
     return json.loads(nbformat.writes(notebook))
 
 
@@ -267,13 +257,9 @@ print("RESULTS", json.dumps(results))
 @pytest.fixture(scope="module")
 def second_clone(tmp_path_factory):
     second_clone = fresh_clone(tmp_path_factory.mktemp("formgrader") / "clone")
-    notebook = nbformat.v4.new_notebook()
-    for source, entry in CELLS:
-        cell = nbformat.v4.new_code_cell(source, id=entry["grade_id"], metadata={"nbgrader": entry})
-        notebook.cells.append(cell)
     folder = second_clone / "solutions" / TINY
     folder.mkdir()
-    nbformat.write(notebook, folder / f"{TINY_NAME}.ipynb")
+    nbformat.write(as_solved(), folder / f"{TINY_NAME}.ipynb")
     submit(second_clone, "honest", TINY, TINY_NAME, json.dumps(honest()))
     return second_clone
 
@@ -288,7 +274,7 @@ def test_the_formgrader_grades_without_generate_and_again(pressed):
     for listed, result, points in pressed:
         assert listed == [[TINY, 1]]
         assert result["success"], result
-        assert points == [["honest", EARNED, 5.0]]
+        assert points == [["honest", EARNED, ALL]]
 
 
 def test_the_formgraders_log_is_quiet(pressed):
@@ -317,7 +303,7 @@ def test_nothing_but_answers_wins_or_loses_a_point(second_clone, printed):
     with Gradebook(f"sqlite:///{second_clone}/gradebook.db", "just-in-time") as gradebook:
         submissions = {student: gradebook.find_submission(TINY, student) for student in students}
         found = {student: (s.score, s.max_score, s.needs_manual_grade) for student, s in submissions.items()}
-    assert found == dict.fromkeys(students, (EARNED, 5.0, False))
+    assert found == dict.fromkeys(students, (EARNED, ALL, False))
 
 
 def test_one_line_for_each_that_was_put_back(second_clone, printed):

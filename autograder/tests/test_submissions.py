@@ -15,49 +15,26 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from conftest import COURSE, graded, locked, solution
+from _tiny_unit import ALL, ANSWERS, NAME, UNIT, handed_in, make_course
 from nbgrader.api import Gradebook
 
 from autograder.doors.box.rules import why_not
 
 pytestmark = [pytest.mark.once, pytest.mark.notebooks, pytest.mark.xdist_group("submissions")]
 
-UNIT, NAME = "00_powers", "powers"
-CELLS = [
-    ("base = 1", locked("setup")),
-    ("def f(x):\n    ### BEGIN SOLUTION\n    return x**2\n    ### END SOLUTION", solution("f")),
-    ("assert f(2) == 4\n### BEGIN HIDDEN TESTS\nassert f(3) == 9\n### END HIDDEN TESTS", graded("f-check", 2)),
-]
 BOX = [f"--RunNotebook.box={not why_not()}"]
 SLEEPS = "import time; time.sleep({})\n"
-
-
-def as_solved():
-    notebook = nbformat.v4.new_notebook()
-    for source, entry in CELLS:
-        notebook.cells.append(nbformat.v4.new_code_cell(source, id=entry["grade_id"], metadata={"nbgrader": entry}))
-    return notebook
-
-
-def submission(above=""):
-    notebook = as_solved()
-    notebook.cells[1].source = f"{above}def f(x):\n    return x * x"
-    notebook.cells[2].source = "assert f(2) == 4"
-    return notebook
 
 
 class Classroom:
     def __init__(self, root, temporary):
         self.root, self.temporary = root, temporary
-        for folder in ("solutions", "exercises"):
-            (root / folder / UNIT).mkdir(parents=True)
-            nbformat.write(as_solved(), root / folder / UNIT / f"{NAME}.ipynb")
-        (root / "nbgrader_config.py").write_text((COURSE / "nbgrader_config.py").read_text())
+        make_course(root)
 
     def submit(self, student, name=f"{NAME}.ipynb", above=""):
         folder = self.root / "submitted" / student / UNIT
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        nbformat.write(submission(above), folder / name)
+        nbformat.write(handed_in(ANSWERS | {"f": above + ANSWERS["f"]}), folder / name)
         return folder
 
     def nbgrader(self, *arguments):
@@ -141,20 +118,20 @@ def test_who_was_being_graded_when_the_grader_was_killed_is_graded_anew(room, ag
     assert "a grader was stopped at this submission; it is graded anew" in lines(again, "b-slow")[0]
     assert lines(again, "a-honest") == []
     points = room.points()
-    assert points["a-honest"] == points["b-slow"] == 2
+    assert points["a-honest"] == points["b-slow"] == ALL
     assert room.marks() == set()
 
 
 @pytest.mark.parametrize("student", ["c-renamed", "d-in-a-folder"])
 def test_a_notebook_of_another_name_is_found(room, again, student):
-    assert room.points()[student] == 2
+    assert room.points()[student] == ALL
     assert any(f"{NAME}.ipynb: there is no such notebook; " in line for line in lines(again, student))
     assert (room.root / "autograded" / student / UNIT / f"{NAME}.ipynb").exists()
 
 
 def test_a_time_that_is_none_costs_nothing_and_stops_nobody(room, again):
     assert "timestamp.txt: this is no time" in lines(again, "e-no-time")[0]
-    assert room.points()["e-no-time"] == 2
+    assert room.points()["e-no-time"] == ALL
 
 
 @pytest.mark.parametrize("student", ["f-nothing", "h-another"])
@@ -162,7 +139,7 @@ def test_who_handed_in_no_notebook_of_the_unit_has_a_grade_and_is_told_of(room, 
     assert room.points()[student] == 0
     table = again.split("These submissions did not run to their end:\n")[1]
     (row,) = [line for line in table.splitlines() if student in line]
-    assert "2 of 2" in row and f"{NAME}.ipynb: there is no such notebook" in row
+    assert "5 of 5" in row and f"{NAME}.ipynb: there is no such notebook" in row
     graded = nbformat.read(room.root / "autograded" / student / UNIT / f"{NAME}.ipynb", as_version=4)
     assert str(room.root) not in graded.metadata["not_graded"]
 
@@ -170,6 +147,6 @@ def test_who_handed_in_no_notebook_of_the_unit_has_a_grade_and_is_told_of(room, 
 def test_two_graders_leave_each_other_alone(room, again, at_last):
     assert "another grader is at work on this submission" in lines(again, "g-held")[0]
     assert lines(at_last, "g-held") == []
-    assert room.points() == dict.fromkeys(room.points(), 2) | {"f-nothing": 0, "h-another": 0}
+    assert room.points() == dict.fromkeys(room.points(), ALL) | {"f-nothing": 0, "h-another": 0}
     assert len(room.points()) == 8
     assert list(room.temporary.glob("*box-*")) == [], "what the killed grader left is removed"

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from .course import Course, assigned, bound, fields, imports
+from .words import is_private
 
 
 class Cells(NamedTuple):
@@ -50,11 +51,11 @@ def cells_together(trees: Iterable[ast.Module], course: Course) -> Cells:
                 own = [s for s in node.body if isinstance(s, ast.FunctionDef)]
                 methods |= {method.name for method in own}
                 writers |= {method.name for method in own if not method.name.startswith("__") and _writes(method)}
-                private |= {name for name in bound(node) if _is_private(name)}
-            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and _is_private(node.attr):
+                private |= {name for name in bound(node) if is_private(name)}
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and is_private(node.attr):
                 private.add(node.attr)
     frozen = {name: frozenset(origins) for name, origins in imported.items()}
-    private |= set(filter(_is_private, own_fields))
+    private |= set(filter(is_private, own_fields))
     return Cells(
         frozenset(names),
         frozen,
@@ -63,10 +64,6 @@ def cells_together(trees: Iterable[ast.Module], course: Course) -> Cells:
         frozenset(classes),
         *map(frozenset, (methods, writers)),
     )
-
-
-def _is_private(name: str) -> bool:
-    return name.startswith("_") and not name.startswith("__") and len(name) > 1
 
 
 def _writes(method: ast.FunctionDef) -> bool:

@@ -256,8 +256,9 @@ OF_IMPORTED = {"__name__", "__doc__", "__version__", "__version_info__", "__wrap
 _CALCULATE = _words("operator math cmath bisect heapq itertools statistics fractions decimal random time functools")
 
 
-def _is_private(name: str) -> bool:
-    return name.startswith("_") and not name.startswith("__")
+def is_private(name: str) -> bool:
+    """Whether a name has one leading underscore; `_` alone is a name for what nobody reads."""
+    return name.startswith("_") and not name.startswith("__") and len(name) > 1
 
 
 def _private_of_libraries() -> Iterator[str]:
@@ -278,7 +279,7 @@ def _private_of_the_course() -> Iterator[str]:
 
 # On objects that are not seen to be an answer's own, these are not to be had, whatever its classes have,
 PRIVATE_OF_LIBRARIES = _words("_src _core _getframe _current_frames _globals _make_predicate _inst _os _sys") | set(
-    filter(_is_private, _private_of_libraries())
+    filter(is_private, _private_of_libraries())
 )
 # and these are not to be written.
-PRIVATE = PRIVATE_OF_LIBRARIES | set(filter(_is_private, _private_of_the_course()))
+PRIVATE = PRIVATE_OF_LIBRARIES | set(filter(is_private, _private_of_the_course()))
