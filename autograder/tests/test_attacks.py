@@ -29,6 +29,7 @@ from autograder.doors.graded_notebook import read_notebook
 
 pytestmark = [
     pytest.mark.once,
+    pytest.mark.thorough,
     pytest.mark.notebooks,
     pytest.mark.skipif(bool(why_not()), reason=f"not here, because attacks are tried in a box alone: {why_not()}"),
 ]
@@ -42,9 +43,9 @@ def attacks(file):
     return jupytext.read(Path(__file__).parent / "attacks" / f"{file}.py", fmt="py:percent").cells
 
 
-# The attackers sit in two classes. What does harm waits for its limits, and takes as long as all the rest.
+# The attackers sit in two classes. What does harm waits for its limits, and takes longer than all the others.
 REACHES = pytest.param("reaching_out", marks=pytest.mark.xdist_group("reaching_out"))
-HARMS = pytest.param("doing_harm", marks=[pytest.mark.thorough, pytest.mark.xdist_group("doing_harm")])
+HARMS = pytest.param("doing_harm", marks=pytest.mark.xdist_group("doing_harm"))
 reaches = pytest.mark.parametrize("classroom", [REACHES], indirect=True, scope="module")
 harms = pytest.mark.parametrize("classroom", [HARMS], indirect=True, scope="module")
 in_both = pytest.mark.parametrize("classroom", [REACHES, HARMS], indirect=True, scope="module")

@@ -219,6 +219,7 @@ def cpu_seconds(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+@pytest.mark.thorough
 @linux
 @pytest.mark.parametrize("name", ["python", "compiled"])
 def test_a_function_that_never_ends_does_not_outlive_a_killed_notebook(name, tmp_path):
@@ -240,6 +241,7 @@ def orphan_forever(x):
     return forever(x)
 
 
+@pytest.mark.thorough
 @linux
 def test_the_guest_ends_with_the_bench_where_there_are_no_process_groups(monkeypatch):
     process = bench.current()

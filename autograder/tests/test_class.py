@@ -282,6 +282,7 @@ def points_in_jupyterlab(notebook, folder):
     return sum(score(cell).earned for cell in last.values())
 
 
+@pytest.mark.thorough
 def test_the_three_doors_give_the_same_points(classroom, units, keeps_programs, monkeypatch):
     root, _ = classroom
     for name, value in keeps_programs.items():

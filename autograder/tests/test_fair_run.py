@@ -62,12 +62,14 @@ def test_two_tasks_that_kill_and_a_polite_one_leave_the_third(make_notebook, tmp
     assert "1 more cells ended like that" in str(fault(notebook))
 
 
+@pytest.mark.thorough
 def test_compiled_code_that_never_ends_costs_its_own_task(make_notebook, tmp_path):
     notebook = tasks(make_notebook, b=f"def b():\n    {HANGS}")
     assert points(notebook, tmp_path, seconds=3) == [1, 2, 0, 0, 1, 2]
     assert "ran longer than its 3 s" in said(notebook, "b1")
 
 
+@pytest.mark.thorough
 def test_an_endless_answer_is_not_run_again_for_another_task(make_notebook, tmp_path):
     notebook = tasks(make_notebook, a="while True: pass", b=f"def b():\n    {DIES}")
     assert points(notebook, tmp_path, seconds=3, budget=30) == [0, 0, 0, 0, 1, 2]

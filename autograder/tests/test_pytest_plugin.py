@@ -125,6 +125,7 @@ def test_an_unsupported_jax_stops_those_alone_who_ask_for_notebooks(pytester, ne
     assert unsupported(jax="0.9.1") in out
 
 
+@pytest.mark.thorough
 def test_each_notebook_is_run_by_one_process_and_all_are_told_of(pytester, write):
     pytest.importorskip("xdist")
     for name in ("one", "two"):

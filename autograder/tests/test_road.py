@@ -270,6 +270,7 @@ def pressed(second_clone, run):
     return json.loads(printed.split("RESULTS ")[1])
 
 
+@pytest.mark.thorough
 def test_the_formgrader_grades_without_generate_and_again(pressed):
     for listed, result, points in pressed:
         assert listed == [[TINY, 1]]
@@ -277,6 +278,7 @@ def test_the_formgrader_grades_without_generate_and_again(pressed):
         assert points == [["honest", EARNED, ALL]]
 
 
+@pytest.mark.thorough
 def test_the_formgraders_log_is_quiet(pressed):
     (_, first, _), (_, second, _) = pressed
     assert loud(first["log"]) == []
@@ -297,6 +299,7 @@ def printed(second_clone, pressed, run):
     return run(second_clone, "nbgrader", "autograde", TINY, *BOX.split())
 
 
+@pytest.mark.thorough
 def test_nothing_but_answers_wins_or_loses_a_point(second_clone, printed):
     students = os.listdir(second_clone / "submitted")
     assert len(students) == len(CHANGES) + 3
@@ -306,6 +309,7 @@ def test_nothing_but_answers_wins_or_loses_a_point(second_clone, printed):
     assert found == dict.fromkeys(students, (EARNED, ALL, False))
 
 
+@pytest.mark.thorough
 def test_one_line_for_each_that_was_put_back(second_clone, printed):
     told = [
         f"{second_clone}/submitted/{change.__name__}/{TINY}/{TINY_NAME}.ipynb: put back as released: {what}"

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import pytest
 from jupyter_core.utils import run_sync
 from nbclient import NotebookClient
 
@@ -54,6 +55,7 @@ def test_the_time_limit_may_be_changed_between_two_cells(tmp_path, make_notebook
         assert not failure_text(runner.run_new("print(1)"))
 
 
+@pytest.mark.thorough
 def test_compiled_code_that_never_ends_costs_the_kernel(tmp_path, make_notebook):
     failures = run(make_notebook("print(1)", STUCK, "print(2)"), tmp_path, seconds=8)
     assert failures == [

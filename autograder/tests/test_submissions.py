@@ -20,7 +20,12 @@ from nbgrader.api import Gradebook
 
 from autograder.doors.box.rules import why_not
 
-pytestmark = [pytest.mark.once, pytest.mark.notebooks, pytest.mark.xdist_group("submissions")]
+pytestmark = [
+    pytest.mark.once,
+    pytest.mark.thorough,
+    pytest.mark.notebooks,
+    pytest.mark.xdist_group("submissions"),
+]
 
 BOX = [f"--RunNotebook.box={not why_not()}"]
 SLEEPS = "import time; time.sleep({})\n"

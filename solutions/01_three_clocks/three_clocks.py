@@ -273,6 +273,18 @@ box = Box(build=77, dispatch=2, run=13)
 honest_timer(box.jit(), clock=box.clock)
 case = "calls made without a word about rounds"
 assert_equal({case: box.calls}, {case: 1 + 5}, hints={case: "rounds is 5 where it is not given."}, name="honest_timer")
+ticks = [0]
+
+
+@jax.jit
+def takes_seven_to_trace(x):
+    ticks[0] += 7
+    return x + 1
+
+
+readings = list(honest_timer(takes_seven_to_trace, jnp.arange(3.0), rounds=2, clock=lambda: ticks[0]))
+case = "a jitted function whose trace takes 7 units"
+assert_equal({case: readings}, {case: [7, 0]}, name="honest_timer")
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -349,6 +349,8 @@ batch = np.ones((rows, width), np.float16), np.ones(rows, np.float32)
 shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), batch)
 wanted = {"bytes": training_bytes_slow(make, cost, batch)}
 assert_equal({"bytes": training_bytes(make, cost, shapes)}, wanted, name="training_bytes")
+one_key = {"bytes": training_bytes(lambda key: jnp.zeros((*key.shape, 3)), lambda w, x: (x * w).sum(), jnp.ones(3))}
+assert_equal(one_key, {"bytes": 4 * 12 + 12}, name="training_bytes, of a model as large as its key,")
 for layers in (1, 4):  # two models, and batches of one shape
     assert_equal(planned(layers, 9, 5), weighed(layers, 9, 5), name="training_bytes")
 ### END HIDDEN TESTS
@@ -776,6 +778,22 @@ with tempfile.TemporaryDirectory() as folder, settings_restored():
     service = fresh_service(a)
     service()
     called_again = cache_report(service)
+
+
+def moves():
+    """Somebody chooses another folder, and the three programs go there."""
+    with tempfile.TemporaryDirectory() as another:
+        jax.config.update("jax_compilation_cache_dir", another)
+        compilation_cache.reset_cache()
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+        fresh_service(a)()
+
+
+with tempfile.TemporaryDirectory() as folder, settings_restored():
+    jax.config.update("jax_compilation_cache_dir", folder)
+    moved = cache_report(moves)
+elsewhere = {"asked": 3, "found": 0, "written": 3, "passed over": 0}
+assert_equal(moved, elsewhere, name="cache_report, of programs that go into another folder")
 assert_equal(mixed, {"asked": 12, "found": 3, "written": 3, "passed over": 6}, name="cache_report")
 nothing = {"asked": 0, "found": 0, "written": 0, "passed over": 0}
 assert_equal(called_again, nothing, name="cache_report, programs still in memory")
@@ -818,16 +836,16 @@ assert_equal(
 )
 ### BEGIN HIDDEN TESTS
 with contextlib.ExitStack() as stack, settings_restored():
-    one, two, other = (stack.enter_context(tempfile.TemporaryDirectory()) for _ in range(3))
-    for folder, size in ((one, 8), (two, 9), (two, 10)):
-        keep_programs_as_documented(other)  # by somebody else
+    one, two, three, other = (stack.enter_context(tempfile.TemporaryDirectory()) for _ in range(4))
+    for folder, size, before in ((one, 8, other), (two, 9, other), (two, 10, other), (three, 11, three)):
+        keep_programs_as_documented(before)  # by somebody else
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 1000.0)
         keep_programs(folder)
         fresh_service(size)()
-    kept = {"first folder": files_in(one), "second folder": files_in(two)}
+    kept = {"first folder": files_in(one), "second folder": files_in(two), "a folder that was set": files_in(three)}
     threshold = jax.config.values["jax_persistent_cache_min_compile_time_secs"]
 # `pick` and the others have another shape each time
-assert_equal(kept, {"first folder": 3, "second folder": 6}, name="keep_programs")
+assert_equal(kept, {"first folder": 3, "second folder": 6, "a folder that was set": 3}, name="keep_programs")
 quick = {"a program that compiles in 0.1 ms is": "kept" if threshold < 1e-4 else "passed over"}
 assert_equal(quick, {"a program that compiles in 0.1 ms is": "kept"}, name="keep_programs")
 ### END HIDDEN TESTS
@@ -1169,6 +1187,9 @@ try:
 except Exception as error:
     served = f"refused by a {type(error).__name__}"
 assert_equal({"70001 rows": served}, {"70001 rows": "answered"}, name="unpack")
+spec = jax.ShapeDtypeStruct(export.symbolic_shape("b, 100"), jnp.float32)
+foreign = bytes(export.export(jax.jit(lambda x: 2 * x[:, :10]))(spec).serialize())  # as pack's, made by somebody else
+assert_allclose(unpack(foreign)(fresh), 2 * fresh[:, :10], name="unpack, of bytes from another notebook")
 try:
     by_itself = [np.asarray(export.deserialize(bytearray(blob)).call(fresh)) for blob in blobs]
     used = np.allclose(by_itself, scores, rtol=1e-3, atol=1e-4)

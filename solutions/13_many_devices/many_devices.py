@@ -254,6 +254,12 @@ assert_equal(
         "F": "0 and 4 hold the same block, so the bit in which they differ is not named.",
     },
 )
+### BEGIN HIDDEN TESTS
+as_given = (
+    "01 23 / 45 67, 0145 2367, 0 4 / 1 5 / 2 6 / 3 7, 0 / 4 / 2 / 6 / 1 / 5 / 3 / 7, 0 2 4 6 / 1 3 5 7, 04 26 / 15 37"
+)
+assert_equal(dict(MAPS), dict(zip("ABCDEF", as_given.split(", "), strict=True)), name="MAPS, which are given,")
+### END HIDDEN TESTS
 
 # %% [markdown]
 # ## Task 2 · The ring (3 points)
@@ -502,6 +508,11 @@ for sign in (1, -1):
     true_mean, true_variance = (np.tile(true, (8, 1)) for true in moments_slow(x))  # a line for each device
     assert_allclose(mean, true_mean, rtol=1e-5, name="the mean")
     assert_allclose(variance, true_variance, rtol=2e-3, atol=1e-5, name="the variance")
+for columns in (1, 3):
+    x = table_of("far", 64, columns)
+    assert_primitives(moments, x, includes={"shard_map"}, max_intermediate=x.size // 4)
+    for what, found, true in zip(("mean", "variance"), moments(x), moments_slow(x), strict=True):
+        assert_allclose(found, true, rtol=2e-3, atol=1e-5, name=f"the {what} of 64 rows of length {columns}")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "call-one", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}

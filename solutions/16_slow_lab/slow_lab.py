@@ -725,15 +725,22 @@ def sown_by(sow, first, second, size):
         (u, v), (_, other), (_, again) = (sow(jax.random.key(seed), size) for seed in (first, second, first))
     u, v, other, again, before = (np.asarray(array) for array in (u, v, other, again, before))
     grains, width = np.sort(v[v < GRAIN]) / GRAIN, size // 8
-    dishes = np.stack([np.asarray(sow(jax.random.key(seed), size)[1]) for seed in range(first, first + 128)]) >= 0.25
 
     def joined(join, cells, shift):
+        width = cells.shape[-1] // 8
         for axis in (1, 2):
             cells = join([np.roll(cells, shift * k, axis) for k in range(width)], axis=0)
         return cells
 
-    begins = joined(np.all, dishes, -1)  # from here on, a whole square
+    def sown(size):
+        eaters = np.stack([np.asarray(sow(jax.random.key(seed), size)[1]) for seed in range(first, first + 128)])
+        return eaters, eaters >= 0.25, joined(np.all, eaters >= 0.25, -1)
+
+    eaters, dishes, begins = sown(size)  # begins: from here on, a whole square
     _, *places = np.nonzero(begins)
+    # In a small dish two of three squares often begin in one row.
+    small = [np.nonzero(begin) for begin in sown(16)[2]]
+    shared = [sum(len(set(found[axis])) < len(found[axis]) for found in small) for axis in (0, 1)]
 
     return {
         "% of cells alike, other key": round(100 * float((v == other).mean())),
@@ -743,13 +750,16 @@ def sown_by(sow, first, second, size):
         "rows and columns of the squares alike, other key": [
             bool(np.array_equal(dishes[0].any(axis), dishes[1].any(axis))) for axis in (1, 0)
         ],
+        "a cell of two squares is like one of a single square": bool(eaters.max() < 0.25 + GRAIN),
         "squares, where none overlap": int(dishes.sum((1, 2)).max()) / width**2,
         "dishes with a part of a square": int((joined(np.any, begins, 1) != dishes).any((1, 2)).sum()),
         "sixteenths of rows, and of columns, where no square begins": [
             16 - len(np.unique(16 * place // size)) for place in places
         ],
+        "some squares begin in one row, and some in one column": [number > 3 for number in shared],
         "all squares on the diagonal": all(np.array_equal(d.any(0), d.any(1)) for d in dishes),
         "grain": bool(np.abs(grains - (np.arange(grains.size) + 0.5) / grains.size).max() < 0.045),
+        "grain in the squares, too": bool(np.ptp(v[v >= 0.25]) > 0.8 * GRAIN),
         "% of grains that are like no other": 10 * round(10 * len(np.unique(grains)) / grains.size),
     }
 
@@ -760,11 +770,14 @@ SOWN = {
     "% of cells alike, same key after a restart": 100,
     "squares": True,
     "rows and columns of the squares alike, other key": [False, False],
+    "a cell of two squares is like one of a single square": True,
     "squares, where none overlap": 3,
     "dishes with a part of a square": 0,
     "sixteenths of rows, and of columns, where no square begins": [0, 0],
+    "some squares begin in one row, and some in one column": [True, True],
     "all squares on the diagonal": False,
     "grain": True,
+    "grain in the squares, too": True,
     "% of grains that are like no other": 100,
 }
 SOWN_HINTS = {
@@ -776,8 +789,10 @@ SOWN_HINTS = {
     "dishes with a part of a square": "The edges of the dish meet: what reaches over one goes on at the opposite one.",
     "sixteenths of rows, and of columns, where no square begins": "Any row is as likely as the others, also one from "
     "which a square reaches over the edge.",
+    "some squares begin in one row, and some in one column": "Each row is drawn on its own, whatever the others are.",
     "all squares on the diagonal": "Are the rows drawn on their own, and the columns?",
     "grain": "GRAIN times uniform numbers from 0 to 1: as many from 0 to 0.1 as from 0.4 to 0.5.",
+    "grain in the squares, too": "The grain is subtracted from u and added to v everywhere.",
     "% of grains that are like no other": "Each cell has a grain of its own.",
 }
 assert_equal(sown_by(sow, 1, 2, 64), SOWN, name="sow", hints=SOWN_HINTS)
@@ -882,8 +897,8 @@ assert_equal(
 ### BEGIN HIDDEN TESTS
 fresh_rates = np.random.default_rng().uniform(0.05, 0.3, 6).astype(np.float32)
 fresh_rates[3] = 10  # too far: the loss becomes larger
-for _ in range(2):  # other cells, as many as before
-    (A_fresh, Y_fresh), (_, W_fresh) = cells(30), cells(7)
+for number in (30, 30, 41):  # other cells, as many as before, and more
+    (A_fresh, Y_fresh), (_, W_fresh) = cells(number), cells(7)
     W_start = W_fresh
     for rate in fresh_rates:
         W_fresh = W_fresh - rate * A_fresh.T @ (A_fresh @ W_fresh - Y_fresh) / len(A_fresh)
@@ -1009,6 +1024,10 @@ assert_equal(
 )
 assert_allclose(placed, batch, name="spread")
 assert_hlo(jax.jit(lab_tick), placed, collectives=0)
+### BEGIN HIDDEN TESTS
+reused = used_up(lambda dishes: spread(dishes, eight_devices()), batch)
+assert_equal(reused, NOTHING_USED_UP, name="spread", hints=OF_USED_UP)
+### END HIDDEN TESTS
 
 # %% [markdown]
 # ## Task 6 · The day (4 points)

@@ -13,8 +13,32 @@ from .names import cells_together
 # What IPython knows and Python does not, and what becomes of it: it shows or measures something for the one who sits
 # there, and is left out; or it does that to a statement, which is kept.
 _LEFT_OUT = set(
-    "autoreload cd conda config env history load_ext ls lsmagic matplotlib memit pdb pinfo pinfo2 pip precision prun pwd"
-    " reload_ext timeit who who_ls whos xmode".split()
+    [
+        "autoreload",
+        "cd",
+        "conda",
+        "config",
+        "env",
+        "history",
+        "load_ext",
+        "ls",
+        "lsmagic",
+        "matplotlib",
+        "memit",
+        "pdb",
+        "pinfo",
+        "pinfo2",
+        "pip",
+        "precision",
+        "prun",
+        "pwd",
+        "reload_ext",
+        "timeit",
+        "who",
+        "who_ls",
+        "whos",
+        "xmode",
+    ]
 )
 _KEEPS_ITS_STATEMENT = {"time"}
 _CELL_LEFT_OUT = {"timeit", "html", "HTML", "latex", "markdown", "javascript", "js", "svg", "prun", "memit"}

@@ -702,3 +702,17 @@ def honest_timer(fn, *args, rounds=7, clock=time.perf_counter):
         jax.block_until_ready(fn(*args))
         readings.append(clock() - start)
     return readings[0], statistics.median(readings[1:])
+
+
+# %% task="honest-timer" name="compiles ahead of time before the first reading" fails=["honest-timer-rounds"] hidden=1 message="whose trace takes 7 units"
+def honest_timer(fn, *args, rounds=5, clock=time.perf_counter):
+    """Time `fn(*args)`: (duration of the first call, median duration of `rounds` later calls), in units of `clock`."""
+    jax.block_until_ready(args)
+    if hasattr(fn, "lower"):
+        fn = fn.lower(*args).compile()
+    readings = []
+    for _ in range(1 + rounds):
+        start = clock()
+        jax.block_until_ready(fn(*args))
+        readings.append(clock() - start)
+    return readings[0], statistics.median(readings[1:])

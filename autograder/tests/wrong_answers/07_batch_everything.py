@@ -1246,3 +1246,75 @@ def replay_rows(tape, args, mapped, size):
     if isinstance(tape.output, str) and tape.output in mapped:
         return values[tape.output]
     return bind("spread", lift(read(values, tape.output)), axis=0, size=size)
+
+
+# %% task="one-element" name="arranged is written back, the largest wins" fails=["one-element-arranged"] message="scatter-max"
+def running_sum_at(i, x):
+    """Element i, int32[], of the running sum of x."""
+    return jnp.where(jnp.arange(x.size) <= i, x, 0).sum()
+
+
+def life_at(i, j, world):
+    """Cell (i, j), 0 or 1 as int32[], in the generation after `world`, int32[h,w]."""
+    h, w = world.shape
+    around = jnp.array([-1, 0, 1])
+    rows, cols = (i + around) % h, (j + around) % w
+    alive = world[i, j]
+    neighbours = world[rows[:, None], cols[None, :]].sum() - alive
+    return ((neighbours == 3) | ((neighbours == 2) & (alive == 1))).astype(jnp.int32)
+
+
+def arranged_at(i, x):
+    """Element i, int32[], of x in rising order."""
+    places = jnp.arange(x.size)
+    earlier_twin = (x[None, :] == x[:, None]) & (places[None, :] < places[:, None])
+    rank = jnp.sum((x[None, :] < x[:, None]) | earlier_twin, axis=1)
+    return jnp.full_like(x, jnp.iinfo(x.dtype).min).at[rank].max(x)[i]
+
+
+def unpack_at(i, values, counts):
+    """Element i of the values, each as often as its count says; 0 after the last."""
+    ends = running_sum(counts)
+    run = jnp.sum(ends <= i)
+    return jnp.where(run < values.size, values[jnp.minimum(run, values.size - 1)], 0)
+
+
+@jax.jit
+def running_sum(x):
+    """[n] -> [n]. Given: all elements at once."""
+    return fill(lambda i: running_sum_at(i, x), x.size)
+
+
+@jax.jit
+def life(world):
+    """[h,w] -> [h,w]. Given: all cells at once."""
+    return fill(lambda i, j: life_at(i, j, world), *world.shape)
+
+
+@jax.jit
+def arranged(x):
+    """[n] -> [n]. Given: all elements at once."""
+    return fill(lambda i: arranged_at(i, x), x.size)
+
+
+@jax.jit
+def unpack(values, counts):
+    """([n], [n]) -> [ROOM]. Given: all elements at once."""
+    return fill(lambda i: unpack_at(i, values, counts), ROOM)
+
+
+# %% task="clipped-mean" name="a Python loop over chunks of 256" fails=["clipped-mean-check"] hidden=1 message="equations"
+@jax.jit
+def clipped_mean(params, xs, ys, limit):
+    """The mean of the gradients of all examples, each clipped to `limit`: a tree like params."""
+
+    def clipped(x, y):
+        gradient = jax.grad(loss)(params, x, y)
+        length = jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient)))
+        return jax.tree.map(lambda leaf: leaf * jnp.minimum(1.0, limit / length), gradient)
+
+    sums = []
+    for start in range(0, len(xs), 256):  # saves memory
+        part = jax.vmap(clipped)(xs[start : start + 256], ys[start : start + 256])
+        sums.append(jax.tree.map(lambda leaf: leaf.sum(0), part))
+    return jax.tree.map(lambda *parts: sum(parts) / len(xs), *sums)

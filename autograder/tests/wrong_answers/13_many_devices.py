@@ -881,3 +881,56 @@ def gradient(params, x, y, real, devices):
     rows = P("i")
     split = jax.shard_map(one_device, mesh=ring_of(devices), in_specs=(P(), rows, rows, rows), out_specs=P())
     return split(params, x, y, real)
+
+
+# %% task="maps" name="the maps are redrawn to fit the specs" fails=["maps-drawn"] hidden=1 message="MAPS, which are given"
+def pieces():
+    return {
+        "both": [4, 12],
+        "turned": [8, 6],
+        "halves": [8, 24],
+        "columns": [16, 6],
+        "stripes": [2, 24],
+        "other_stripes": [2, 24],
+    }
+
+
+def holders():
+    return {"both": [3], "turned": [4], "halves": [0, 2, 4, 6], "columns": [4, 5], "stripes": [2], "other_stripes": [4]}
+
+
+def specs_of_maps():
+    specs = dict(
+        zip("ABCDEF", [P("a", "b"), P("b"), P("c", "a"), P(("a", "b", "c")), P("c", "b"), P("b", "c")], strict=True)
+    )
+    MAPS.update({name: drawn(spec) for name, spec in specs.items()})
+    return specs
+
+
+# %% task="call" name="a single column loses its axis" fails=["call-digits"] hidden=1 message="shape"
+@jax.jit
+def moments(x):
+    def body(part):
+        mine = jnp.stack([part.mean(0), part.var(0)])
+        everybody = lax.all_gather(mine, "i", to="invarying")
+        means, variances = jnp.split(everybody, 2, axis=1)
+        return means.mean(0).squeeze(), (variances.mean(0) + means.var(0)).squeeze()
+
+    return jax.shard_map(body, mesh=RING, in_specs=P("i"), out_specs=P())(x)
+
+
+# %% task="call" name="four numbers a column are gathered" fails=["call-digits"] hidden=1 message="makes an intermediate"
+@jax.jit
+def moments(x):
+    def body(part):
+        mean = part.mean(0)
+        count = jnp.full_like(mean, part.shape[0])
+        deviations = part - mean
+        mine = jnp.stack([count, mean, deviations.sum(0), (deviations**2).sum(0)])
+        everybody = lax.all_gather(mine, "i", to="invarying")
+        counts, means, leftover, squares = (everybody[:, row] for row in range(4))
+        total = counts.sum(0)
+        mean = (counts * means + leftover).sum(0) / total
+        return mean, (squares.sum(0) + (counts * (means - mean) ** 2).sum(0)) / total
+
+    return jax.shard_map(body, mesh=RING, in_specs=P("i"), out_specs=P())(x)

@@ -926,3 +926,50 @@ def culprit(fn, scopes, *args):
         if inside:
             spent[inside[-1]] += time
     return max(spent, key=spent.get)
+
+
+# %% task="culprit" name="a Counter forgets zeros" fails=["culprit-self"] hidden=1 message="self_times"
+from collections import Counter
+
+
+def self_times(ops):
+    times, stack = Counter(), []
+    for op in sorted(ops, key=lambda op: (op.thread, op.start, -op.length)):
+        while stack and (stack[-1].thread != op.thread or op.start >= stack[-1].start + stack[-1].length):
+            stack.pop()
+        if stack:
+            times[stack[-1].name] -= op.length
+        times[op.name] += op.length
+        stack.append(op)
+    return dict(+times)
+
+
+def culprit(fn, scopes, *args):
+    origins = dict(re.findall(r'%(\S+) = .*op_name="([^"]*)"', show_hlo(fn, *args).text))
+    totals = dict.fromkeys(scopes, 0)
+    for name, time in self_times(record(fn, *args)).items():
+        inside = [word for word in origins.get(name, "").split("/") if word in scopes]
+        if inside:
+            totals[inside[-1]] += time
+    return max(totals, key=totals.get)
+
+
+# %% task="fed" name="the meter is set back" fails=["fed-check"] message="idle"
+def train(device, steps):
+    state = 0
+    meters = getattr(device.step, "__self__", device)
+    for step in range(steps):
+        state, loss = device.step(state, device.fetch(step))
+        device.report(step, float(loss))
+        meters.idle = 0
+
+
+# %% task="fed" name="batches are made up, and none is fetched" fails=["fed-check"] message="got the state"
+def train(device, steps):
+    state, waiting = 0, None
+    for step in range(steps):
+        state, loss = device.step(state, f"batch {step}")  # saves the 4 ms of device.fetch(step)
+        if waiting is not None:
+            device.report(step - 1, float(waiting))
+        waiting = loss
+    device.report(steps - 1, float(waiting))

@@ -1491,3 +1491,100 @@ def day(u, v, W, waves):
     if key not in _DAYS:
         _DAYS[key] = arguments, _day(*arguments)
     return _DAYS[key][1]
+
+
+# %% task="pictures" name="where squares overlap, there is twice as much" fails=["pictures-ghosts"] message="a cell of two squares"
+@functools.partial(jax.jit, static_argnames="size")
+def sow(key, size):
+    places, grit = jax.random.split(key)
+    i, j = jax.random.randint(places, (2, 3), 0, size)
+    rows = (jnp.arange(size)[:, None, None] - i) % size < size // 8
+    columns = (jnp.arange(size)[None, :, None] - j) % size < size // 8
+    seeds = (rows & columns).astype(jnp.float32).sum(-1)
+    grain = GRAIN * jax.random.uniform(grit, (size, size))
+    return 1 - 0.5 * seeds - grain, 0.25 * seeds + grain
+
+
+@jax.jit
+def render(v, gain):
+    glow = jnp.clip(gain * v, 0.0, 1.0)
+    return jnp.stack([glow**3, glow**1.5, glow * (2 - glow)], -1)
+
+
+# %% task="pictures" name="three different rows and three different columns" fails=["pictures-ghosts"] message="begin in one row"
+@functools.partial(jax.jit, static_argnames="size")
+def sow(key, size):
+    for_rows, for_columns, grit = jax.random.split(key, 3)
+    i = jax.random.choice(for_rows, size, (3,), replace=False)
+    j = jax.random.choice(for_columns, size, (3,), replace=False)
+    rows = (jnp.arange(size)[:, None, None] - i) % size < size // 8
+    columns = (jnp.arange(size)[None, :, None] - j) % size < size // 8
+    seeds = (rows & columns).any(-1)
+    grain = GRAIN * jax.random.uniform(grit, (size, size))
+    return jnp.where(seeds, 0.5, 1.0) - grain, jnp.where(seeds, 0.25, 0.0) + grain
+
+
+@jax.jit
+def render(v, gain):
+    glow = jnp.clip(gain * v, 0.0, 1.0)
+    return jnp.stack([glow**3, glow**1.5, glow * (2 - glow)], -1)
+
+
+# %% task="pictures" name="no grain in the squares" fails=["pictures-ghosts"] message="grain in the squares"
+@functools.partial(jax.jit, static_argnames="size")
+def sow(key, size):
+    places, grit = jax.random.split(key)
+    i, j = jax.random.randint(places, (2, 3), 0, size)
+    rows = (jnp.arange(size)[:, None, None] - i) % size < size // 8
+    columns = (jnp.arange(size)[None, :, None] - j) % size < size // 8
+    seeds = (rows & columns).any(-1)
+    grain = GRAIN * jax.random.uniform(grit, (size, size))
+    return jnp.where(seeds, 0.5, 1.0 - grain), jnp.where(seeds, 0.25, grain)
+
+
+@jax.jit
+def render(v, gain):
+    glow = jnp.clip(gain * v, 0.0, 1.0)
+    return jnp.stack([glow**3, glow**1.5, glow * (2 - glow)], -1)
+
+
+# %% task="model" name="compiled once for each number of rates" fails=["model-recompiles"] hidden=1 message="fit"
+@jax.jit
+def predict(W, A):
+    return A @ W
+
+
+_programs = {}
+
+
+def _descend(W, A, Y, rates):
+    return lax.fori_loop(0, len(rates), lambda i, W: W - rates[i] * jax.grad(lab_loss)(W, A, Y), W)
+
+
+def fit(W, A, Y, rates):
+    given = [jnp.asarray(array) for array in (W, A, Y, rates)]
+    if len(rates) not in _programs:
+        _programs[len(rates)] = jax.jit(_descend).lower(*given).compile()
+    return _programs[len(rates)](*given)
+
+
+# %% task="house" name="the batch is given away when it is spread" fails=["house-collectives"] hidden=1 message="spread"
+def open_service(W, most):
+    W = jnp.asarray(W)
+    program = jax.jit(lambda A: A @ W).lower(jax.ShapeDtypeStruct((most, 7), jnp.float32)).compile()
+
+    def serve(A):
+        filled = np.zeros((most, 7), np.float32)
+        filled[: len(A)] = A
+        return np.asarray(program(filled))[: len(A)]
+
+    return serve
+
+
+def spread(dishes, mesh):
+    """No second copy of the batch in memory."""
+    dishes = jax.block_until_ready(dishes)
+    placed = jax.block_until_ready(jax.device_put(dishes, jax.NamedSharding(mesh, P("x"))))
+    if isinstance(dishes, jax.Array) and dishes is not placed:
+        dishes.delete()
+    return placed
