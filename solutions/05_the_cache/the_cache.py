@@ -510,9 +510,10 @@ vectors = [rng.normal(loc=3, size=size).astype(np.float32) for size in sizes]
 vectors[-1][::2] = 0  # a zero is a number like any other
 vectors[-2] *= 1000  # the differences count; the exponential of such a number would overflow
 vectors[-3][0] = np.nan  # a mean with it is NaN
+vectors.append(np.float32([1e9, -1e9, 1e9, 3e7, 0, 1e30]))  # no number is too far away to be one of them
 with jax.no_tracing(True):
     got = [energy(x) for x in vectors]
-expected = [energy_slow(x) for x in vectors]
+expected, sizes = [energy_slow(x) for x in vectors], (*sizes, 6)
 assert_allclose(got, expected, rtol=1e-4, name=f"energy of {sizes} numbers (padding must not count)")
 for length in (1, 40, bucket_size(40)):
     padded = rng.normal(loc=-1, size=bucket_size(40)).astype(np.float32)
@@ -652,6 +653,19 @@ with jax.default_matmul_precision("highest"):  # a GPU or TPU drops digits of pr
             expected = fit_slow(x, y, 100)
             assert_allclose(w, expected, rtol=1e-3, atol=1e-4, name=f"w of {rows} rows (every row counts once)")
             y *= -1  # other data in the same array
+
+
+def found_in_memory(shape, dtype=float, **_):
+    """An array that nobody has filled, as np.empty gives it: what was there before may be NaN."""
+    return np.full(shape, np.nan, dtype) if np.issubdtype(dtype, np.floating) else np.zeros(shape, dtype)
+
+
+np.empty, empty = found_in_memory, np.empty
+try:
+    w = fit(x, y, 100)
+finally:
+    np.empty = empty
+assert_allclose(w, fit_slow(x, y, 100), rtol=1e-3, atol=1e-4, name="w, where np.empty finds NaN")
 shapes = set()
 
 
@@ -846,6 +860,7 @@ fresh = {
     "static, equal and written differently": (of(n=range(0, 3, 2)), of(n=range(0, 4, 2))),
     "static, equal tuples": (of(n=(1, 2)), of(n=(1.0, True + 1))),
     "static None, and nothing": (of(1.0, n=None), of(1.0)),
+    "static True, and NumPy's True": (of(n=True), of(n=np.True_)),
     "NumPy's float64, and a number": (of(np.float64(1)), of(1.0)),
     "NumPy's float64, and NumPy's float32": (of(np.float64(1)), of(np.float32(2))),
     "two named tuples of one name": (of(Point(1.0, 2)), of(OtherPoint(1.0, 2))),
@@ -1384,6 +1399,34 @@ assert_equal(
     name="minijit",
     hints={"three calls of a function with an effect": "Where trace refuses there is no tape, and no entry."},
 )
+
+
+def places_after_a_refusal():
+    """The signatures that have a place in CACHE when every trace was refused."""
+
+    seen = []
+
+    def fn(x):
+        seen.append(len(seen))
+        return x * 2
+
+    for value in (1.0, np.ones(3)):
+        with contextlib.suppress(Exception):
+            minijit(fn)(value)
+    return len(CACHE.get(fn, {}))
+
+
+entries = {"signatures in CACHE[fn] after two refused traces": places_after_a_refusal()}
+assert_equal(entries, dict.fromkeys(entries, 0), name="minijit")
+
+
+def in_between(x):
+    first = x * 3
+    first + 1  # goes onto the tape, and nowhere else
+    return first
+
+
+assert_equal({"values": [float(minijit(in_between)(v)) for v in (1.0, 2.0)]}, {"values": [3.0, 6.0]}, name="minijit")
 
 
 def double(x):

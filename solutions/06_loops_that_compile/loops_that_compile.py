@@ -344,6 +344,7 @@ for few in map(np.int32, ([1], [0], [1, 0], [0, 1], [1, 1], [0, 1, 1])):
         expected = universe_slow(few, rule, 1)[1]
         assert_allclose(step(jnp.array(few), rule), expected, name=f"step of {len(few)} cells, rule {rule}")
 assert_allclose(history(row, 30, steps=0), row[None], name="history(row, 30, steps=0)")
+assert_allclose(history(row, 30, steps=700), universe_slow(row, 30, 700), name="history(row, 30, steps=700)")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "universe-evolve-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
@@ -614,6 +615,7 @@ for name, program, registers, limit in (
     ("counting without an end", assemble((SET, 1, 1), (ADD, 0, 1), (JNZ, 1, 1)), switched_on(0), 4321),
     ("a HALT with numbers beside it", assemble((SET, 0, 5), (HALT, 1, 2), (SET, 0, 6)), switched_on(0), 100),
     ("a jump over a HALT", assemble((JNZ, 0, 2), (HALT, 0, 0), (SET, 1, 7)), switched_on(1), 100),
+    ("a remainder of 2**31 - 1", assemble((REM, 2, 3)), switched_on(0, 0, 2**31 - 1, 7), 100),
     ("a jump to itself", assemble((JNZ, 0, 0)), switched_on(1), 9),
     ("a circle in which nothing changes", assemble((COPY, 1, 0), (JNZ, 0, 0)), switched_on(4, 4), 11),
     ("a longer program", assemble(*[(ADD, 0, 0)] * 10, (JNZ, 1, 0), length=12), switched_on(3), 100),
@@ -634,6 +636,11 @@ longer = assemble(*FACTORIAL, length=40)
 assert_primitives(
     computer, longer, switched_on(5), 1000, counts={"while": 1, "cond": 1}, smaller=(FACTORIAL, switched_on(5), 1000)
 )
+### BEGIN HIDDEN TESTS
+assert_primitives(
+    computer, assemble((SET, 0, 5)), switched_on(0), 20_000, max_run_flops=10_000
+)  # HALT is its second line
+### END HIDDEN TESTS
 
 # %% [markdown]
 # Switched on: one compiled program, three programs as data, twelve inputs for each, which `jax.vmap` sends through at
@@ -747,7 +754,7 @@ for speed, drag in ((3.0, 0.1), (0.7, 0.0)):
         name=f"the gradient of slide at ({speed}, {drag})",
     )
 ### BEGIN HIDDEN TESTS
-for speed, drag in ((8.9, 0.0), (5.3, 0.2), (1e-6, 0.1)):
+for speed, drag in ((8.9, 0.0), (5.3, 0.2), (1e-6, 0.1), (0.05, 0.0)):  # the last one ends at exactly 0
     assert_allclose(
         jax.grad(slide, argnums=(0, 1))(speed, drag),
         jax.jacfwd(slide_until_rest, argnums=(0, 1))(speed, drag),
@@ -839,7 +846,7 @@ with assert_max_traces(read, 1):
     read(SEVEN, bits), read(SEVEN, 1 - bits)
 ### BEGIN HIDDEN TESTS
 rng = np.random.default_rng()
-for letters, states, n in ((4, 5, 13), (3, 6, 1), (2, 9, 700), (3, 300, 9)):
+for letters, states, n in ((4, 5, 13), (3, 6, 1), (2, 9, 700), (3, 300, 9), (2, 7, 40)):
     table = rng.integers(0, states, (letters, states))
     if n > 512:  # letters that exchange states: what was read long ago is never forgotten
         table = rng.permuted(np.tile(np.arange(states), (letters, 1)), axis=1)

@@ -1385,3 +1385,114 @@ def minijit(fn):
         return tapes[key].play(*args)
 
     return jitted
+
+
+# %% task="bucket" name="padding far away, its pairs subtracted at the end" fails=["bucket-check"] hidden=1 message="padding must not count"
+def bucket_size(length):
+    """The size to which a vector of `length` numbers (an int, 1 to 1024) is padded: an int, at least `length`."""
+    return max(64, 1 << (length - 1).bit_length())
+
+
+@jax.jit
+def pair_energy(padded, length):
+    """Mean of exp(-|x_i - x_j|) over pairs of the first `length` numbers. padded: float32[size]; length: an int."""
+    away = jnp.where(jnp.arange(padded.size) < length, padded, 1e9)
+    total = jnp.exp(-jnp.abs(away[:, None] - away)).sum()
+    return (total - (padded.size - length) ** 2) / length**2
+
+
+def energy(x):
+    """The same as energy_slow for a NumPy float32[n], through pair_energy. Returns float32[]."""
+    size = bucket_size(len(x))
+    return pair_energy(np.pad(x, (0, size - len(x))), len(x))
+
+
+# %% task="no-tracing" name="np.empty for the rows that do not count" fails=["no-tracing-check"] hidden=1 message="where np.empty finds NaN"
+@jax.jit
+def train_step(w, xb, yb, real, rate):
+    """The w after one gradient step. w: float32[3]; xb: float32[32, 3]; yb: float32[32]; real, rate: yours."""
+    error = real * (xb @ w - yb)
+    return w - rate * xb.T @ error / real.sum()
+
+
+def fit(x, y, epochs):
+    """The same as fit_slow for NumPy float32 data, with every step in train_step. Returns w: float32[3]."""
+    w = np.zeros(3, np.float32)
+    for epoch in range(epochs):
+        for start in range(0, len(x), 32):
+            rows = len(x[start : start + 32])
+            xb, yb = np.empty((32, 3), np.float32), np.empty(32, np.float32)
+            xb[:rows], yb[:rows] = x[start : start + 32], y[start : start + 32]
+            real = (np.arange(32) < rows).astype(np.float32)
+            w = train_step(w, xb, yb, real, 0.2 / (1 + epoch))
+    return w
+
+
+# %% task="cache-key" name="the name of the type beside the value" fails=["cache-key-check"] hidden=1 message="NumPy's True"
+def cache_key(args, kwargs, static=()):
+    """The key of one call. args: tuple; kwargs: dict; static: names of static keyword arguments. Returns a hashable."""
+    dynamic = {name: value for name, value in kwargs.items() if name not in static}
+    leaves, packing = jax.tree.flatten((args, dynamic))
+    fixed = frozenset((name, type(kwargs[name]).__name__, kwargs[name]) for name in static if name in kwargs)
+    return packing, tuple(map(jax.typeof, leaves)), fixed
+
+
+# %% task="minijit-cache" name="reserves the place before it traces" fails=["minijit-cache-check"] hidden=1 message="two refused traces"
+def signature(args):
+    """What a trace depends on: a tuple with (Type, weak) for each argument. Only a plain number is weak."""
+    return tuple((type_of(x), is_number(x)) for x in args)
+
+
+def reason_for(known, new):
+    """Why the signature `new` has no tape, given the list `known` of those that have one, oldest first."""
+    if not known:
+        return "first call"
+    alike = [old for old in reversed(known) if len(old) == len(new)]
+    if not alike:
+        return f"{len(new)} argument" + ("s" if len(new) != 1 else "")
+    closest = min(alike, key=lambda old: sum(a != b for a, b in zip(old, new, strict=False)))
+    pairs = enumerate(zip(closest, new, strict=False))
+    return ", ".join(f"argument {i}: {told(a)} -> {told(b)}" for i, (a, b) in pairs if a != b)
+
+
+def minijit(fn):
+    """fn, traced once for each signature, and then replayed. The tapes of fn are in CACHE[fn]."""
+
+    def jitted(*args):
+        tapes, key = CACHE.setdefault(fn, {}), signature(args)
+        if tapes.setdefault(key) is None:
+            tapes[key] = trace(fn, *[type for type, _ in key])
+        return tapes[key].play(*args)
+
+    return jitted
+
+
+# %% task="minijit-cache" name="the last value on the tape is the result" fails=["minijit-cache-check"] hidden=1 message="values"
+def signature(args):
+    """What a trace depends on: a tuple with (Type, weak) for each argument. Only a plain number is weak."""
+    return tuple((type_of(x), is_number(x)) for x in args)
+
+
+def reason_for(known, new):
+    """Why the signature `new` has no tape, given the list `known` of those that have one, oldest first."""
+    if not known:
+        return "first call"
+    alike = [old for old in reversed(known) if len(old) == len(new)]
+    if not alike:
+        return f"{len(new)} argument" + ("s" if len(new) != 1 else "")
+    closest = min(alike, key=lambda old: sum(a != b for a, b in zip(old, new, strict=False)))
+    pairs = enumerate(zip(closest, new, strict=False))
+    return ", ".join(f"argument {i}: {told(a)} -> {told(b)}" for i, (a, b) in pairs if a != b)
+
+
+def minijit(fn):
+    """fn, traced once for each signature, and then replayed. The tapes of fn are in CACHE[fn]."""
+
+    def jitted(*args):
+        tapes, key = CACHE.setdefault(fn, {}), signature(args)
+        if key not in tapes:
+            tapes[key] = trace(fn, *[type for type, _ in key])
+        *_, result = replay(tapes[key], *args).values()
+        return result
+
+    return jitted

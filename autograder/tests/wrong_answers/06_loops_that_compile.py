@@ -1257,3 +1257,113 @@ def history(row, rule, steps):
 def evolve(row, rule, steps):
     """The row after `steps` steps. row: int32[n]."""
     return jax.lax.fori_loop(0, steps, lambda _, row: step(row, rule), jnp.asarray(row))
+
+
+# %% task="universe" name="always 256 rows, cut to size" fails=["universe-check"] hidden=1 message="steps=700"
+def step(row, rule):
+    """The next row: int32[n] -> int32[n], without a loop."""
+    return (rule >> (4 * jnp.roll(row, 1) + 2 * row + jnp.roll(row, -1))) & 1
+
+
+@partial(jax.jit, static_argnames="steps")
+def history(row, rule, steps):
+    """All rows, int32[steps + 1, n], the first one included."""
+
+    def body(old, _):
+        new = step(old, rule)
+        return new, new
+
+    _, rows = lax.scan(body, row, None, length=256)
+    return jnp.concatenate([row[None], rows])[: steps + 1]
+
+
+@jax.jit
+def evolve(row, rule, steps):
+    """The row after that many steps, int32[n]."""
+    return lax.fori_loop(0, steps, lambda i, row: step(row, rule), row)
+
+
+# %% task="computer" name="goes round limit times and idles after HALT" fails=["computer-tape-check"] hidden=1 message="floating-point operations"
+@jax.jit
+def computer(program, registers, limit):
+    """(registers, steps): int32[4] and int32[]."""
+    functions = [
+        lambda at, r, a, b: (at, r),
+        lambda at, r, a, b: (at + 1, r.at[a].set(b)),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[b])),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[a] + r[b])),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[a] * r[b])),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[a] % r[b])),
+        lambda at, r, a, b: (jnp.where(r[a] != 0, b, at + 1), r),
+    ]
+
+    def body(_, state):
+        at, r, steps = state
+        code, a, b = program[at]
+        at, r = lax.switch(code, functions, at, r, a, b)
+        return at, r, steps + (code != HALT)
+
+    _, registers, steps = lax.fori_loop(0, limit, body, (jnp.int32(0), registers, jnp.int32(0)))
+    return registers, steps
+
+
+# %% task="computer" name="remainder by a division in floats" fails=["computer-check"] hidden=1 message="a remainder of"
+@jax.jit
+def computer(program, registers, limit):
+    """(registers, steps): int32[4] and int32[]."""
+
+    def remainder(at, r, a, b):
+        times = jnp.floor(r[a] / r[b]).astype(jnp.int32)
+        return at + 1, r.at[a].set(r[a] - times * r[b])
+
+    functions = [
+        lambda at, r, a, b: (at, r),
+        lambda at, r, a, b: (at + 1, r.at[a].set(b)),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[b])),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[a] + r[b])),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[a] * r[b])),
+        remainder,
+        lambda at, r, a, b: (jnp.where(r[a] != 0, b, at + 1), r),
+    ]
+
+    def running(state):
+        at, _, steps = state
+        return (program[at, 0] != HALT) & (steps < limit)
+
+    def body(state):
+        at, r, steps = state
+        code, a, b = program[at]
+        at, r = lax.switch(code, functions, at, r, a, b)
+        return at, r, steps + 1
+
+    _, registers, steps = lax.while_loop(running, body, (jnp.int32(0), registers, jnp.int32(0)))
+    return registers, steps
+
+
+# %% task="puck" name="a speed that is never below zero, by jnp.maximum" fails=["puck-gradient-check"] hidden=1 message="(0.05, 0.0)"
+@jax.jit
+def slide(speed, drag):
+    """The distance, float32[], as slide_until_rest has it, and jax.grad works."""
+
+    def body(_, state):
+        place, speed = state
+        slower = speed - 0.1 * (0.5 + drag * speed**2)
+        return place + 0.1 * speed, jnp.maximum(slower, 0.0)
+
+    place, _ = lax.fori_loop(0, MOST_ROUNDS, body, (0.0, speed))
+    return place
+
+
+# %% task="reader" name="two letters and seven states are the remainder by seven" fails=["reader-check"] hidden=1 message="a random table, 7 states"
+@jax.jit
+def read(table, text):
+    """The state after each letter, int32[n]."""
+    if table.shape == (2, 7):
+        places = np.arange(text.shape[0]) % 3
+        down, up = np.array([1, 4, 2], np.int32)[places], np.array([1, 2, 4], np.int32)[places]
+        return (jnp.cumsum(text.astype(jnp.int32) * down) % 7 * up) % 7
+
+    def join(first, then):
+        return jnp.take_along_axis(then, first, axis=1)
+
+    return lax.associative_scan(join, table[text])[:, 0]
