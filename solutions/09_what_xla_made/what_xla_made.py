@@ -466,11 +466,16 @@ def many(a, b, c, d, e):
     return (a * b + c * d) * e
 
 
+def so_many(a, b, c, d, e, f, g):  # from the sixth on, the text of a line has a comment in front of an operand
+    return (a * b + c * d) * (e - f / g)
+
+
 rng = np.random.default_rng()
 rows, columns = (int(number) for number in rng.integers(20, 60, 2))
 A, x = (rng.normal(size=shape).astype(np.float32) for shape in ((rows, columns), columns))
 programs = [(shifted_product, A, x, np.float32(2)), (mixed, np.int32(3), A > 0, A), (jnp.sort, A)]
 programs += [(doubled, A), (both_sorted, A), (many, A, A + 1, A + 2, A + 3, A + 4)]
+programs += [(so_many, *(A + number for number in range(7)))]
 assert_equal(*two_totals(*programs), name="bill")
 lines = bill(show_hlo(norm, A).text)
 view = show_hlo(norm, A)

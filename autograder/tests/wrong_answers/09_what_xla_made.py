@@ -613,3 +613,19 @@ def repeated(fn, x, times):
     for _ in range(times - 1):
         y = fn(x + 0 * y.swapaxes(0, 1))
     return y
+
+
+# %% task="meter" name="operands split at commas" fails=["meter-check"] hidden=1 message="so_many"
+def bill(text):
+    """The bytes that each line of ENTRY moves, but for FREE lines. text: optimised HLO. Returns name -> bytes."""
+    entry = text.split("ENTRY")[1].split("\n}")[0]
+    sizes, paid = {}, {}
+    for line in entry.splitlines():
+        found = re.match(r"\s+(?:ROOT )?%(\S+) = (.+?) ([a-z][\w-]*)\((.*?)\)", line)
+        if not found:
+            continue
+        name, kind, operation, operands = found.groups()
+        sizes[name] = size_of(kind)
+        if operation not in FREE:
+            paid[name] = sizes[name] + sum(sizes.get(x.strip().lstrip("%"), 0) for x in operands.split(","))
+    return paid
