@@ -102,6 +102,7 @@ sys.stdin.read()
     assert alive == []
 
 
+@pytest.mark.thorough
 @boxed
 def test_another_setting_of_jax_has_another_server(make_notebook, tmp_path, monkeypatch):
     source = "import os\nprint(os.environ.get('XLA_FLAGS'))"

@@ -39,6 +39,7 @@ def rebuilt(tmp_path_factory):
     return first, built_files(root)
 
 
+@pytest.mark.thorough
 def test_building_twice_changes_no_byte(rebuilt):
     first, again = rebuilt
     assert len(again) > 2 and again == {path: first[path] for path in again}

@@ -53,7 +53,9 @@ def outputs(notebook):
         pytest.param("SSE4_2", NOWHERE, "| `float16` | **not here**", marks=[x86_64, pytest.mark.thorough]),
         pytest.param("AVX2", HERE, "| `float16` | **none changes.**", marks=[x86_64, pytest.mark.thorough]),
         # 439 is what a processor with float16 arithmetic was seen to change as well.
-        pytest.param("float16", None, "| `float16` | **439 of 4096 change.**", marks=pytest.mark.once),
+        pytest.param(
+            "float16", None, "| `float16` | **439 of 4096 change.**", marks=[pytest.mark.once, pytest.mark.thorough]
+        ),
     ],
 )
 def test_lesson_10_holds_and_says_what_this_processor_does(condition, fma, chain, monkeypatch):

@@ -765,6 +765,11 @@ def loops_in_a_loop(v):
     return lax.scan(lambda c, _: (scan_loop(loop_then_step(c)) * c, None), v, None, length=3)[0]
 
 
+large = jax.ShapeDtypeStruct((2000, 2000), "float32")  # nobody calculates it
+found = {"2000 x 2000 by 2000 x 2000": count_flops(jax.make_jaxpr(jnp.dot)(large, large).jaxpr)}
+assert_equal(found, {"2000 x 2000 by 2000 x 2000": 16_000_000_000}, name="count_flops")
+
+
 def boxes_alike(v):
     box = jax.jit(lambda u: u * u)
     return box(box(v))
@@ -1501,6 +1506,17 @@ named_tape.equations += [("far", "add", ("faster", "speed"), {})]
 found = replay(named_tape, 1.5)
 assert_equal({"names": sorted(found)}, {"names": ["far", "faster", "idle", "speed"]}, name="replay")
 assert_allclose(found["far"], np.float32([3, 4.5]), name="far")
+changing, tripled = np.float32([2]), Tape()
+tripled.types, tripled.inputs, tripled.output = {"x": Type((1,), "float32"), "y": Type((1,), "float32")}, ["x"], "y"
+tripled.equations = [("y", "mul", ("x", np.float32([3])), {})]
+values = np.asarray(replay(tripled, changing)["y"]).tolist()
+changing[0] = 5  # the same array, and another number
+values += np.asarray(replay(tripled, changing)["y"]).tolist()
+assert_equal(
+    {"3 * x, and again with another x in its place": values},
+    {"3 * x, and again with another x in its place": [6.0, 15.0]},
+    name="replay",
+)
 wide = {name: str(value.dtype) for name, value in replay(tape_by_hand(), replay_x.astype(np.float64)).items()}
 assert_equal(wide, dict.fromkeys("abcd", "float32"), name="replay of a float64 array (the dtypes)")
 ### END HIDDEN TESTS

@@ -610,6 +610,7 @@ assert_leaves_nothing(tick, jnp.int32(0), jnp.ones(5))
 ### BEGIN HIDDEN TESTS
 assert_ticks(5, [10.0, -4.0, 3.0])
 assert_ticks(1, [[[1.0, -6.0, 0.5]], [[3.0, 9.0, 2.0]]])
+assert_ticks(2**24 + 2, [5.0, 6.0, 7.0])  # float32 does not have every integer from here on
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "exorcism-orbit", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}

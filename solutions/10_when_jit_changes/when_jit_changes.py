@@ -278,6 +278,12 @@ assert_allclose(far, np.array(list(most.values())), name="steps, far apart")
 ### BEGIN HIDDEN TESTS
 around = steps(np.float32([-0.0, 0.0]), np.float32([1e-45, -1e-45])).tolist()
 assert_equal({"from a zero to the next number": around}, {"from a zero to the next number": [1, 1]}, name="steps")
+across = steps(np.float32([-1, 1, 2]), np.float32([1, 2, 2])).tolist()
+assert_equal({"some across zero": across}, {"some across zero": [2130706432, 8388608, 0]}, name="steps")
+zeros = np.float32([-0.0, 0.0]), np.float32([0.0, -0.0])
+steps(*zeros)
+signs = {"signs of the caller's zeros": [np.signbit(zero).tolist() for zero in zeros]}
+assert_equal(signs, {"signs of the caller's zeros": [[True, False], [False, True]]}, name="steps, afterwards,")
 ends = -np.float32([1, 2]), np.float32([1, 2])
 twice = [steps(*ends).tolist() for _ in range(2)]
 assert_equal(
@@ -615,6 +621,8 @@ found = cause(drift, 100 * a, 100 * b)  # most of the difference goes away, but 
 assert_equal({"drift of large numbers": found}, {"drift of large numbers": "rewrite"}, name="cause")
 found = cause(lambda x: x + 0.0, jnp.float32([-0.0, 1.0]))  # compiled, the sum is left out, and -0.0 stays -0.0
 assert_equal({"-0.0 for 0.0": found}, {"-0.0 for 0.0": "same"}, name="cause")
+named_alike = [cause(lambda a, b: posted(a, b), a, b), cause(lambda a, b: drift(a, b), a, b)]
+assert_equal({"two of one name": named_alike}, {"two of one name": ["same", "rewrite"]}, name="cause")
 a, b, _ = numbers(3000)
 inner = (jnp.arange(a.size) > 100) & (jnp.arange(a.size) < a.size - 100)
 found = cause(squares, jnp.where(inner, a, 0), jnp.where(inner, b, 0))
@@ -885,6 +893,12 @@ for kind, bugs in HARD.items():
 for kind, bugs in HARD.items():
     assert_equal(*trial(kind, bugs, columns=1000), name="judge")
 X, w = evidence("ordinary")
+tiny = np.float32(1e-20) * (np.abs(X) + 1) @ (np.float32(1e-15) * (np.abs(w) + 1))
+said = [
+    judge(result, np.float32(1e-20) * (np.abs(X) + 1), np.float32(1e-15) * (np.abs(w) + 1))
+    for result in (tiny, 2 * tiny)
+]
+assert_equal({"of 1e-35, and twice as much": said}, {"of 1e-35, and twice as much": [True, False]}, name="judge")
 X[:, 7], w[7] = 0, 1e6
 product = X @ w
 said = [judge(result, X, w) for result in (product, product, np.float32(1.001) * product)]

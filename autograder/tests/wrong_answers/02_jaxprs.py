@@ -1433,3 +1433,40 @@ def count_flops(tape, seen=None):
             seen.add(id(eqn.params["jaxpr"]))
             total += eqn.params.get("length", 1) * count_flops(eqn.params["jaxpr"], seen)
     return total
+
+
+# %% task="count-flops" name="np.prod in 32 bits" fails=["count-flops-check"] hidden=1 message="2000 x 2000"
+def count_flops(tape):
+    """FLOPs of a tape by the price list above, loops multiplied by their length. An int."""
+    total = np.int32(0)
+    for eqn in tape.eqns:
+        name = eqn.primitive.name
+        size = np.prod(eqn.outvars[0].aval.shape).astype(np.int32)
+        if name in ARITHMETIC:
+            total = total + size
+        elif name == "dot_general":
+            (summed, _), _ = eqn.params["dimension_numbers"]
+            terms = np.prod([eqn.invars[0].aval.shape[axis] for axis in summed]).astype(np.int32)
+            total = total + np.int32(2) * size * terms
+        elif name == "scan":
+            total = total + np.int32(eqn.params["length"]) * count_flops(eqn.params["jaxpr"])
+        elif name == "jit":
+            total = total + count_flops(eqn.params["jaxpr"])
+    return total
+
+
+# %% task="minijit-replay" name="remembers the last run for the same objects" fails=["minijit-replay-check"] hidden=1 message="another x in its place"
+def replay(tape, *args):
+    """Run a tape on arguments of its types; return the value of every name on it: a dict."""
+    last_args, last_values = getattr(tape, "last", ((), None))
+    if (
+        last_values is not None
+        and len(last_args) == len(args)
+        and all(a is b for a, b in zip(last_args, args, strict=False))
+    ):
+        return last_values
+    values = dict(zip(tape.inputs, map(lift, args), strict=False))
+    for name, primitive, operands, params in tape.equations:
+        values[name] = bind(primitive, *[read(values, x) for x in operands], **params)
+    tape.last = args, values
+    return values

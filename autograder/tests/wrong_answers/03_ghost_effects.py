@@ -2537,3 +2537,29 @@ def follow(jitted, look):
         return jitted(*args)
 
     return call
+
+
+# %% task="exorcism" name="tick counts in float32" fails=["exorcism-tick"] hidden=1 message="the count"
+@jax.jit
+def tick(calls, x):
+    """(calls + 1, x / (calls + 1)). calls: int32[]; x: float32 array."""
+    count = calls.astype(jnp.float32) + 1
+    return count.astype(jnp.int32), x / count
+
+
+@jax.jit
+def orbit(x):
+    """(end point, the six points visited). x: float32[...]; visited: float32[6, ...]."""
+    visited = []
+    for _ in range(6):
+        x = 3.7 * x * (1 - x)
+        visited.append(x)
+    return x, jnp.stack(visited)
+
+
+@jax.jit
+def noisy(key, x):
+    """(next key, x kept or zeroed with an even chance, plus standard normal noise). x: float32 array."""
+    key, for_mask, for_noise = jax.random.split(key, 3)
+    keep = jax.random.bernoulli(for_mask, 0.5, x.shape)
+    return key, jnp.where(keep, x, 0.0) + jax.random.normal(for_noise, x.shape)

@@ -1258,3 +1258,56 @@ class Amplifier:
         if self.settings.mode == "clip":
             return jnp.clip(loud, -ceiling, ceiling)
         return ceiling * jnp.sin(loud / ceiling)
+
+
+# %% task="collect" name="a reshape that fits the example" fails=["collect-common"] hidden=1 message="exhibit_shape"
+def exhibit_if(x):
+    """Raises TracerBoolConversionError under jit."""
+    return x if x[0] > 0 else -x
+
+
+def exhibit_mask(x):
+    """Raises NonConcreteBooleanIndexError under jit."""
+    return x[x > 0]
+
+
+def exhibit_shape(x):
+    """Raises TypeError under jit, and no child of it."""
+    return jnp.reshape(x, (jnp.argmin(x) + 1, -1))
+
+
+def unhashable():
+    """Returns a value for which static_argnums raises ValueError."""
+    return set()
+
+
+def exhibit_number(x):
+    """Raises ConcretizationTypeError under jit, and no child of it."""
+    return float(x.max())
+
+
+def exhibit_place(x):
+    """Raises TracerIntegerConversionError under jit."""
+    return "somewhere"[jnp.argmin(x) % 9]
+
+
+def exhibit_array(x):
+    """Raises TracerArrayConversionError under jit."""
+    return np.asarray(x)
+
+
+def exhibit_slice(x):
+    """Raises IndexError under jit, and no child of it."""
+    return x[: jnp.argmin(x)]
+
+
+# %% task="negatives" name="places as numbers of the dtype of x" fails=["negatives-check"] hidden=1 message="240 int8"
+@partial(jax.jit, static_argnames="size")
+def get_negatives(x, size):
+    """The first `size` negatives of x in their order, filled up with zeros; and the number of all negatives, int32."""
+    negative = x < 0
+    places = jnp.arange(x.size).astype(x.dtype)
+    last = jnp.array(jnp.iinfo(x.dtype).max if jnp.issubdtype(x.dtype, jnp.integer) else jnp.inf, x.dtype)
+    order = jnp.argsort(jnp.where(negative, places, last))[:size]
+    number = jnp.sum(negative, dtype=jnp.int32)
+    return jnp.where(jnp.arange(size) < number, x[order], jnp.zeros((), x.dtype)), number

@@ -2004,3 +2004,96 @@ def replay_backwards(tape, *args):
                 if isinstance(x, str) and slope is not None:
                     slopes[x] = slopes[x] + slope if x in slopes else slope
     return slopes
+
+
+# %% task="tape" name="cotangents asked for recursively" fails=["tape-backward"] hidden=1 message="4000 equations"
+def tape_jvp(tape, primals, tangents):
+    """Forward mode. primals, tangents: a number for each input. Returns (value, tangent) of the tape's result."""
+    values = dict(zip(tape.jaxpr.invars, primals, strict=True))
+    moves = dict(zip(tape.jaxpr.invars, tangents, strict=True))
+
+    def read(v):
+        return v.val if isinstance(v, Literal) else values[v]
+
+    def move(v):
+        return 0.0 if isinstance(v, Literal) else moves[v]
+
+    for eqn in tape.jaxpr.eqns:
+        given = [read(v) for v in eqn.invars]
+        partials = PARTIALS[eqn.primitive.name](eqn.params, *given)
+        values[eqn.outvars[0]] = eqn.primitive.bind(*given, **eqn.params)
+        moves[eqn.outvars[0]] = sum(p * move(v) for p, v in zip(partials, eqn.invars, strict=True))
+    result = tape.jaxpr.outvars[0]
+    return read(result), move(result)
+
+
+def tape_grad(tape, args):
+    """Reverse mode. args: a number for each input. Returns the list of the result's derivatives by each input."""
+    values = dict(zip(tape.jaxpr.invars, args, strict=True))
+
+    def read(v):
+        return v.val if isinstance(v, Literal) else values[v]
+
+    users = {}
+    for eqn in tape.jaxpr.eqns:
+        given = [read(v) for v in eqn.invars]
+        values[eqn.outvars[0]] = eqn.primitive.bind(*given, **eqn.params)
+        for v, partial in zip(eqn.invars, PARTIALS[eqn.primitive.name](eqn.params, *given), strict=True):
+            if not isinstance(v, Literal):
+                users.setdefault(v, []).append((eqn.outvars[0], partial))
+    result, known = tape.jaxpr.outvars[0], {}
+
+    def cotangent(v):
+        if v not in known:
+            total = 1.0 if v is result else 0.0
+            for out, partial in users.get(v, []):
+                total = total + cotangent(out) * partial
+            known[v] = total
+        return known[v]
+
+    return [cotangent(v) for v in tape.jaxpr.invars]
+
+
+# %% task="newton" name="stops when the gradient is small" fails=["newton-check"] hidden=1 message="flat bowl"
+def hvp(loss, x, v):
+    """The Hessian of `loss` at x, times v, without the Hessian. x, v: float32[n]. Returns float32[n]."""
+    return jax.jvp(jax.grad(loss), (x,), (v,))[1]
+
+
+@jax.jit(static_argnames=("loss", "steps"))
+def newton(loss, x, steps):
+    """`steps` steps of Newton's method for `loss`, from x: float32[n]. Returns float32[n]."""
+
+    def unfinished(state):
+        k, x = state
+        return (k < steps) & (jnp.abs(jax.grad(loss)(x)).max() > 1e-2)
+
+    def step(state):
+        k, x = state
+        p, _ = jax.scipy.sparse.linalg.cg(lambda v: hvp(loss, x, v), jax.grad(loss)(x))
+        return k + 1, x - p
+
+    return jax.lax.while_loop(unfinished, step, (0, jnp.asarray(x)))[1]
+
+
+# %% task="cures" name="denominator kept away from zero" fails=["cures-kepler"] hidden=1 message="the slopes of kepler"
+def spring_energy(points):
+    """The energy of spring_energy_slow, on arrays. points: float32[n, 2]. Returns float32[]."""
+    squared = ((points[:, None] - points[None, :]) ** 2).sum(-1)
+    away = squared > 0
+    distance = jnp.where(away, jnp.sqrt(jnp.where(away, squared, 1.0)), 0.0)
+    return jnp.triu((distance - 1) ** 2, k=1).sum()
+
+
+@jax.custom_jvp
+def kepler(M, e):
+    """E with E - e sin E = M. M, e: float32[]. Returns float32[], differentiable as often as you like."""
+    return solve_kepler(M, e)
+
+
+@kepler.defjvp
+def kepler_rule(primals, tangents):
+    """The rule for kepler. primals: (M, e); tangents: (dM, de). Returns (E, dE)."""
+    (M, e), (dM, de) = primals, tangents
+    E = kepler(M, e)
+    return E, (dM + jnp.sin(E) * de) / jnp.maximum(1 - e * jnp.cos(E), 0.1)

@@ -800,3 +800,58 @@ def judge(result, X, w):
     if np.isnan(result).any():
         return False
     return bool(np.all((np.abs(result - X @ w) <= allowed) | np.isinf(result)))
+
+
+# %% task="steps" name="one branch for the whole array" fails=["steps-check"] hidden=1 message="some across zero"
+def steps(a, b):
+    """How many steps of float32 lie between a and b. a, b: NumPy float32[...]. Returns int64[...]."""
+    size_a, size_b = (np.abs(x).view(np.int32).astype(np.int64) for x in (a, b))
+    if (np.sign(a) * np.sign(b) < 0).any():  # across zero
+        return size_a + size_b
+    return np.abs(size_a - size_b)
+
+
+# %% task="steps" name="minus zero repaired in the argument" fails=["steps-check"] hidden=1 message="signs of the caller"
+def steps(a, b):
+    """How many steps of float32 lie between a and b. a, b: NumPy float32[...]. Returns int64[...]."""
+    places = []
+    for x in (a, b):
+        x[x == 0] = 0.0
+        bits = x.view(np.int32).astype(np.int64)
+        places.append(np.where(bits < 0, -(2**31) - bits, bits))
+    return np.abs(places[0] - places[1])
+
+
+# %% task="lab" name="verdicts remembered by name" fails=["lab-cause"] hidden=1 message="two of one name"
+def lab(fn, *args):
+    """Four results of fn(*args), as NumPy arrays: a dict "eager", "jit", "no fusion", "fast math"."""
+    with jax.disable_jit():
+        eager = np.asarray(fn(*args))
+    return {
+        "eager": eager,
+        "jit": np.asarray(jax.jit(fn)(*args)),
+        "no fusion": np.asarray(jax.jit(fn, compiler_options={"xla_disable_hlo_passes": "fusion"})(*args)),
+        "fast math": np.asarray(jax.jit(fn, compiler_options={"xla_cpu_enable_fast_math": True})(*args)),
+    }
+
+
+VERDICTS = {}
+
+
+def cause(fn, *args):
+    """Why jit changes fn(*args): "same" (it does not), "fma" or "rewrite"."""
+    if fn.__name__ not in VERDICTS:
+        results = lab(fn, *args)
+        same, without = (
+            np.array_equal(results[name], results["eager"], equal_nan=True) for name in ("jit", "no fusion")
+        )
+        VERDICTS[fn.__name__] = "same" if same else "fma" if without else "rewrite"
+    return VERDICTS[fn.__name__]
+
+
+# %% task="judge" name="a little absolute tolerance" fails=["judge-hard"] hidden=1 message="of 1e-35"
+def judge(result, X, w):
+    """Whether `result` is X @ w up to rounding: a bool. result: float32[n]; X: float32[n, m]; w: float32[m]."""
+    X, w, result = (np.asarray(a, np.float64) for a in (X, w, result))
+    allowed = 32 * 2.0**-23 * (np.abs(X) @ np.abs(w)) + 1e-30  # so that 0 is never asked of a float
+    return bool(np.all(np.abs(result - X @ w) <= allowed))
