@@ -48,12 +48,12 @@ def assert_only_listed(missing: set[str], file: str, unit: str, how: str) -> Non
 def pytest_collection_modifyitems(items):
     """What looks at every object of the process goes first: there are ten times as many when other tests have run.
 
-    Where time may run out (THOROUGH_UNTIL), another unit is first in each hour.
+    Where time may run out (THOROUGH_UNTIL), what is of no unit is first, and then another unit in each hour.
     """
     if UNTIL:
         first = int(UNTIL / 3600) % len(UNITS)
         order = {unit: (number - first) % len(UNITS) for number, unit in enumerate(UNITS)}
-        items.sort(key=lambda item: next((n for unit, n in order.items() if unit in item.nodeid), 0))
+        items.sort(key=lambda item: next((n for unit, n in order.items() if unit in item.nodeid), -1))
     items.sort(key=lambda item: item.get_closest_marker("small_heap") is None)
 
 
