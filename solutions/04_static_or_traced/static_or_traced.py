@@ -666,8 +666,6 @@ zeros = np.array([0.0, -2.0, -0.0], np.float32)
 assert_allclose(get_negatives(zeros, size=2), get_negatives_spec(zeros, 2), name="get_negatives with zeros in front")
 odd = np.array([np.inf, -np.inf, 2.0, -1.0, 0.0], np.float32)
 assert_allclose(get_negatives(odd, size=4), get_negatives_spec(odd, 4), name="get_negatives of infinities")
-short = np.int8(np.arange(240) % 100 - 90)  # more places than int8 has numbers
-assert_allclose(get_negatives(short, size=100), get_negatives_spec(short, 100), name="get_negatives of 240 int8")
 odd = np.array([np.nan, -2.0, np.nan, 3.0, -1.0, np.nan], np.float32)
 assert_allclose(get_negatives(odd, size=4), get_negatives_spec(odd, 4), name="get_negatives of numbers and NaN")
 whole = np.array([5, -16_777_217, 0, -3], np.int32)  # float32 has no -16777217
@@ -678,6 +676,8 @@ assert_equal(
     hints={"the numbers": "What is read from x has the dtype of x."},
     name="get_negatives of integers",
 )
+short = np.int8(np.arange(240) % 100 - 90)  # more places than int8 has numbers
+assert_allclose(get_negatives(short, size=100), get_negatives_spec(short, 100), name="get_negatives of 240 int8")
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -592,16 +592,6 @@ for case, (fn, args) in (CASES | more).items():
     assert_allclose(mine, jaxs, rtol=1e-4, atol=1e-5, name=f"tape_grad, case '{case}'")
 
 
-def turned_round(x):
-    for _ in range(4000):
-        x = -x
-    return x
-
-
-(mine,) = tape_grad(jax.make_jaxpr(turned_round)(1.5), [1.5])
-assert_equal({"on a tape of 4000 equations": float(mine)}, {"on a tape of 4000 equations": 1.0}, name="tape_grad")
-
-
 def power_tower(x):
     for _ in range(9):
         x = x * x
@@ -620,6 +610,16 @@ assert_allclose(float(mine), 9.0, rtol=1e-5, name="tape_grad by another rule for
 angles = np.linspace(0.1, 1, 4, dtype=np.float32)
 mine = jax.jit(jax.vmap(own_grad(own_grad(wave))))(angles)
 assert_allclose(mine, -4 * np.sin(2 * angles), rtol=1e-4, atol=1e-5, name="jit(vmap(own_grad(own_grad(wave))))")
+
+
+def turned_round(x):
+    for _ in range(4000):
+        x = -x
+    return x
+
+
+(mine,) = tape_grad(jax.make_jaxpr(turned_round)(1.5), [1.5])
+assert_equal({"on a tape of 4000 equations": float(mine)}, {"on a tape of 4000 equations": 1.0}, name="tape_grad")
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -280,15 +280,15 @@ around = steps(np.float32([-0.0, 0.0]), np.float32([1e-45, -1e-45])).tolist()
 assert_equal({"from a zero to the next number": around}, {"from a zero to the next number": [1, 1]}, name="steps")
 across = steps(np.float32([-1, 1, 2]), np.float32([1, 2, 2])).tolist()
 assert_equal({"some across zero": across}, {"some across zero": [2130706432, 8388608, 0]}, name="steps")
-zeros = np.float32([-0.0, 0.0]), np.float32([0.0, -0.0])
-steps(*zeros)
-signs = {"signs of the caller's zeros": [np.signbit(zero).tolist() for zero in zeros]}
-assert_equal(signs, {"signs of the caller's zeros": [[True, False], [False, True]]}, name="steps, afterwards,")
 ends = -np.float32([1, 2]), np.float32([1, 2])
 twice = [steps(*ends).tolist() for _ in range(2)]
 assert_equal(
     {"the same arrays, twice": twice}, {"the same arrays, twice": [[2130706432, 2147483648]] * 2}, name="steps"
 )
+zeros = np.float32([-0.0, 0.0]), np.float32([0.0, -0.0])
+steps(*zeros)
+signs = {"signs of the caller's zeros": [np.signbit(zero).tolist() for zero in zeros]}
+assert_equal(signs, {"signs of the caller's zeros": [[True, False], [False, True]]}, name="steps, afterwards,")
 rng = np.random.default_rng()
 start = (rng.normal(size=40) * 10.0 ** rng.integers(-40, 30, 40)).astype(np.float32)
 walked, moved = rng.integers(0, 60, 40), start.copy()

@@ -1033,17 +1033,3 @@ def port(variables):
     if id(variables) not in _ported:
         _ported[id(variables)] = variables, NnxPainter(variables)
     return _ported[id(variables)][1]
-
-
-# %% task="devices" name="rows and columns are named, so no vector" fails=["devices-spread"] hidden=1 message="only valid for values"
-def spread(state, batch):
-    everywhere, by_rows = jax.NamedSharding(MESH, P()), jax.NamedSharding(MESH, P("batch", None))
-    return jax.device_put(state, everywhere), jax.device_put(batch, by_rows)
-
-
-def faithful(step):
-    batch = rows_of(64, seed=0)
-    mine, _, _ = wash_step(*wash(PLAIN), *batch)
-    theirs, _, _ = step(*wash(PLAIN), *batch)
-    pairs = zip(jax.tree.leaves(mine), jax.tree.leaves(theirs), strict=True)
-    return all(bool(np.allclose(a, b, rtol=1e-4, atol=1e-5)) for a, b in pairs)
