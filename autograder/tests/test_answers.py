@@ -94,6 +94,14 @@ def together(answers: dict[str, NotebookNode]) -> NotebookNode:
     return NotebookNode(metadata={"name": " and ".join(answer.metadata["name"] for answer in answers.values())})
 
 
+KEEPS_PROGRAMS = """
+import jax
+from jax.experimental.compilation_cache import compilation_cache
+jax.config.update("jax_compilation_cache_dir", {folder!r})
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+compilation_cache.reset_cache()
+"""
 # LLVM leaves its optimisations out; the optimised HLO, which checks read, stays the same, and so do the speeds, which
 # are measured in another process.
 COMPILES_QUICKLY = "jax.config.update('jax_disable_most_optimizations', True)"
@@ -101,8 +109,12 @@ OF_LAST_DIGITS = "10_when_jit_changes"  # they are LLVM's
 OF_THE_CACHE = "12_ahead_of_time"  # looks into the folder of a cache, also from a process that has JAX's defaults
 
 
-def answer_every_way(name: str, *, all_answers: bool) -> Answered:
-    """Run the stubs and the solution of a unit through its checks, and, if asked, the answers that are kept here."""
+def answer_every_way(name: str, *, all_answers: bool, compiled: Path) -> Answered:
+    """Run the stubs and the solution of a unit through its checks, and, if asked, the answers that are kept here.
+
+    Those share most of their programs, so from then on compiled programs are kept in the folder `compiled`. What a
+    check counts stays the same: for JAX a program that is read from there has been compiled.
+    """
     exercise = read_notebook(COURSE / "exercises" / name / f"{name[3:]}.ipynb")
     unit = unit_as_built(name)
     first = next(i for i, cell in enumerate(unit.cells) if is_answer(cell))
@@ -120,6 +132,8 @@ def answer_every_way(name: str, *, all_answers: bool) -> Answered:
                 runner.run_new(cell.source)
         solved = {check: score(runner.run_new(cell.source, cell.metadata)) for check, cell in unit.checks.items()}
 
+        if name != OF_THE_CACHE:
+            runner.run_new(KEEPS_PROGRAMS.format(folder=str(compiled)))
         right, wrong, beside, alone = [], [], [], []
         for answer in right_answers(name) if all_answers else []:
             task = answer.metadata["task"]
@@ -149,13 +163,16 @@ def answer_every_way(name: str, *, all_answers: bool) -> Answered:
     return Answered(untouched, solved, right, wrong, beside, alone)
 
 
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory):
+    """A folder for compiled programs."""
+    return tmp_path_factory.mktemp("compiled")
+
+
 @pytest.fixture(scope="module", params=[pytest.param(u, marks=pytest.mark.xdist_group(f"answers {u}")) for u in UNITS])
-def answered(request, keeps_programs):
+def answered(request, compiled):
     tests = {getattr(item, "originalname", "") for item in request.session.items}
-    with pytest.MonkeyPatch.context() as environment:  # the kernel's: answers to one task share most of their programs
-        for setting, value in keeps_programs.items() if request.param != OF_THE_CACHE else []:
-            environment.setenv(setting, value)
-        return answer_every_way(request.param, all_answers=not tests.isdisjoint(OF_ALL_ANSWERS))
+    return answer_every_way(request.param, all_answers=not tests.isdisjoint(OF_ALL_ANSWERS), compiled=compiled)
 
 
 OF_ALL_ANSWERS: set[str] = set()  # the tests that are about more than the stubs and the solution

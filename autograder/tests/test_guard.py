@@ -46,6 +46,7 @@ REFUSED = {  # of the wrong answers: they reach for what is not theirs, or name 
     *("looks behind the clock", "measured instead", "haunting measured instead", "looks inside", "shallow copies"),
     *("a loop in a primitive of its own", "knows a table by its address", "looks into the machine"),
     *("removes the listeners of others", "the weights are moved in place", "the first server's parameters"),
+    *("remembers the last run for the same objects", "the maps are redrawn to fit the specs", "the meter is set back"),
     # pickle.loads runs what the bytes say
     *("keeps every copy, as pickled bytes", "numbers in a pickle, calculated by NumPy"),
     *("packs the parameters, and runs head",),
