@@ -1407,27 +1407,6 @@ def energy(x):
     return pair_energy(np.pad(x, (0, size - len(x))), len(x))
 
 
-# %% task="no-tracing" name="np.empty for the rows that do not count" fails=["no-tracing-check"] hidden=1 message="where np.empty finds NaN"
-@jax.jit
-def train_step(w, xb, yb, real, rate):
-    """The w after one gradient step. w: float32[3]; xb: float32[32, 3]; yb: float32[32]; real, rate: yours."""
-    error = real * (xb @ w - yb)
-    return w - rate * xb.T @ error / real.sum()
-
-
-def fit(x, y, epochs):
-    """The same as fit_slow for NumPy float32 data, with every step in train_step. Returns w: float32[3]."""
-    w = np.zeros(3, np.float32)
-    for epoch in range(epochs):
-        for start in range(0, len(x), 32):
-            rows = len(x[start : start + 32])
-            xb, yb = np.empty((32, 3), np.float32), np.empty(32, np.float32)
-            xb[:rows], yb[:rows] = x[start : start + 32], y[start : start + 32]
-            real = (np.arange(32) < rows).astype(np.float32)
-            w = train_step(w, xb, yb, real, 0.2 / (1 + epoch))
-    return w
-
-
 # %% task="cache-key" name="the name of the type beside the value" fails=["cache-key-check"] hidden=1 message="NumPy's True"
 def cache_key(args, kwargs, static=()):
     """The key of one call. args: tuple; kwargs: dict; static: names of static keyword arguments. Returns a hashable."""
