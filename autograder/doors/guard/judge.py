@@ -9,37 +9,10 @@ from IPython.core.inputtransformer2 import TransformerManager
 from .course import Course
 from .language import LONGEST, Refusal, refusal
 from .names import cells_together
+from .words import MAGICS_LEFT_OUT
 
 # What IPython knows and Python does not, and what becomes of it: it shows or measures something for the one who sits
 # there, and is left out; or it does that to a statement, which is kept.
-_LEFT_OUT = set(
-    [
-        "autoreload",
-        "cd",
-        "conda",
-        "config",
-        "env",
-        "history",
-        "load_ext",
-        "ls",
-        "lsmagic",
-        "matplotlib",
-        "memit",
-        "pdb",
-        "pinfo",
-        "pinfo2",
-        "pip",
-        "precision",
-        "prun",
-        "pwd",
-        "reload_ext",
-        "timeit",
-        "who",
-        "who_ls",
-        "whos",
-        "xmode",
-    ]
-)
 _KEEPS_ITS_STATEMENT = {"time"}
 _CELL_LEFT_OUT = {"timeit", "html", "HTML", "latex", "markdown", "javascript", "js", "svg", "prun", "memit"}
 _CELL_KEPT = {"time", "capture"}
@@ -141,7 +114,7 @@ def _without(text: str, tree: ast.Module, magics: list[ast.Call]) -> str:
         new = None
         if kind == "run_line_magic" and said[0] in _KEEPS_ITS_STATEMENT and not said[1].startswith("-"):
             new = said[1] or "pass"
-        elif kind == "system" or (kind == "run_line_magic" and said[0] in _LEFT_OUT):
+        elif kind == "system" or (kind == "run_line_magic" and said[0] in MAGICS_LEFT_OUT):
             new = "pass"
         if (
             new is None

@@ -252,6 +252,12 @@ OTHER_SETTINGS = ("disable", "optimization", "debug", "check", "log_", "platform
 OF_IMPORTED = {"__name__", "__doc__", "__version__", "__version_info__", "__wrapped__"}
 
 
+# What these magics of IPython's show or measure is for the one who sits there: it is left out.
+MAGICS_LEFT_OUT = _words(
+    "autoreload cd conda config env history load_ext ls lsmagic matplotlib memit pdb pinfo pinfo2 pip precision prun"
+    " pwd reload_ext timeit who who_ls whos xmode"
+)
+
 # Of these, private functions only calculate.
 _CALCULATE = _words("operator math cmath bisect heapq itertools statistics fractions decimal random time functools")
 
@@ -282,4 +288,4 @@ PRIVATE_OF_LIBRARIES = _words("_src _core _getframe _current_frames _globals _ma
     filter(is_private, _private_of_libraries())
 )
 # and these are not to be written.
-PRIVATE = PRIVATE_OF_LIBRARIES | set(filter(is_private, _private_of_the_course()))
+PRIVATE = PRIVATE_OF_LIBRARIES | set(_private_of_the_course())
