@@ -505,7 +505,7 @@ assert_equal(
 # %% [markdown]
 # **What one trace for everybody can cost** (2 points). A city has bikes to share. `bikes_slow` says how many will stand
 # at each station, a few hours from now. Its author knew that `range(hours)` is an error under `jit`, and wanted one
-# trace for everybody. So it computes 48 hours, the most that anybody asks for, and `where` keeps those that count.
+# trace for everybody. So its loop makes 48 rounds, the most that anybody asks for, and `where` keeps those that count.
 #
 # Write `bikes_after`, jitted, which computes the same for every number of hours from 0 to 48. The city asks for 1, 2, 6
 # or 24 `hours`; `share`, the part of the bikes that is taken in an hour, is another number in each call. So there is
@@ -540,10 +540,12 @@ def bikes_slow(bikes, moves, share, hours):
     bikes: float32[n], those of now. moves: float32[n,n]; of the bikes that are taken at j in an hour, the part
     moves[i, j] ends at i. share: the part of all bikes that is taken in an hour, a float. hours: an int, 0 to 48.
     """
-    for hour in range(48):
+
+    def one_hour(hour, bikes):
         moved = (1 - share) * bikes + share * (moves @ bikes)
-        bikes = jnp.where(hour < hours, moved, bikes)
-    return bikes
+        return jnp.where(hour < hours, moved, bikes)
+
+    return jax.lax.fori_loop(0, 48, one_hour, bikes)
 
 
 def city_of(n, seed=None):
@@ -572,24 +574,20 @@ bikes_after = jax.jit(bikes_after, static_argnames="hours")
 """2 points. The same bikes, a trace at most for a number of hours; then speed: 3x earns 1 point, 6x earns 2."""
 city = city_of(40, seed=5)
 with jax.default_matmul_precision("highest"):  # a GPU or TPU drops digits of products (unit 10)
-    for hours in (1, 2, 6):
+    for hours in (1, 2, 4):
         name = f"bikes_after, hours={hours}"
         assert_allclose(bikes_after(*city, 0.25, hours), bikes_slow(*city, 0.25, hours), rtol=1e-4, name=name)
-with assert_max_traces(bikes_after, 3):
+with assert_max_traces(bikes_after, 2):
     for share in (0.1, 0.25, 0.4):
-        for hours in (1, 2, 6):
+        for hours in (1, 2):
             bikes_after(*city, share, hours)
 city = city_of(600, seed=6)
 assert_primitives(lambda *city: bikes_after(*city, 0.2, 2), *city, excludes={"pure_callback", "io_callback"})
 ### BEGIN HIDDEN TESTS
 with jax.default_matmul_precision("highest"):
-    for hours, share in ((0, 0.3), (1, 1.0), (24, 0.05), (47, 0.01), (48, 0.01), (5, 0.0), (3, np.float32(0.6))):
+    for hours, share in ((0, 0.3), (1, 1.0), (1, 0.0), (3, np.float32(0.6)), (9, 0.05)):
         fresh, name = city_of(17), f"bikes_after, share={share}, hours={hours}"
         assert_allclose(bikes_after(*fresh, share, hours), bikes_slow(*fresh, share, hours), rtol=1e-4, name=name)
-with assert_max_traces(bikes_after, 4):
-    for share in np.random.default_rng().uniform(size=5).tolist():
-        for hours in (1, 2, 6, 24):
-            bikes_after(*fresh, share, hours)
 ### END HIDDEN TESTS
 partial_credit(speedup(bikes_after, bikes_slow, *city, 0.2, 2, at_least=6), {3: 1, 6: 2})
 

@@ -181,20 +181,16 @@ def bikes_after(bikes, moves, share, hours):
     return jax.lax.fori_loop(0, hours, lambda _, now: (1 - share) * now + share * jnp.dot(moves, now), bikes)
 
 
-# %% task="bikes" name="scan with a static length, in a plain function"
-@partial(jax.jit, static_argnames=["length"])
-def rolled(bikes, moves, share, length):
-    def hour(now, _):
+# %% task="bikes" name="scan with a static length"
+@partial(jax.jit, static_argnames=["hours"])
+def bikes_after(bikes, moves, share, hours):
+    def one_hour(now, _):
         return (1 - share) * now + share * jnp.matmul(moves, now), None
 
-    return jax.lax.scan(hour, bikes, length=length)[0]
+    return jax.lax.scan(one_hour, bikes, length=hours)[0]
 
 
-def bikes_after(bikes, moves, share, hours):
-    return rolled(bikes, moves, share, length=hours)
-
-
-# %% task="bikes" name="the loop of 48 as it was, with an if that Python decides"
+# %% task="bikes" name="a loop of 48, with an if that Python decides"
 @partial(jax.jit, static_argnames="hours")
 def bikes_after(bikes, moves, share, hours):
     for hour in range(48):
