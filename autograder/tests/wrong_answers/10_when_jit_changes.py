@@ -856,6 +856,7 @@ def judge(result, X, w):
     allowed = 32 * 2.0**-23 * (np.abs(X) @ np.abs(w)) + 1e-30  # so that 0 is never asked of a float
     return bool(np.all(np.abs(result - X @ w) <= allowed))
 
+
 # %% task="day" name="small ones first, one after the other" fails=["day-speed"] alone=true message="is below 2x, the first tier"
 @jax.jit
 def day(amounts):

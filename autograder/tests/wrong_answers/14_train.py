@@ -1048,6 +1048,7 @@ def faithful(step):
     pairs = zip(jax.tree.leaves(mine), jax.tree.leaves(theirs), strict=True)
     return all(bool(np.allclose(a, b, rtol=1e-4, atol=1e-5)) for a, b in pairs)
 
+
 # %% task="fit" name="a loop in Python around the jitted step" fails=["fit-speed"] message="is below 4x, the first tier"
 def fit(weights, xs, ys, order):
     velocity, losses = at_rest(weights), []
