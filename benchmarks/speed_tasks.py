@@ -1,13 +1,14 @@
 """The true ratio of every task that is graded by the clock, for its solution and for each of its wrong answers.
 
-    python benchmarks/speed_tasks.py            every task; about twenty seconds for an answer and a load
+    python benchmarks/speed_tasks.py            every task; about ten seconds for an answer and a load
     python benchmarks/speed_tasks.py 07         the tasks of unit 07 only
 
 Writes speed_tasks.csv and speed_tasks.md. An answer that has a row for the text it has today is not measured again.
-The check cell runs as it stands, twice, in a kernel that has run the notebook and whose bench has started; then its two
-functions are timed 20 times, by four measuring processes. A bar is fit to grade by when the slowest of a solution's 20
-ratios is 1.6 times the highest tier or more, and the fastest of a wrong answer's is 0.6 of the lowest tier or less:
-`test_speed_tasks.py` holds the table to that, and to what the timing depends on as it is today (`_timed_text.py`).
+The check cell runs as it stands, twice, in a kernel that has run the notebook, with a bench that has just started; then
+its two functions are timed 20 times, by four measuring processes. The answers of a unit follow each other in one kernel.
+A bar is fit to grade by when the slowest of a solution's 20 ratios is 1.6 times the highest tier or more, and the fastest
+of a wrong answer's is 0.6 of the lowest tier or less: `test_speed_tasks.py` holds the table to that, and to what the
+timing depends on as it is today (`_timed_text.py`).
 """
 
 import argparse
@@ -17,6 +18,8 @@ import os
 import statistics
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,7 +40,7 @@ IDENTITY = FIELDS[:6]
 MEASURED_UNDER = ("quiet", "two hogs")
 RUNS = 20
 
-# Run in the kernel before the check: what the cell hands to the two functions is kept.
+# Run in the kernel before a check: what the cell hands to the two functions is kept.
 LISTEN = """
 import json as _json
 from autograder import partial_credit as _partial_credit, speedup as _speedup
@@ -55,6 +58,7 @@ def partial_credit(value, tiers):
 
 _call = _bar = _tiers = None
 # A learner has read and written since the process was started; here its start may not be over yet.
+_bench.renew()
 _bench.current().wait_until_ready()
 """
 TIME_AGAIN = """
@@ -104,27 +108,35 @@ def _digest(check: str, *cells: str) -> str:
     return hashlib.sha256(timed_text(check, cells).encode()).hexdigest()[:12]
 
 
-def measure(answer: Answer) -> dict:
-    """The check cell's score and seconds, and the ratios of the two functions that it times."""
-    folder = COURSE / "solutions" / answer.unit
-    notebook = read_notebook(folder / f"{answer.unit[3:]}.ipynb")
-    cells = list(notebook.cells)
-    check = next(cell for cell in cells if nbgrader_metadata(cell).get("grade_id") == answer.check)
+@contextmanager
+def solved(unit: str) -> Iterator[Runner]:
+    """A kernel that has run the solution of a unit, but for its checks."""
+    folder = COURSE / "solutions" / unit
+    notebook = read_notebook(folder / f"{unit[3:]}.ipynb")
     with Runner(notebook, folder, seconds=300) as runner:
-        for index, cell in enumerate(cells):
+        for index, cell in enumerate(notebook.cells):
             if cell.cell_type == "code" and not is_graded(cell):
                 runner.run(index)
-        if answer.source:
-            runner.run_new(answer.source)
-        runner.run_new(LISTEN)
-        # The first run compiles both functions in the measuring process, and may start a process for the candidate.
-        seconds = []
-        for _ in range(2):
-            began = time.perf_counter()
-            checked = runner.run_new(check.source, check.metadata)
-            seconds.append(f"{time.perf_counter() - began:.2f}")
-        result = score(checked)
-        outputs = runner.run_new(TIME_AGAIN.format(runs=RUNS)).outputs
+        yield runner
+
+
+def measure(answer: Answer, runner: Runner) -> dict:
+    """The check cell's score and seconds, and the ratios of the two functions that it times. The solution is put back."""
+    cells = {nbgrader_metadata(cell).get("grade_id"): cell for cell in runner.notebook.cells}
+    check = cells[answer.check]
+    if answer.source:
+        runner.run_new(answer.source)
+    runner.run_new(LISTEN)
+    # The first run compiles both functions in the measuring process, and may start a process for the candidate.
+    seconds = []
+    for _ in range(2):
+        began = time.perf_counter()
+        checked = runner.run_new(check.source, check.metadata)
+        seconds.append(f"{time.perf_counter() - began:.2f}")
+    result = score(checked)
+    outputs = runner.run_new(TIME_AGAIN.format(runs=RUNS)).outputs
+    if answer.source:
+        runner.run_new(cells[answer.task].source)
     printed = next((o.text for o in outputs if o.output_type == "stream"), "null")
     tiers, ratios = json.loads(printed) or (None, None)
     if answer.name == "solution" and not ratios:
@@ -190,15 +202,16 @@ def main() -> None:
     current = list(answers())
     texts = {answer.text for answer in current}
     known = {identity: row for identity, row in known.items() if row["text"] in texts}  # drop what no longer exists
-    for load in MEASURED_UNDER:
-        for answer in current:
-            identity = (answer.unit, answer.check, answer.name, load, jax.__version__, answer.text)
-            if identity in known or (chosen and answer.unit[:2] not in chosen):
-                continue
-            with Load(load):
-                known[identity] = dict(zip(IDENTITY, identity, strict=True)) | measure(answer)
-            print({key: value for key, value in known[identity].items() if value}, flush=True)
-            save(list(known.values()))
+    for load, unit in product(MEASURED_UNDER, sorted({answer.unit for answer in current})):
+        here = {(*answer[:3], load, jax.__version__, answer.text): answer for answer in current if answer.unit == unit}
+        missing = [identity for identity in here if identity not in known]
+        if not missing or (chosen and unit[:2] not in chosen):
+            continue
+        with solved(unit) as runner, Load(load):
+            for identity in missing:
+                known[identity] = dict(zip(IDENTITY, identity, strict=True)) | measure(here[identity], runner)
+                print({key: value for key, value in known[identity].items() if value}, flush=True)
+                save(list(known.values()))
     save(list(known.values()))
     TABLE.with_suffix(".md").write_text(table())
 

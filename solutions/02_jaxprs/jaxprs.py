@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Exercise 02 · Reading the tape
 #
-# Seven tasks, 24 points, about {duration}. The lesson is [02 · Reading the tape](../../lessons/02_jaxprs.ipynb). All
+# Seven tasks, 26 points, about {duration}. The lesson is [02 · Reading the tape](../../lessons/02_jaxprs.ipynb). All
 # seven are about the tape (the jaxpr): the list of operations that JAX writes while it traces a function.
 #
 # Fill in each function whose body raises `NotImplementedError`, then run the check below it. A check that fails says
@@ -11,7 +11,7 @@
 # | task | you will | points |
 # |---|---|---|
 # | 1 | say how many equations eight functions leave on the tape | 3 |
-# | 2 | compute three things with as few equations as you can | 4 |
+# | 2 | compute four things with as few equations as you can, the last against the clock | 6 |
 # | 3 | write the functions that two tapes came from | 3 |
 # | 4 | count the equations of a tape by name, inner tapes included | 3 |
 # | 5 | count the FLOPs of a tape, each round of a loop included | 3 |
@@ -38,6 +38,7 @@ from autograder import (
     assert_primitives,
     partial_credit,
     show_jaxpr,
+    speedup,
     trace_log,
 )
 
@@ -149,9 +150,9 @@ assert_prediction(
 )
 
 # %% [markdown]
-# ## Task 2 · Jaxpr golf (4 points)
+# ## Task 2 · Jaxpr golf (6 points)
 #
-# Three holes. In golf the fewest strokes win, and here every equation is a stroke, also one inside a `jit`. What the
+# Four holes. In golf the fewest strokes win, and here every equation is a stroke, also one inside a `jit`. What the
 # tape computes must be right, for any number of elements.
 #
 # **Hole 1: relu without a comparison** (1 point). The tape must hold exactly one `abs`, one `add` and one `mul`. No
@@ -294,6 +295,66 @@ for n in (1, 29, 5001):
     assert_primitives(golf_power, jnp.ones(n), counts={"mul": strokes}, max_equations=strokes)
 ### END HIDDEN TESTS
 partial_credit(14 - strokes, {8: 1, 9: 2})
+
+# %% [markdown]
+# **Hole 4: against the clock** (2 points). Without `jit`, JAX carries out each operation by itself, at once, and for a
+# short array each takes about as long as any other. So strokes are time. `mean_slow` takes the mean of every 64
+# neighbours in a signal of 64 or more numbers between -1 and 1, in 191 strokes. Play it in 24 or fewer, for any
+# length, without a callback.
+#
+# When that holds, the clock decides: called as you wrote it, 2x as fast as `mean_slow` earns 1 point, 3x earns 2.
+#
+# <details><summary>Hint 1</summary>
+# <code>print(jax.make_jaxpr(mean_slow)(jnp.ones(100)))</code>. What is done with each of the 64 slices that could be
+# done once? And the sum of the first two slices: in which other sums does it occur, only moved along?
+# </details>
+# <details><summary>Hint 2</summary>
+# If you have the sums of every 2 neighbours, how many strokes are the sums of every 4? (If your strokes are few and the
+# time is long, <code>with trace_log() as log:</code> around a second call and <code>log.modules</code> show what is
+# compiled anew in each call.)
+# </details>
+# <details><summary>Hint 3</summary>
+# <pre>pairs = x[:-1] + x[1:]          # sums of every 2
+# fours = pairs[:-2] + pairs[2:]  # sums of every 4
+# ...</pre>
+# </details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "golf-mean-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+def mean_slow(x):
+    """Mean of x[i], x[i+1], ..., x[i+63] for each i: float32[n] -> float32[n-63]."""
+    n = x.size - 63
+    result = x[:n] / 64
+    for k in range(1, 64):
+        result = result + x[k : k + n] / 64
+    return result
+
+
+# %% nbgrader={"grade": false, "grade_id": "golf-mean", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def golf_mean(x):
+    """The same as mean_slow, in at most 24 equations."""
+    ### BEGIN SOLUTION
+    # A sum of 2k neighbours is two sums of k neighbours: six rounds of three strokes, and one division.
+    for k in (1, 2, 4, 8, 16, 32):
+        x = x[:-k] + x[k:]
+    return x / 64
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "golf-mean-speed", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. Hole 4: the mean of 64 neighbours in 24 equations; then speed: 2x earns 1 point, 3x earns 2."""
+signal = jnp.asarray(np.random.default_rng(8).uniform(-1, 1, 1000), jnp.float32)
+assert_allclose(golf_mean(signal), mean_slow(signal), atol=1e-5, name="golf_mean(signal)")
+assert_primitives(golf_mean, signal, max_equations=24, excludes={"pure_callback", "io_callback"})
+### BEGIN HIDDEN TESTS
+for n in (64, 65, 333):
+    x = jnp.asarray(np.random.default_rng().uniform(-1, 1, n), jnp.float32)
+    assert_allclose(jax.jit(golf_mean)(x), mean_slow(x), atol=1e-5, name=f"golf_mean of {n} numbers, by its tape")
+    assert_allclose(golf_mean(x), mean_slow(x), atol=1e-5, name=f"golf_mean of {n} numbers")
+for n in (64, 5001):
+    assert_primitives(golf_mean, jnp.ones(n), max_equations=24, excludes={"pure_callback", "io_callback"})
+### END HIDDEN TESTS
+partial_credit(speedup(golf_mean, mean_slow, signal, at_least=3), {2: 1, 3: 2})
 
 # %% [markdown]
 # ## Task 3 · Unprint (3 points)

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Exercise 03 · Ghost effects
 #
-# Seven tasks, 24 points, about {duration}. The lesson is [03 · Ghost effects](../../lessons/03_ghost_effects.ipynb).
+# Seven tasks, 26 points, about {duration}. The lesson is [03 · Ghost effects](../../lessons/03_ghost_effects.ipynb).
 #
 # Fill in each function whose body raises `NotImplementedError`, then run the checks below it. A check that fails says
 # what happened and what to try. Three hints wait under each task, from a nudge to a skeleton. Where a check is folded,
@@ -11,7 +11,7 @@
 # |---|---|---|
 # | seance | say what a jitted function answers, and how often it is heard | 3 |
 # | cures | free two functions from a stale global, within a budget of traces | 3 |
-# | exorcism | make a counter, a list and a random generator pure | 4 |
+# | exorcism | make a counter, a list and a random generator pure | 6 |
 # | leak-hunt | name the leaking suspects, then repair a cache that leaks | 3 |
 # | is-pure | write a detector of impure functions, then fool it | 4 |
 # | be-the-jit | rebuild `jit`'s memory with one dictionary | 3 |
@@ -35,7 +35,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import io_callback
 
-from autograder import assert_allclose, assert_equal, assert_max_traces, assert_prediction, run_alone
+from autograder import (
+    assert_allclose,
+    assert_equal,
+    assert_max_traces,
+    assert_prediction,
+    partial_credit,
+    run_alone,
+    speedup,
+)
 
 jax.config.update("jax_default_matmul_precision", "highest")  # or a GPU or TPU drops digits of products (unit 10)
 
@@ -434,7 +442,7 @@ assert_equal(said, right, name="follow")
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## 3 · exorcism (4 points)
+# ## 3 · exorcism (6 points)
 #
 # Three haunted functions. Each works in plain Python, and each goes wrong under `jit`. Write pure ones: what the
 # function reads comes in as an argument, what it changes goes out as a result. The `@jax.jit` is given; one trace has
@@ -444,6 +452,10 @@ assert_equal(said, right, name="follow")
 # - `orbit(x)` returns `(x, visited)`: the end point, and the six points in one array with a new first axis.
 # - `noisy(key, x)` returns `(key, y)`: a key for the next call, and `x` with each element kept or zeroed (an even
 #   chance), plus standard normal noise on *every* element. No key may be used twice, in one call or over many.
+#
+# The list could also be filled at run time: `orbit_by_callback` calls Python at each point, and is right in every call.
+# But its program has to wait for Python six times. For 100 starts, `orbit` is timed against it: 10x as fast earns 1
+# point, 20x earns 2.
 #
 # <details><summary>Hint 1: a nudge</summary>
 #
@@ -492,6 +504,29 @@ def haunted_orbit(x):
 def haunted_noisy(x):
     keep = np.random.random(x.shape) < 0.5
     return np.where(keep, x, 0.0) + np.random.standard_normal(x.shape)
+
+
+heard_points = []
+
+
+def hear(x):
+    heard_points.append(x)
+
+
+@jax.jit
+def calling_orbit(x):
+    for _ in range(6):
+        x = 3.7 * x * (1 - x)
+        io_callback(hear, None, x, ordered=True)
+    return x
+
+
+def orbit_by_callback(x):
+    """(end point, the six points visited), heard at run time. x: float32[...]; visited: float32[6, ...]."""
+    heard_points.clear()
+    end = calling_orbit(x)
+    jax.effects_barrier()  # wait for Python, too
+    return end, np.stack(heard_points)
 
 
 # %% [markdown]
@@ -637,6 +672,11 @@ assert_allclose(orbit(orbit_x), spec_orbit(orbit_x), rtol=1e-3)
 assert_allclose(orbit(orbit_x / 2), spec_orbit(orbit_x / 2), rtol=1e-3)
 assert_allclose(orbit(far_out), spec_orbit(far_out), rtol=1e-3)
 ### END HIDDEN TESTS
+
+# %% nbgrader={"grade": true, "grade_id": "exorcism-speed", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. Speed over the orbit that calls Python at each point: 10x earns 1 point, 20x earns 2."""
+hundred = np.linspace(0.1, 0.9, 100, dtype=np.float32)
+partial_credit(speedup(orbit, orbit_by_callback, hundred, at_least=20), {10: 1, 20: 2})
 
 # %% nbgrader={"grade": true, "grade_id": "exorcism-noisy", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. Fresh noise in every call, the same noise for the same key, and no key is used twice."""

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Exercise 04 · Static or traced
 #
-# Six tasks, 20 points, about {duration}. The lesson is
+# Six tasks, 22 points, about {duration}. The lesson is
 # [04 · Static or traced](../../lessons/04_static_or_traced.ipynb).
 #
 # Fill in each function whose body raises `NotImplementedError`, then run the check below it. A check that fails
@@ -12,7 +12,7 @@
 # |---|---|---|
 # | 1 | sort twelve values into static and traced | 3 |
 # | 2 | collect eight errors, one of each kind | 4 |
-# | 3 | write a tax that needs one trace for everybody, and price the other kind | 3 |
+# | 3 | write a tax that needs one trace for everybody; say what the other kind costs, and what it saves | 5 |
 # | 4 | keep shapes static: blocks of an image, and the negatives without a mask | 4 |
 # | 5 | repair an amplifier that does not listen | 3 |
 # | 6 | find out what a sealed function keeps static | 3 |
@@ -33,7 +33,9 @@ from autograder import (
     assert_max_traces,
     assert_prediction,
     assert_primitives,
+    partial_credit,
     run_alone,
+    speedup,
     trace_log,
 )
 
@@ -353,7 +355,7 @@ for numbers in (
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## Task 3 · One trace for every income (3 points)
+# ## Task 3 · One trace for every income (5 points)
 #
 # The tax of a small country comes in three pieces; `tax_spec` has them as a Python `if`.
 #
@@ -500,6 +502,95 @@ assert_equal(
     name="static_traces",
 )
 ### END HIDDEN TESTS
+
+# %% [markdown]
+# **What one trace for everybody can cost** (2 points). A city has bikes to share. `bikes_slow` says how many will stand
+# at each station, a few hours from now. Its author knew that `range(hours)` is an error under `jit`, and wanted one
+# trace for everybody. So its loop makes 48 rounds, the most that anybody asks for, and `where` keeps those that count.
+#
+# Write `bikes_after`, jitted, which computes the same for every number of hours from 0 to 48. The city asks for 1, 2, 6
+# or 24 `hours`; `share`, the part of the bikes that is taken in an hour, is another number in each call. So there is
+# at most one trace for each number of hours, whatever the numbers in the other arguments are. And no callback.
+#
+# When all of this holds, speed counts. For two hours and 600 stations, 3x as fast as `bikes_slow` earns 1 point, 6x
+# earns 2.
+#
+# <details><summary>Hint 1</summary>
+# A mask chooses between results that are all there already. What must be known so that the others are not computed?
+# And which of the four arguments takes few values?
+# </details>
+# <details><summary>Hint 2</summary>
+# <code>with trace_log(bikes_after) as log:</code> around a few calls, then <code>print(log.reasons)</code>: it names the
+# argument that was traced for. <code>print(jax.make_jaxpr(lambda *city: bikes_after(*city, 0.2, 2))(*city_of(5)))</code>
+# shows the work of a call: each hour has a product, <code>dot_general</code>.
+# </details>
+# <details><summary>Hint 3</summary>
+# <pre>def bikes_after(bikes, moves, share, hours):
+#     for _ in range(...):
+#         bikes = ...
+#     return bikes
+# bikes_after = jax.jit(bikes_after, static_argnames=...)</pre>
+# </details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "bikes-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+@jax.jit
+def bikes_slow(bikes, moves, share, hours):
+    """Bikes at each station after so many hours: float32[n].
+
+    bikes: float32[n], those of now. moves: float32[n,n]; of the bikes that are taken at j in an hour, the part
+    moves[i, j] ends at i. share: the part of all bikes that is taken in an hour, a float. hours: an int, 0 to 48.
+    """
+
+    def one_hour(hour, bikes):
+        moved = (1 - share) * bikes + share * (moves @ bikes)
+        return jnp.where(hour < hours, moved, bikes)
+
+    return jax.lax.fori_loop(0, 48, one_hour, bikes)
+
+
+def city_of(n, seed=None):
+    """Bikes and moves of a city with n stations."""
+    rng = np.random.default_rng(seed)
+    moves = rng.uniform(size=(n, n)) ** 3
+    return jnp.array(rng.uniform(0, 40, n), jnp.float32), jnp.array(moves / moves.sum(0), jnp.float32)
+
+
+# %% nbgrader={"grade": false, "grade_id": "bikes", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def bikes_after(bikes, moves, share, hours):
+    """The same as bikes_slow, without the hours that nobody asked for. Below it, jit it: you say what is static."""
+    ### BEGIN SOLUTION
+    for _ in range(hours):
+        bikes = (1 - share) * bikes + share * (moves @ bikes)
+    return bikes
+    ### END SOLUTION
+
+
+### BEGIN SOLUTION
+# range asks how often, so hours is static: few values, a program for each. The share has many: it stays traced.
+bikes_after = jax.jit(bikes_after, static_argnames="hours")
+### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "bikes-speed", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. The same bikes, a trace at most for a number of hours; then speed: 3x earns 1 point, 6x earns 2."""
+city = city_of(40, seed=5)
+with jax.default_matmul_precision("highest"):  # a GPU or TPU drops digits of products (unit 10)
+    for hours in (1, 2, 4):
+        name = f"bikes_after, hours={hours}"
+        assert_allclose(bikes_after(*city, 0.25, hours), bikes_slow(*city, 0.25, hours), rtol=1e-4, name=name)
+with assert_max_traces(bikes_after, 2):
+    for share in (0.1, 0.25, 0.4):
+        for hours in (1, 2):
+            bikes_after(*city, share, hours)
+city = city_of(600, seed=6)
+assert_primitives(lambda *city: bikes_after(*city, 0.2, 2), *city, excludes={"pure_callback", "io_callback"})
+### BEGIN HIDDEN TESTS
+with jax.default_matmul_precision("highest"):
+    for hours, share in ((0, 0.3), (1, 1.0), (1, 0.0), (3, np.float32(0.6)), (9, 0.05)):
+        fresh, name = city_of(17), f"bikes_after, share={share}, hours={hours}"
+        assert_allclose(bikes_after(*fresh, share, hours), bikes_slow(*fresh, share, hours), rtol=1e-4, name=name)
+### END HIDDEN TESTS
+partial_credit(speedup(bikes_after, bikes_slow, *city, 0.2, 2, at_least=6), {3: 1, 6: 2})
 
 # %% [markdown]
 # ## Task 4 · Shapes are static (4 points)
@@ -1039,5 +1130,5 @@ assert_equal(
 # ## What you have now
 #
 # You know which questions a trace can answer, what the others raise, and what it costs to have an answer: `where`
-# for a result, a static argument for a program, a budget for a shape, a tree for an object. Unit 05 is about the
-# dictionary behind it all.
+# for a result (and all the work that it hides), a static argument for a program, a budget for a shape, a tree for an
+# object. Unit 05 is about the dictionary behind it all.

@@ -1,18 +1,18 @@
 # %% [markdown]
 # # Exercise 08 · Composition
 #
-# Seven tasks, 24 points, about {duration}. The lesson is [08 · Composition](../../lessons/08_composition.ipynb).
+# Seven tasks, 26 points, about {duration}. The lesson is [08 · Composition](../../lessons/08_composition.ipynb).
 #
-# Fill in each function whose body raises `NotImplementedError`, then run the check below it. Nothing here asks the
-# clock. The checks look at values, and at what your functions ask for: traces, FLOPs, the largest value, what is kept
-# for the backward pass. Where a check is folded, its code holds hints about wrong predictions: run it as it is.
+# Fill in each function whose body raises `NotImplementedError`, then run the check below it. The checks look at values,
+# and at what your functions ask for: traces, FLOPs, the largest value, what is kept for the backward pass. One, in task
+# 4, asks the clock. Where a check is folded, its code holds hints about wrong predictions: run it as it is.
 #
 # | task | you will | points |
 # |---|---|---|
 # | 1 | say what `jit`, `vmap` and the derivatives give, in one order and another | 3 |
 # | 2 | compute all derivatives up to an order, for a whole batch | 2 |
 # | 3 | differentiate along the tape (the jaxpr), forwards and backwards | 4 |
-# | 4 | take Newton's steps on a rope of many nodes | 4 |
+# | 4 | take Newton's steps on a rope of many nodes | 6 |
 # | 5 | cure a gradient that is `nan`, and one that JAX refuses | 4 |
 # | 6 | take the gradient of a long simulation with little memory | 3 |
 # | 7 | teach `minijit` to differentiate | 4 |
@@ -39,7 +39,9 @@ from autograder import (
     assert_max_traces,
     assert_prediction,
     assert_primitives,
+    partial_credit,
     show_jaxpr,
+    speedup,
 )
 
 jax.config.update("jax_default_matmul_precision", "highest")  # or a GPU or TPU drops digits of products (unit 10)
@@ -623,7 +625,7 @@ assert_equal({"on a tape of 4000 equations": float(mine)}, {"on a tape of 4000 e
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## Task 4 · Newton without a matrix (4 points)
+# ## Task 4 · Newton without a matrix (6 points)
 #
 # A rope of $n$ nodes lies in a soft, winding channel. Its shape minimises `rope_energy`. Small steps against the
 # gradient would get there slowly. Newton's method uses the second derivatives as well, and needs a handful of steps:
@@ -633,6 +635,8 @@ assert_equal({"on a tape of 4000 equations": float(mine)}, {"on a tape of 4000 e
 # with the gradient $g$ and the Hessian $H$. But $H$ has $n^2$ numbers, and your largest value may have $n$.
 #
 # - `hvp(loss, x, v)`: the product $Hv$, under `jit` and `vmap` as well. At most 10 times the FLOPs of `loss`, for any $n$.
+#   Does the clock notice? `product_by_rows` holds no matrix either: it makes one row of $H$ after the other. For a rope
+#   of 1500 nodes, `hvp` in a `jit`, without a callback, is timed against it: 20x as fast earns 1 point, 40x earns 2.
 # - `newton(loss, x, steps)`: `steps` steps of Newton, in one jit, the loop rolled: neither more steps nor a longer x
 #   add an equation. `jax.scipy.sparse.linalg.cg(A, b)` solves $A p = b$ (returning the pair `(p, None)`), exactly enough
 #   without a `tol`, and does not want a matrix: `A` may be a function that multiplies.
@@ -662,6 +666,17 @@ def rope_energy(x):
 
 def quartic(x):
     return (x**4).sum() + (x[1:] * x[:-1]).sum() ** 2
+
+
+@jax.jit
+def product_by_rows(x, v):
+    """The Hessian of rope_energy at x, one row after the other, times v. x, v: float32[n]. Returns float32[n]."""
+
+    def row_times_v(i):
+        unit = jnp.zeros_like(x).at[i].set(1.0)
+        return jax.jvp(jax.grad(rope_energy), (x,), (unit,))[1] @ v
+
+    return jax.lax.map(row_times_v, jnp.arange(x.size))
 
 
 def rope_newton_slow(x, steps):
@@ -729,6 +744,19 @@ rows = jax.jit(jax.vmap(quartic_product, (None, 0)))(x, directions)
 by_matrix = jax.jit(jax.hessian(quartic))(x) @ directions
 assert_allclose(rows.T, by_matrix, rtol=1e-4, atol=1e-3, name="vmap of hvp, in nine directions")
 ### END HIDDEN TESTS
+
+# %% nbgrader={"grade": true, "grade_id": "newton-speed", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. A rope of 1500 nodes, against one row of H after the other: 20x as fast earns 1 point, 40x earns 2."""
+
+
+@jax.jit
+def product_at_once(x, v):
+    return hvp(rope_energy, x, v)
+
+
+x, v = np.linspace(-1, 2, 1500, dtype=np.float32), np.cos(np.arange(1500, dtype=np.float32))
+assert_primitives(product_at_once, x, v, max_intermediate=1500, excludes={"pure_callback", "io_callback"})
+partial_credit(speedup(product_at_once, product_by_rows, x, v, at_least=40), {20: 1, 40: 2})
 
 # %% nbgrader={"grade": true, "grade_id": "newton-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. Newton finds the rope, in one trace, with a rolled loop and no value larger than x."""

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Exercise 10 · When jit changes the answer
 #
-# Six tasks, 20 points, about {duration}. The lesson is
+# Six tasks, 22 points, about {duration}. The lesson is
 # [10 · When jit changes the answer](../../lessons/10_when_jit_changes.ipynb).
 #
 # Fill in each function whose body raises `NotImplementedError`, then run the check below it. Last digits belong to a
@@ -14,10 +14,11 @@
 # | 2 | count the steps from one float to another | 3 |
 # | 3 | write a formula that stays right when it is compiled | 3 |
 # | 4 | build an instrument that says why `jit` changed a result | 4 |
-# | 5 | keep an account in `float32` that stays right | 4 |
+# | 5 | keep an account in `float32` that stays right, and add up a day, right and fast | 6 |
 # | 6 | judge whether a result is a matrix product, up to rounding | 3 |
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
+import math
 import re
 
 import jax
@@ -25,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from autograder import assert_allclose, assert_equal, assert_prediction, show_hlo
+from autograder import assert_allclose, assert_equal, assert_prediction, partial_credit, show_hlo, speedup
 
 # %% [markdown]
 # ## Task 1 · Same or not? (3 points)
@@ -634,7 +635,7 @@ assert_equal({"haunted, 0 or NaN": found}, {"haunted, 0 or NaN": joined}, name="
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## Task 5 · The account (4 points)
+# ## Task 5 · The account (6 points)
 #
 # A bank books in `float32`. On an account with 100 million, customers pay in ten cents, again and again, and the
 # balance stands still: ten cents are less than half an ulp of it. `running_total_slow` is how it should be, in `float64`.
@@ -643,7 +644,7 @@ assert_equal({"haunted, 0 or NaN": found}, {"haunted, 0 or NaN": joined}, name="
 # without callbacks, works under `jit`, and is at no point more than **1 ulp** away from the truth. There is at least one
 # booking. (`jnp.cumsum` is not good enough. Try it.)
 #
-# The last two points are for an account that stays right when the bank's own jit uses the old post's option,
+# One point more is for an account that stays right when the bank's own jit uses the old post's option,
 # `xla_cpu_enable_fast_math`. With it, XLA takes for 0 what is 0 on paper.
 #
 # <details><summary>Hint 1</summary>
@@ -651,7 +652,7 @@ assert_equal({"haunted, 0 or NaN": found}, {"haunted, 0 or NaN": joined}, name="
 # </details>
 # <details><summary>Hint 2</summary>
 # One <code>lax.scan</code> with the pair (total, lost). First subtract what was lost from the new amount, then add, and
-# then find out what the addition has lost now: <code>(grown - total) - x</code>. For the last points, the compiler must
+# then find out what the addition has lost now: <code>(grown - total) - x</code>. For the third point, the compiler must
 # not learn where <code>grown</code> comes from.
 # </details>
 # <details><summary>Hint 3</summary>
@@ -722,8 +723,8 @@ fresh = np.concatenate([account[:1], threes, mites])  # all of them less than ha
 assert_allclose(running_total(fresh), running_total_slow(fresh), rtol=ONE_ULP, atol=0, name="running_total")
 ### END HIDDEN TESTS
 
-# %% nbgrader={"grade": true, "grade_id": "account-fast", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-"""2 points. The account stays right when it is compiled with fast math."""
+# %% nbgrader={"grade": true, "grade_id": "account-fast", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. The account stays right when it is compiled with fast math."""
 
 
 @jax.jit
@@ -745,6 +746,96 @@ assert_allclose(careless_bank(account), best, rtol=ONE_ULP, atol=0, name="runnin
 fresh = np.random.default_rng().lognormal(0, 2, 20_001).astype(np.float32)
 assert_allclose(careless_bank(fresh), running_total_slow(fresh), rtol=ONE_ULP, atol=0, name="running_total")
 ### END HIDDEN TESTS
+
+# %% [markdown]
+# **In the evening** only the sum is wanted, of all that was paid in and out, and the bank is in a hurry. `day_slow` is
+# Python's `math.fsum`, which is exact, and rounds once. It takes one number after the other. So does `running_total`;
+# and where most of the money goes out again, what Kahan loses is no longer small beside the sum.
+#
+# Write `day`: the sum of at least one booking, again in `float32`, without 64 bits and without callbacks, and at most
+# **1 ulp** away from the truth, while the sizes of all bookings add up to 100,000 times the size of the sum or less.
+# 1 point for the values, and up to 2 for speed over `day_slow` with 200,000 bookings: 2x earns 1, 6x earns 2.
+# (Compiling is not timed.) `add_exactly` is a gift: it takes arrays, too.
+#
+# <details><summary>Hint 1</summary>
+# What <code>add_exactly</code> returns as lost is exact. It is also small: plain sums are good enough for all that was
+# lost, if it is added to the rest at the very end.
+# </details>
+# <details><summary>Hint 2</summary>
+# An addition that needs the result of the one before has to wait for it. Which additions of a sum need not wait for each
+# other? The same <code>add_exactly</code> can add two halves of an array, all pairs at once.
+# </details>
+# <details><summary>Hint 3</summary>
+# A Python loop, which runs while JAX traces: as long as <code>total.size &gt; 1</code>, take
+# <code>jnp.pad(total, (0, total.size % 2))</code> and cut it in two halves; their <code>add_exactly</code> is the new
+# <code>total</code>, half as long, and what it has lost is summed and added to <code>lost</code>. Eighteen rounds are
+# enough for 200,000.
+# </details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "day-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+def day_slow(amounts):
+    """The sum of the amounts, exact but for one rounding. amounts: float32[n]. Returns float32."""
+    return np.float32(math.fsum(np.asarray(amounts).tolist()))
+
+
+def add_exactly(a, b):
+    """(total, lost): a + b as it is rounded, and what the rounding has lost, exactly. a, b: float32[...]"""
+    total = a + b
+    seen = total - a
+    return total, (a - (total - seen)) + (b - seen)
+
+
+def bookings(count, seed=None, left=2e-4):
+    """`count` amounts, half of them paid out again but for about a share `left`. NumPy float32[count]"""
+    rng = np.random.default_rng(seed)
+    amounts = rng.lognormal(0, 2, count)
+    half = count // 2
+    amounts[half : 2 * half] = amounts[:half] * (left * rng.uniform(0.5, 1.5, half) - 1)
+    return rng.permutation(amounts).astype(np.float32)
+
+
+full_day = bookings(200_000, seed=11)
+print("jnp.sum:", jnp.sum(full_day), "  truth:", day_slow(full_day))
+
+
+# %% nbgrader={"grade": false, "grade_id": "day", "locked": false, "schema_version": 3, "solution": true, "task": false}
+@jax.jit
+def day(amounts):
+    """The sum of the amounts, within 1 ulp. amounts: float32[n]. Returns float32[]."""
+    ### BEGIN SOLUTION
+    # A tree: all pairs of a round at once. What is lost is exact, and so small that plain sums will do for it.
+    total, lost = amounts, jnp.zeros((), amounts.dtype)
+    while total.size > 1:
+        total = jnp.pad(total, (0, total.size % 2))
+        half = total.size // 2
+        total, less = add_exactly(total[:half], total[half:])
+        lost += less.sum()
+    return total[0] + lost
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "day-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. The sum of a day, in and out, is at most 1 ulp off."""
+used = {"64 bits or callbacks": borrowed(day, full_day)}
+assert_equal(used, {"64 bits or callbacks": "nothing"}, name="day")
+for amounts in (full_day, account, bookings(1000, seed=12)):
+    name = f"day of {len(amounts)} bookings"
+    assert_allclose(day(amounts), day_slow(amounts), rtol=ONE_ULP, atol=0, name=name)
+### BEGIN HIDDEN TESTS
+for count in (1, 2, 3, 777, 70_001):
+    fresh = bookings(count)
+    assert_allclose(day(fresh), day_slow(fresh), rtol=ONE_ULP, atol=0, name=f"day of {count} bookings")
+huge = np.float32([1e20, *tenths[:999], -1e20, 1e16])
+for name, fresh in {"no money": np.zeros(40, np.float32), "huge ones": huge, "debts only": -account}.items():
+    assert_allclose(day(fresh), day_slow(fresh), rtol=ONE_ULP, atol=0, name=f"day with {name}")
+### END HIDDEN TESTS
+
+# %% nbgrader={"grade": true, "grade_id": "day-speed", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. Speed over an exact sum in Python, 200,000 bookings: 2x earns 1 point, 6x earns 2."""
+used = {"64 bits or callbacks": borrowed(day, full_day)}
+assert_equal(used, {"64 bits or callbacks": "nothing"}, name="day")
+partial_credit(speedup(day, day_slow, full_day, at_least=6), {2: 1, 6: 2})
 
 # %% [markdown]
 # ## Task 6 · The judge (3 points)

@@ -72,6 +72,46 @@ def to_the_fifth(x):
 golf_power = jax.jit(lambda x: to_the_fifth(cubed(x)))
 
 
+# %% task="golf-mean" name="differences of a running total"
+def golf_mean(x):
+    total = jnp.pad(jnp.cumsum(x), (1, 0))
+    return (total[64:] - total[:-64]) / 64
+
+
+# %% task="golf-mean" name="a convolution"
+WINDOW = np.full(64, 1 / 64, np.float32)
+
+
+def golf_mean(x):
+    return jnp.convolve(x, WINDOW, mode="valid")
+
+
+# %% task="golf-mean" name="reduce_window"
+def golf_mean(x):
+    return lax.reduce_window(x, 0.0, lax.add, window_dimensions=(64,), window_strides=(1,), padding="VALID") / 64
+
+
+# %% task="golf-mean" name="four at a time, three times, in a helper"
+def of_four(x, step):
+    n = x.size - 3 * step
+    return x[:n] + x[step : n + step] + x[2 * step : n + 2 * step] + x[3 * step :]
+
+
+def golf_mean(x):
+    for step in (1, 4, 16):
+        x = of_four(x, step)
+    return x / 64
+
+
+# %% task="golf-mean" name="doubles, jitted, the division first"
+@jax.jit
+def golf_mean(x):
+    sums, width = jnp.multiply(x, 1 / 64), 1
+    while width < 64:
+        sums, width = lax.add(sums[:-width], sums[width:]), 2 * width
+    return sums
+
+
 # %% task="unprint-a" name="methods"
 def unprint_a(a):
     b = a.max()

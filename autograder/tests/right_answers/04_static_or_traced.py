@@ -162,6 +162,56 @@ def static_traces(values):
     return len(Counter(Key(type(value), value) for value in values))
 
 
+# %% task="bikes" name="a decorator, and an hour as a function of its own"
+def an_hour(bikes, moves, share):
+    taken = share * bikes
+    return bikes - taken + moves @ taken
+
+
+@partial(jax.jit, static_argnums=3)
+def bikes_after(bikes, moves, share, hours):
+    from functools import reduce
+
+    return reduce(lambda now, _: an_hour(now, moves, share), range(hours), bikes)
+
+
+# %% task="bikes" name="fori_loop, and nothing is static"
+@jax.jit
+def bikes_after(bikes, moves, share, hours):
+    return jax.lax.fori_loop(0, hours, lambda _, now: (1 - share) * now + share * jnp.dot(moves, now), bikes)
+
+
+# %% task="bikes" name="scan with a static length"
+@partial(jax.jit, static_argnames=["hours"])
+def bikes_after(bikes, moves, share, hours):
+    def one_hour(now, _):
+        return (1 - share) * now + share * jnp.matmul(moves, now), None
+
+    return jax.lax.scan(one_hour, bikes, length=hours)[0]
+
+
+# %% task="bikes" name="a loop of 48, with an if that Python decides"
+@partial(jax.jit, static_argnames="hours")
+def bikes_after(bikes, moves, share, hours):
+    for hour in range(48):
+        if hour < hours:
+            bikes = (1 - share) * bikes + share * (moves @ bikes)
+    return bikes
+
+
+# %% task="bikes" name="calls itself"
+@partial(jax.jit, static_argnames="hours")
+def bikes_after(bikes, moves, share, hours):
+    if hours == 0:
+        return jnp.asarray(bikes)
+    return bikes_before_last(bikes, moves, share, hours - 1)
+
+
+def bikes_before_last(bikes, moves, share, more):
+    moved = (1 - share) * bikes + share * (moves @ bikes)
+    return bikes_before_last(moved, moves, share, more - 1) if more else moved
+
+
 # %% task="pool" name="reduce_window"
 @partial(jax.jit, static_argnames=("k",))
 def pool(x, k):

@@ -244,3 +244,59 @@ def running_total(amounts):
     first = amounts[0]
     _, balances = lax.scan(book, (first, jnp.zeros_like(first)), amounts[1:])
     return jnp.concatenate([first[None], balances])
+
+
+# %% task="day" name="neighbours in pairs"
+@jax.jit
+def day(amounts):
+    lost = jnp.float32(0)
+    while amounts.shape[0] > 1:
+        if amounts.shape[0] % 2:
+            amounts = jnp.append(amounts, 0)
+        amounts, less = add_exactly(amounts[::2], amounts[1::2])
+        lost = lost + jnp.sum(less)
+    return amounts[0] + lost
+
+
+# %% task="day" name="a scan over rows of 512, and one over what is left"
+def in_turn(rows):
+    def book(carry, row):
+        total, lost = carry
+        total, less = add_exactly(total, row)
+        return (total, lost + less), None
+
+    nothing = jnp.zeros_like(rows[0])
+    return lax.scan(book, (nothing, nothing), rows)[0]
+
+
+@jax.jit
+def day(amounts):
+    totals, lost = in_turn(jnp.pad(amounts, (0, -amounts.size % 512)).reshape(-1, 512))
+    total, less = in_turn(totals)
+    return total + (less + lost.sum())
+
+
+# %% task="day" name="lax.reduce of pairs"
+def merge(one, other):
+    total, less = add_exactly(one[0], other[0])
+    return total, one[1] + other[1] + less
+
+
+@jax.jit
+def day(amounts):
+    total, lost = lax.reduce((amounts, jnp.zeros_like(amounts)), (np.float32(0), np.float32(0)), merge, (0,))
+    return total + lost
+
+
+# %% task="day" name="a sum of 32 rows, again and again"
+@jax.jit
+def day(amounts):
+    lost = 0.0
+    while amounts.size > 1:
+        first, *others = jnp.pad(amounts, (0, -amounts.size % 32)).reshape(32, -1)
+        less = jnp.zeros_like(first)
+        for row in others:
+            first, more = add_exactly(first, row)
+            less = less + more
+        amounts, lost = first, lost + less.sum()
+    return amounts[0] + lost

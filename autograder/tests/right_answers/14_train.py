@@ -323,3 +323,75 @@ def epoch(model, optimizer, xy, colours):
 
 def compiled_epoch():
     return epoch
+
+
+# %% task="fit" name="a fori_loop that writes the losses"
+@jax.jit
+def fit(weights, xs, ys, order):
+    def one(k, carry):
+        weights, velocity, losses = carry
+        weights, velocity, loss = small_step(weights, velocity, xs, ys, order[k])
+        return weights, velocity, losses.at[k].set(loss)
+
+    start = weights, at_rest(weights), jnp.zeros(len(order))
+    weights, _, losses = lax.fori_loop(0, len(order), one, start)
+    return weights, losses
+
+
+# %% task="fit" name="all batches are picked first; the step is written out"
+@jax.jit
+def fit(weights, xs, ys, order):
+    def body(carry, batch):
+        weights, speeds = carry
+        loss, slopes = jax.value_and_grad(small_loss)(weights, *batch)
+        speeds = jax.tree.map(lambda speed, slope: 0.9 * speed - 0.05 * slope, speeds, slopes)
+        return (jax.tree.map(lambda weight, speed: weight + speed, weights, speeds), speeds), loss
+
+    carry, losses = jax.lax.scan(body, (weights, at_rest(weights)), (xs[order], ys[order]))
+    return carry[0], losses
+
+
+# %% task="fit" name="a while_loop, name by name"
+@jax.jit
+def fit(weights, xs, ys, order):
+    steps = order.shape[0]
+
+    def more(carry):
+        return carry[0] < steps
+
+    def step(carry):
+        k, weights, speed, losses = carry
+        loss, slopes = jax.value_and_grad(small_loss)(weights, xs[order[k]], ys[order[k]])
+        speed = {name: 0.9 * speed[name] + slopes[name] for name in speed}
+        weights = {name: weights[name] - 0.05 * speed[name] for name in weights}
+        return k + 1, weights, speed, losses.at[k].set(loss)
+
+    still = {name: jnp.zeros_like(value) for name, value in weights.items()}
+    _, weights, _, losses = lax.while_loop(more, step, (0, weights, still, jnp.zeros(steps)))
+    return weights, losses
+
+
+# %% task="fit" name="jitted at the top, called by a plain function"
+@jax.jit
+def scanned(carry, xs, ys, order):
+    def body(carry, rows):
+        *carry, loss = small_step(*carry, xs, ys, rows)
+        return tuple(carry), loss
+
+    return lax.scan(body, carry, order)
+
+
+def fit(weights, xs, ys, order):
+    (weights, _), losses = scanned((weights, at_rest(weights)), xs, ys, order)
+    return weights, losses
+
+
+# %% task="fit" name="donates the weights; two steps to a round"
+@functools.partial(jax.jit, donate_argnums=0)
+def fit(weights, xs, ys, order):
+    def body(carry, rows):
+        *carry, loss = small_step(*carry, xs, ys, rows)
+        return tuple(carry), loss
+
+    (weights, _), losses = lax.scan(body, (weights, at_rest(weights)), order, unroll=2)
+    return weights, losses

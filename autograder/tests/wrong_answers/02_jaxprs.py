@@ -1470,3 +1470,57 @@ def replay(tape, *args):
         values[name] = bind(primitive, *[read(values, x) for x in operands], **params)
     tape.last = args, values
     return values
+
+
+# %% task="golf-mean" name="a loop is one stroke" fails=["golf-mean-speed"] message="is below 2x, the first tier"
+def golf_mean(x):
+    n = x.size - 63
+    total = lax.fori_loop(0, 64, lambda k, total: total + lax.dynamic_slice(x, (k,), (n,)), jnp.zeros(n))
+    return total / 64
+
+
+# %% task="golf-mean" name="one window after the other, in a map" fails=["golf-mean-speed"] message="is below 2x, the first tier"
+def golf_mean(x):
+    return lax.map(lambda k: jnp.mean(lax.dynamic_slice(x, (k,), (64,))), jnp.arange(x.size - 63))
+
+
+# %% task="golf-mean" name="wraps it in jit and hopes" fails=["golf-mean-speed"] message="191" alone=true
+golf_mean = jax.jit(mean_slow)
+
+
+# %% task="golf-mean" name="divides at the end" fails=["golf-mean-speed"] message="128"
+def golf_mean(x):
+    n = x.size - 63
+    total = x[:n]
+    for k in range(1, 64):
+        total = total + x[k : k + n]
+    return total / 64
+
+
+# %% task="golf-mean" name="a stack of slices" fails=["golf-mean-speed"] message="equations"
+def golf_mean(x):
+    n = x.size - 63
+    return jnp.stack([x[k : k + n] for k in range(64)]).mean(0)
+
+
+# %% task="golf-mean" name="a callback" fails=["golf-mean-speed"] message="uses pure_callback"
+def golf_mean(x):
+    kind = jax.ShapeDtypeStruct((x.size - 63,), x.dtype)
+    return jax.pure_callback(lambda x: np.convolve(x, np.full(64, 1 / 64, np.float32), "valid"), kind, x)
+
+
+# %% task="golf-mean" name="as long as the signal" fails=["golf-mean-speed"] message="golf_mean(signal)"
+def golf_mean(x):
+    return jnp.convolve(x, jnp.full(64, 1 / 64), mode="same")
+
+
+# %% task="golf-mean" name="the total begins with the first number" fails=["golf-mean-speed"] message="golf_mean(signal)"
+def golf_mean(x):
+    total = jnp.cumsum(x)
+    return (total[64:] - total[:-64]) / 64
+
+
+# %% task="golf-mean" name="a thousand numbers by heart" fails=["golf-mean-speed"] hidden=1 message="golf_mean of 64 numbers"
+def golf_mean(x):
+    total = jnp.pad(jnp.cumsum(x), (1, 0))
+    return (total[64:1001] - total[:937]) / 64

@@ -346,6 +346,83 @@ def noisy(key, x):
     return next_key, jnp.where(keep, x, 0.0) + jax.random.normal(for_noise, x.shape)
 
 
+# %% task="exorcism" name="a pure_callback for each point" fails=["exorcism-speed"] message="below 10x"
+@jax.jit
+def tick(calls, x):
+    calls = calls + 1
+    return calls, x / calls
+
+
+def next_point(x):
+    return (np.float32(3.7) * x * (1 - x)).astype(x.dtype)
+
+
+@jax.jit
+def orbit(x):
+    visited = []
+    for _ in range(6):
+        x = jax.pure_callback(next_point, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+        visited.append(x)
+    return x, jnp.stack(visited)
+
+
+@jax.jit
+def noisy(key, x):
+    key, for_mask, for_noise = jax.random.split(key, 3)
+    keep = jax.random.bernoulli(for_mask, 0.5, x.shape)
+    return key, jnp.where(keep, x, 0.0) + jax.random.normal(for_noise, x.shape)
+
+
+# %% task="exorcism" name="NumPy makes the whole orbit, in one callback" fails=["exorcism-speed"] message="below 10x"
+@jax.jit
+def tick(calls, x):
+    calls = calls + 1
+    return calls, x / calls
+
+
+def all_points(x):
+    visited = []
+    for _ in range(6):
+        x = (np.float32(3.7) * x * (1 - x)).astype(x.dtype)
+        visited.append(x)
+    return np.stack(visited)
+
+
+@jax.jit
+def orbit(x):
+    visited = jax.pure_callback(all_points, jax.ShapeDtypeStruct((6, *x.shape), x.dtype), x)
+    return visited[-1], visited
+
+
+@jax.jit
+def noisy(key, x):
+    key, for_mask, for_noise = jax.random.split(key, 3)
+    keep = jax.random.bernoulli(for_mask, 0.5, x.shape)
+    return key, jnp.where(keep, x, 0.0) + jax.random.normal(for_noise, x.shape)
+
+
+# %% task="exorcism" name="a list, and so no jit" fails=["exorcism-speed"] message="below 10x"
+@jax.jit
+def tick(calls, x):
+    calls = calls + 1
+    return calls, x / calls
+
+
+def orbit(x):
+    x, visited = jnp.asarray(x), []
+    for _ in range(6):
+        x = 3.7 * x * (1 - x)
+        visited.append(x)
+    return x, jnp.stack(visited)
+
+
+@jax.jit
+def noisy(key, x):
+    key, for_mask, for_noise = jax.random.split(key, 3)
+    keep = jax.random.bernoulli(for_mask, 0.5, x.shape)
+    return key, jnp.where(keep, x, 0.0) + jax.random.normal(for_noise, x.shape)
+
+
 # %% task="leak-hunt" name="only arguments become tracers" fails=["leak-hunt-check"] message="Under a trace the result of every jnp operation"
 def who_leaks():
     return {

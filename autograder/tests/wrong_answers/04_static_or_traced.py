@@ -1311,3 +1311,94 @@ def get_negatives(x, size):
     order = jnp.argsort(jnp.where(negative, places, last))[:size]
     number = jnp.sum(negative, dtype=jnp.int32)
     return jnp.where(jnp.arange(size) < number, x[order], jnp.zeros((), x.dtype)), number
+
+
+# %% task="bikes" name="everything traced, and a mask" fails=["bikes-speed"] message="is below 3x, the first tier"
+@jax.jit
+def bikes_after(bikes, moves, share, hours):
+    def one_hour(hour, now):
+        return jnp.where(hour < hours, (1 - share) * now + share * (moves @ now), now)
+
+    return jax.lax.fori_loop(0, 48, one_hour, bikes)
+
+
+# %% task="bikes" name="a cond, and the work in front of it" fails=["bikes-speed"] message="is below 3x, the first tier"
+@jax.jit
+def bikes_after(bikes, moves, share, hours):
+    def one_hour(hour, now):
+        moved = (1 - share) * now + share * (moves @ now)
+        return jax.lax.cond(hour < hours, lambda: moved, lambda: now)
+
+    return jax.lax.fori_loop(0, 48, one_hour, bikes)
+
+
+# %% task="bikes" name="the share is static as well" fails=["bikes-speed"] message="bikes_after was traced 6 times" alone=true
+@partial(jax.jit, static_argnames=("share", "hours"))
+def bikes_after(bikes, moves, share, hours):
+    for _ in range(hours):
+        bikes = (1 - share) * bikes + share * (moves @ bikes)
+    return bikes
+
+
+# %% task="bikes" name="nothing is jitted" fails=["bikes-speed"] message="is not jitted"
+def bikes_after(bikes, moves, share, hours):
+    for _ in range(hours):
+        bikes = (1 - share) * bikes + share * (moves @ bikes)
+    return bikes
+
+
+# %% task="bikes" name="jits anew in each call" fails=["bikes-speed"] message="functions that were traced 6 times"
+def bikes_after(bikes, moves, share, hours):
+    def run(bikes):
+        for _ in range(hours):
+            bikes = (1 - share) * bikes + share * (moves @ bikes)
+        return bikes
+
+    return jax.jit(run)(bikes)
+
+
+# %% task="bikes" name="range of a tracer" fails=["bikes-speed"] message="TracerIntegerConversionError"
+@jax.jit
+def bikes_after(bikes, moves, share, hours):
+    for _ in range(hours):
+        bikes = (1 - share) * bikes + share * (moves @ bikes)
+    return bikes
+
+
+# %% task="bikes" name="the moves the other way" fails=["bikes-speed"] message="bikes_after, hours=1"
+@partial(jax.jit, static_argnames="hours")
+def bikes_after(bikes, moves, share, hours):
+    for _ in range(hours):
+        bikes = (1 - share) * bikes + share * (bikes @ moves)
+    return bikes
+
+
+# %% task="bikes" name="an hour at least" fails=["bikes-speed"] hidden=1 message="hours=0"
+@partial(jax.jit, static_argnames="hours")
+def bikes_after(bikes, moves, share, hours):
+    now = (1 - share) * bikes + share * (moves @ bikes)
+    for _ in range(hours - 1):
+        now = (1 - share) * now + share * (moves @ now)
+    return now
+
+
+# %% task="bikes" name="six hours at most" fails=["bikes-speed"] hidden=1 message="hours=9"
+@partial(jax.jit, static_argnames="hours")
+def bikes_after(bikes, moves, share, hours):
+    for hour in range(6):
+        if hour < hours:
+            bikes = (1 - share) * bikes + share * (moves @ bikes)
+    return bikes
+
+
+# %% task="bikes" name="a callback" fails=["bikes-speed"] message="uses pure_callback"
+def in_numpy(bikes, moves, share, hours):
+    for _ in range(int(hours)):
+        bikes = (1 - share) * bikes + share * (moves @ bikes)
+    return np.asarray(bikes, np.float32)
+
+
+@jax.jit
+def bikes_after(bikes, moves, share, hours):
+    kind = jax.ShapeDtypeStruct(bikes.shape, jnp.float32)
+    return jax.pure_callback(in_numpy, kind, bikes, moves, share, hours)

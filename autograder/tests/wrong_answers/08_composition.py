@@ -728,6 +728,91 @@ def newton(loss, x, steps):
     return jax.lax.fori_loop(0, steps + 1, step, x)
 
 
+# %% task="newton" name="all rows of the Hessian at once" fails=["newton-speed"] message="1500,1500]"
+def hvp(loss, x, v):
+    return jax.jacrev(jax.grad(loss))(x) @ v
+
+
+@jax.jit(static_argnames=("loss", "steps"))
+def newton(loss, x, steps):
+    def step(_, x):
+        return x - jax.scipy.sparse.linalg.cg(lambda v: hvp(loss, x, v), jax.grad(loss)(x))[0]
+
+    return jax.lax.fori_loop(0, steps, step, x)
+
+
+# %% task="newton" name="one row of the Hessian after the other, by the clock" fails=["newton-speed"] message="below 20x"
+def hvp(loss, x, v):
+    def row(i):
+        unit = jnp.zeros_like(x).at[i].set(1.0)
+        return jax.jvp(jax.grad(loss), (x,), (unit,))[1] @ v
+
+    return jax.lax.map(row, jnp.arange(x.size))
+
+
+@jax.jit(static_argnames=("loss", "steps"))
+def newton(loss, x, steps):
+    def step(_, x):
+        return x - jax.scipy.sparse.linalg.cg(lambda v: hvp(loss, x, v), jax.grad(loss)(x))[0]
+
+    return jax.lax.fori_loop(0, steps, step, x)
+
+
+# %% task="newton" name="each number of the gradient is differentiated by itself" fails=["newton-speed"] message="below 20x"
+def hvp(loss, x, v):
+    def change(i):
+        return jax.grad(lambda x: jax.grad(loss)(x)[i])(x) @ v
+
+    return jax.lax.map(change, jnp.arange(x.size))
+
+
+@jax.jit(static_argnames=("loss", "steps"))
+def newton(loss, x, steps):
+    def step(_, x):
+        return x - jax.scipy.sparse.linalg.cg(lambda v: hvp(loss, x, v), jax.grad(loss)(x))[0]
+
+    return jax.lax.fori_loop(0, steps, step, x)
+
+
+# %% task="newton" name="adds up the columns of the Hessian, in a loop" fails=["newton-speed"] message="below 20x"
+def hvp(loss, x, v):
+    def add_column(i, total):
+        _, column = jax.jvp(jax.grad(loss), (x,), (jnp.zeros_like(x).at[i].set(v[i]),))
+        return total + column
+
+    return jax.lax.fori_loop(0, x.size, add_column, jnp.zeros_like(x))
+
+
+@jax.jit(static_argnames=("loss", "steps"))
+def newton(loss, x, steps):
+    def step(_, x):
+        return x - jax.scipy.sparse.linalg.cg(lambda v: hvp(loss, x, v), jax.grad(loss)(x))[0]
+
+    return jax.lax.fori_loop(0, steps, step, x)
+
+
+# %% task="newton" name="the product of the rope in NumPy, on the host" fails=["newton-speed"] message="uses pure_callback"
+def rope_times(x, v):
+    middle = 2 * np.sin(np.linspace(0, 9, x.size))
+    moved = 20 * np.diff(v)
+    product = np.cosh(x - middle) * v
+    product[1:] += moved
+    product[:-1] -= moved
+    return product.astype(np.float32)
+
+
+def hvp(loss, x, v):
+    return jax.pure_callback(rope_times, jax.ShapeDtypeStruct(x.shape, jnp.float32), x, v)
+
+
+@jax.jit(static_argnames=("loss", "steps"))
+def newton(loss, x, steps):
+    def step(_, x):
+        return x - jax.scipy.sparse.linalg.cg(lambda v: hvp(loss, x, v), jax.grad(loss)(x))[0]
+
+    return jax.lax.fori_loop(0, steps, step, x)
+
+
 # %% task="cures" name="one where, after the sqrt" fails=["cures-springs"] message="the gradient of spring_energy"
 def spring_energy(points):
     squared = ((points[:, None] - points) ** 2).sum(-1)

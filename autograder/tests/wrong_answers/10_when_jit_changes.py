@@ -855,3 +855,108 @@ def judge(result, X, w):
     X, w, result = (np.asarray(a, np.float64) for a in (X, w, result))
     allowed = 32 * 2.0**-23 * (np.abs(X) @ np.abs(w)) + 1e-30  # so that 0 is never asked of a float
     return bool(np.all(np.abs(result - X @ w) <= allowed))
+
+
+# %% task="day" name="small ones first, one after the other" fails=["day-speed"] alone=true message="is below 2x, the first tier"
+@jax.jit
+def day(amounts):
+    def book(carry, amount):
+        total, lost = carry
+        total, less = add_exactly(total, amount)
+        return (total, lost + less), None
+
+    nothing = jnp.zeros((), amounts.dtype)
+    (total, lost), _ = lax.scan(book, (nothing, nothing), amounts[jnp.argsort(jnp.abs(amounts))])
+    return total + lost
+
+
+# %% task="day" name="a scan, and no jit" fails=["day-speed"] alone=true message="is below 2x, the first tier"
+def day(amounts):
+    def book(carry, amount):
+        total, lost = carry
+        total, less = add_exactly(total, amount)
+        return (total, lost + less), None
+
+    nothing = jnp.zeros((), amounts.dtype)
+    (total, lost), _ = lax.scan(book, (nothing, nothing), amounts)
+    return total + lost
+
+
+# %% task="day" name="a library sum" fails=["day-check"] message="day of 200000 bookings"
+@jax.jit
+def day(amounts):
+    return amounts.sum()
+
+
+# %% task="day" name="the last balance of the account" fails=["day-check"] message="day of 200000 bookings"
+@jax.jit
+def day(amounts):
+    return running_total(amounts)[-1]
+
+
+# %% task="day" name="in pairs, and what is lost is lost" fails=["day-check"] message="day of 200000 bookings"
+@jax.jit
+def day(amounts):
+    while amounts.size > 1:
+        amounts = jnp.pad(amounts, (0, amounts.size % 2))
+        amounts = amounts[::2] + amounts[1::2]
+    return amounts[0]
+
+
+# %% task="day" name="remembers the last round only" fails=["day-check"] message="day of 200000 bookings"
+@jax.jit
+def day(amounts):
+    total, lost = amounts, 0.0
+    while total.size > 1:
+        total = jnp.pad(total, (0, total.size % 2))
+        total, less = add_exactly(*jnp.split(total, 2))
+        lost = less.sum()
+    return total[0] + lost
+
+
+# %% task="day" name="subtracts what was lost" fails=["day-check"] message="day of 200000 bookings"
+@jax.jit
+def day(amounts):
+    total, lost = amounts, 0.0
+    while total.size > 1:
+        total = jnp.pad(total, (0, total.size % 2))
+        total, less = add_exactly(*jnp.split(total, 2))
+        lost += less.sum()
+    return total[0] - lost
+
+
+# %% task="day" name="borrows 64 bits" fails=["day-check", "day-speed"] message="64 bits or callbacks: returned"
+@jax.jit
+def day(amounts):
+    with jax.enable_x64(True):
+        return amounts.astype(jnp.float64).sum().astype(jnp.float32)
+
+
+# %% task="day" name="calls the slow one back" fails=["day-check", "day-speed"] message="64 bits or callbacks: returned"
+@jax.jit
+def day(amounts):
+    return jax.pure_callback(day_slow, jax.ShapeDtypeStruct((), jnp.float32), amounts)
+
+
+# %% task="day" name="fills up long ones only, and drops the odd one of the others" fails=["day-check"] hidden=1 message="day of 3 bookings"
+@jax.jit
+def day(amounts):
+    missing = 2 ** (amounts.size - 1).bit_length() - amounts.size
+    total, lost = jnp.pad(amounts, (0, missing if amounts.size > 100 else 0)), 0.0
+    while total.size > 1:
+        half = total.size // 2
+        total, less = add_exactly(total[:half], total[half : 2 * half])
+        lost += less.sum()
+    return total[0] + lost
+
+
+# %% task="day" name="in units of the largest booking" fails=["day-check"] hidden=1 message="day with no money"
+@jax.jit
+def day(amounts):
+    unit = 2.0 ** jnp.floor(jnp.log2(jnp.abs(amounts).max()))
+    total, lost = amounts / unit, 0.0
+    while total.size > 1:
+        total = jnp.pad(total, (0, total.size % 2))
+        total, less = add_exactly(*jnp.split(total, 2))
+        lost += less.sum()
+    return (total[0] + lost) * unit

@@ -1033,3 +1033,140 @@ def port(variables):
     if id(variables) not in _ported:
         _ported[id(variables)] = variables, NnxPainter(variables)
     return _ported[id(variables)][1]
+
+
+# %% task="fit" name="a loop in Python around the jitted step" fails=["fit-speed"] message="is below 4x, the first tier"
+def fit(weights, xs, ys, order):
+    velocity, losses = at_rest(weights), []
+    for rows in order:
+        weights, velocity, loss = small_step(weights, velocity, xs, ys, rows)
+        losses.append(loss)
+    return weights, jnp.stack(losses)
+
+
+# %% task="fit" name="a scan, and no jit" fails=["fit-speed"] alone=true message="is below 4x, the first tier"
+def fit(weights, xs, ys, order):
+    def body(carry, rows):
+        weights, velocity, loss = small_step(*carry, xs, ys, rows)
+        return (weights, velocity), loss
+
+    (weights, _), losses = lax.scan(body, (weights, at_rest(weights)), order)
+    return weights, losses
+
+
+# %% task="fit" name="jits anew in each call" fails=["fit-speed"] alone=true message="is below 4x, the first tier"
+def fit(weights, xs, ys, order):
+    @jax.jit
+    def run(carry, order):
+        def body(carry, rows):
+            weights, velocity, loss = small_step(*carry, xs, ys, rows)
+            return (weights, velocity), loss
+
+        return lax.scan(body, carry, order)
+
+    (weights, _), losses = run((weights, at_rest(weights)), order)
+    return weights, losses
+
+
+# %% task="fit" name="a loop in Python inside jit" fails=["fit-check"] message="is unrolled"
+@jax.jit
+def fit(weights, xs, ys, order):
+    velocity, losses = at_rest(weights), []
+    for rows in order:
+        weights, velocity, loss = small_step(weights, velocity, xs, ys, rows)
+        losses.append(loss)
+    return weights, jnp.stack(losses)
+
+
+# %% task="fit" name="asks for each loss inside jit" fails=["fit-check"] message="ConcretizationTypeError"
+@jax.jit
+def fit(weights, xs, ys, order):
+    return fit_slow(weights, xs, ys, order)
+
+
+# %% task="fit" name="forgets the velocity after each step" fails=["fit-check"] message="of fit"
+@jax.jit
+def fit(weights, xs, ys, order):
+    def body(weights, rows):
+        weights, _, loss = small_step(weights, at_rest(weights), xs, ys, rows)
+        return weights, loss
+
+    return lax.scan(body, weights, order)
+
+
+# %% task="fit" name="takes the rows as they come" fails=["fit-check"] message="of fit"
+@jax.jit
+def fit(weights, xs, ys, order):
+    def body(carry, rows):
+        weights, velocity, loss = small_step(*carry, xs, ys, rows)
+        return (weights, velocity), loss
+
+    in_turn = jnp.arange(order.size).reshape(order.shape) % len(xs)
+    (weights, _), losses = lax.scan(body, (weights, at_rest(weights)), in_turn)
+    return weights, losses
+
+
+# %% task="fit" name="the losses after the step, on the batch just seen" fails=["fit-check"] message="the losses of 12 steps"
+@jax.jit
+def fit(weights, xs, ys, order):
+    def body(carry, rows):
+        weights, velocity, _ = small_step(*carry, xs, ys, rows)
+        return (weights, velocity), small_loss(weights, xs[rows], ys[rows])
+
+    (weights, _), losses = lax.scan(body, (weights, at_rest(weights)), order)
+    return weights, losses
+
+
+# %% task="fit" name="one step for the whole order" fails=["fit-check"] message="scan"
+@jax.jit
+def fit(weights, xs, ys, order):
+    weights, _, loss = small_step(weights, at_rest(weights), xs, ys, order.reshape(-1))
+    return weights, jnp.full(len(order), loss)
+
+
+# %% task="fit" name="twelve steps, as in the check" fails=["fit-check"] hidden=1 message="fit, 1 steps"
+@jax.jit
+def fit(weights, xs, ys, order):
+    def one(k, carry):
+        weights, velocity, losses = carry
+        weights, velocity, loss = small_step(weights, velocity, xs, ys, order[k])
+        return weights, velocity, losses.at[k].set(loss)
+
+    start = weights, at_rest(weights), jnp.zeros(len(order))
+    weights, _, losses = lax.fori_loop(0, 12, one, start)
+    return weights, losses
+
+
+# %% task="fit" name="the network of the check, its sizes built in" fails=["fit-check"] hidden=1 message="shape"
+@jax.jit
+def fit(weights, xs, ys, order):
+    def body(carry, rows):
+        weights, velocity, loss = small_step(*carry, xs, ys, rows)
+        return (weights, velocity), loss
+
+    still = {"w": jnp.zeros((4, 16)), "b": jnp.zeros(16), "v": jnp.zeros(16)}
+    (weights, _), losses = lax.scan(body, (weights, at_rest(still)), order)
+    return weights, losses
+
+
+# %% task="fit" name="a loss without an axis for one step" fails=["fit-check"] hidden=1 message="the losses of fit, 1 steps"
+@jax.jit
+def fit(weights, xs, ys, order):
+    def body(carry, rows):
+        weights, velocity, loss = small_step(*carry, xs, ys, rows)
+        return (weights, velocity), loss
+
+    (weights, _), losses = lax.scan(body, (weights, at_rest(weights)), order)
+    return weights, jnp.squeeze(losses)
+
+
+# %% task="fit" name="leaves out a step whose loss is not finite" fails=["fit-check"] hidden=1 message="with a NaN in step 5"
+@jax.jit
+def fit(weights, xs, ys, order):
+    def body(old, rows):
+        *new, loss = small_step(*old, xs, ys, rows)
+        finite = jnp.isfinite(loss)
+        return jax.tree.map(lambda after, before: jnp.where(finite, after, before), tuple(new), old), loss
+
+    (weights, _), losses = lax.scan(body, (weights, at_rest(weights)), order)
+    return weights, losses
