@@ -123,7 +123,13 @@ def unit_as_built(name: str) -> Unit:
 def answers_kept(folder: str, unit: str) -> list[NotebookNode]:
     """The cells of autograder/tests/<folder>/<unit>.py: `wrong_answers` or `right_answers`; none if it is not there."""
     text = COURSE / "autograder/tests" / folder / f"{unit}.py"
-    return [c for c in _code_cells(jupytext.read(text)) if "task" in c.metadata] if text.exists() else []
+    return [c for c in _code_cells(text_at(text)) if "task" in c.metadata] if text.exists() else []
+
+
+@cache
+def text_at(path: Path) -> NotebookNode:
+    """A notebook's text. A process reads it once: look at it, and change nothing."""
+    return jupytext.read(path)
 
 
 def _code_cells(notebook: NotebookNode) -> list[NotebookNode]:

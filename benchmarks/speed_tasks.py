@@ -5,10 +5,10 @@
 
 Writes speed_tasks.csv and speed_tasks.md. An answer that has a row for the text it has today is not measured again.
 The check cell runs as it stands, twice, in a kernel that has run the notebook, with a bench that has just started; then
-its two functions are timed 20 times, by four measuring processes. The answers of a unit follow each other in one
-kernel. A bar is fit to grade by when the slowest of a solution's 20 ratios is 1.6 times the highest tier or more, and
-the fastest of a wrong answer's is 0.6 of the lowest tier or less: `test_speed_tasks.py` holds the table to that, and to
-what the timing depends on as it is today (`_timed_text.py`).
+its two functions are timed 20 times, by four measuring processes (a wrong answer's 10 times, by two). The answers of a
+unit follow each other in one kernel. A bar is fit to grade by when the slowest of a solution's 20 ratios is 1.6 times the
+highest tier or more, and the fastest of a wrong answer's is 0.6 of the lowest tier or less: `test_speed_tasks.py` holds
+the table to that, and to what the timing depends on as it is today (`_timed_text.py`).
 """
 
 import argparse
@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import jax
-import jupytext
 from _loads import Load
 from _table import machine, read, write
 from _timed_text import timed_text
+from _unit import answers_kept
 
 from autograder.doors.graded_notebook import is_graded, nbgrader_metadata, read_notebook, score
 from autograder.doors.kernel_runner import Runner
@@ -38,7 +38,7 @@ FIELDS = ["unit", "check", "answer", "load", "jax", "text", "tiers", "low", "med
 FIELDS += ["earned", "refused", "load_average", "date"]
 IDENTITY = FIELDS[:6]
 MEASURED_UNDER = ("quiet", "two hogs")
-RUNS = 20
+RUNS, OF_WRONG = 20, 10
 
 # Run in the kernel before a check: what the cell hands to the two functions is kept.
 LISTEN = """
@@ -94,8 +94,7 @@ def answers() -> Iterator[Answer]:
         if not checks:
             continue
         ungraded = [c.source for c in notebook.cells if c.cell_type == "code" and not is_graded(c)]
-        wrong = jupytext.read(COURSE / f"autograder/tests/wrong_answers/{unit}.py").cells
-        wrong = [c for c in wrong if c.cell_type == "code" and "task" in c.metadata]
+        wrong = answers_kept("wrong_answers", unit)
         for check, source in checks.items():
             yield Answer(unit, check, "solution", None, None, _digest(source, *ungraded))
             for cell in wrong:
@@ -134,7 +133,7 @@ def measure(answer: Answer, runner: Runner) -> dict:
         checked = runner.run_new(check.source, check.metadata)
         seconds.append(f"{time.perf_counter() - began:.2f}")
     result = score(checked)
-    outputs = runner.run_new(TIME_AGAIN.format(runs=RUNS)).outputs
+    outputs = runner.run_new(TIME_AGAIN.format(runs=OF_WRONG if answer.source else RUNS)).outputs
     if answer.source:
         runner.run_new(cells[answer.task].source)
     printed = next((o.text for o in outputs if o.output_type == "stream"), "null")
@@ -178,7 +177,8 @@ def table() -> str:
     lines = [
         "# Every task that is graded by the clock",
         "",
-        f"Measured on: {machine({row['jax'] for row in measured})}. Ratios: {RUNS} runs by four measuring processes.",
+        f"Measured on: {machine({row['jax'] for row in measured})}. Ratios: {RUNS} runs by four measuring processes",
+        f"({OF_WRONG} by two, of most wrong answers).",
         "`refused` is an answer that the check turned down without the clock, or whose values were wrong.",
         "",
         "| unit | check | tiers | answer | JAX | load | slowest | median | fastest | cell, s | again, s | earned |",

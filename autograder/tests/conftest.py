@@ -48,6 +48,8 @@ def assert_only_listed(missing: set[str], file: str, unit: str, how: str) -> Non
 def pytest_collection_modifyitems(items):
     """What looks at every object of the process goes first: there are ten times as many when other tests have run.
 
+    What is about one unit is left to one process, which then reads its texts once.
+
     Where time may run out (THOROUGH_UNTIL), what is of no unit is first, and then another unit in each hour.
     """
     if UNTIL:
@@ -55,6 +57,11 @@ def pytest_collection_modifyitems(items):
         order = {unit: (number - first) % len(UNITS) for number, unit in enumerate(UNITS)}
         items.sort(key=lambda item: next((n for unit, n in order.items() if unit in item.nodeid), -1))
     items.sort(key=lambda item: item.get_closest_marker("small_heap") is None)
+    for item in items:
+        if not item.get_closest_marker("xdist_group"):
+            about = next((unit for unit in UNITS if unit in item.name), None)
+            if about:
+                item.add_marker(pytest.mark.xdist_group(f"texts {about}"))
 
 
 @pytest.hookimpl(tryfirst=True, optionalhook=True)

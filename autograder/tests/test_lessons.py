@@ -5,6 +5,7 @@ import re
 
 import jupytext
 import pytest
+from _unit import text_at
 from conftest import COURSE, UNITS
 
 from autograder.doors.durations import in_words, is_folded, minutes, write_durations
@@ -17,7 +18,7 @@ MOST_FOLDED = 99  # characters of a folded cell's line: more are cut off where t
 
 
 def lesson(name):
-    return jupytext.read(COURSE / "lessons" / f"{name}.py").cells
+    return text_at(COURSE / "lessons" / f"{name}.py").cells
 
 
 def code(cells):

@@ -1,6 +1,7 @@
 """The mutants of the answers: that the operators make them, that the table is of today's text, and what it must say."""
 
 import ast
+from functools import cache
 
 import mutants as tool
 import pytest
@@ -21,6 +22,7 @@ once = pytest.mark.once
 # --- the table
 
 
+@cache
 def stale_tasks(name):
     """The tasks whose mutants have not been graded since their text changed, or never."""
     unit, rows = unit_from_text(name), read(tool.table_of(name))

@@ -3,8 +3,8 @@
 import re
 from urllib.parse import unquote
 
-import jupytext
 import pytest
+from _unit import text_at
 from conftest import COURSE
 
 TABLE = (COURSE / "README.md").read_text().split("## What is taught")[1].split("\n## ")[0]
@@ -18,7 +18,7 @@ def test_each_topic_is_where_the_table_says(row):
     number, heading, lesson, anchor = LINK.match(where).groups()
     assert lesson.startswith(f"lessons/{number}_")
     assert unquote(anchor) == heading.replace(" ", "-")
-    cells = jupytext.read(COURSE / f"{lesson}.py").cells
+    cells = text_at(COURSE / f"{lesson}.py").cells
     headings = [line.lstrip("# ") for cell in cells if cell.cell_type == "markdown" for line in cell.source.split("\n")]
     assert heading in headings
 

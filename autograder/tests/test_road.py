@@ -104,6 +104,7 @@ def test_the_readme_prints_commands():
     ]
 
 
+@pytest.mark.thorough
 def test_the_grades_are_in_the_csv_after_each_round(rounds, points):
     for _, text, _ in rounds:
         (row,) = csv.DictReader(text.splitlines())
@@ -111,15 +112,18 @@ def test_the_grades_are_in_the_csv_after_each_round(rounds, points):
         assert 0 < points < float(row["max_score"])
 
 
+@pytest.mark.thorough
 def test_the_feedback_is_a_page(rounds, clone, points):
     page = (clone / "feedback" / "ada" / UNIT / f"{NAME}.html").read_text()
     assert f"(Score: {float(points)} / " in page
 
 
+@pytest.mark.thorough
 def test_no_file_of_the_course_is_changed(rounds):
     assert [changed for *_, changed in rounds] == ["", ""]
 
 
+@pytest.mark.thorough
 def test_autograde_has_nothing_to_say_against_an_honest_student(rounds):
     (first, *_), _, _ = rounds[0]
     assert "Autograding" in first

@@ -19,6 +19,7 @@ FRACTIONS = {0.5: "half", 0.2: "fifth", 0.25: "quarter", 0.1: "tenth", 0.01: "hu
 # Sizes of a check's own inputs, which its task gives as a letter.
 IN_LETTERS = {
     ("newton-hvp", "max_intermediate"): "your largest value may have $n$",
+    ("newton-speed", "max_intermediate"): "your largest value may have $n$",
     ("newton-check", "max_intermediate"): "your largest value may have $n$",
 }
 NUMBER = r"\d+(?:\.\d+)?"

@@ -4,8 +4,8 @@ import ast
 import builtins
 import re
 
-import jupytext
 import pytest
+from _unit import text_at
 from conftest import COURSE, UNITS
 
 from autograder.doors.graded_notebook import is_graded, nbgrader_metadata
@@ -20,7 +20,7 @@ def unit(request):
 
 @pytest.fixture
 def solution(unit):
-    return jupytext.read(COURSE / "solutions" / unit / f"{unit[3:]}.py")
+    return text_at(COURSE / "solutions" / unit / f"{unit[3:]}.py")
 
 
 def code_cells(notebook):
@@ -76,7 +76,7 @@ def test_each_graded_cell_is_locked_and_ends_in_a_check_or_partial_credit(soluti
 
 
 def test_code_fits_the_width_of_a_notebook(unit, solution):
-    lesson = jupytext.read(COURSE / "lessons" / f"{unit}.py")
+    lesson = text_at(COURSE / "lessons" / f"{unit}.py")
     lines = [line for notebook in (lesson, solution) for c in code_cells(notebook) for line in c.source.split("\n")]
     assert not [line for line in lines if len(line) > 120]
 

@@ -302,7 +302,7 @@ partial_credit(14 - strokes, {8: 1, 9: 2})
 # neighbours in a signal of 64 or more numbers between -1 and 1, in 191 strokes. Play it in 24 or fewer, for any
 # length, without a callback.
 #
-# When that holds, the clock decides: called as you wrote it, 2x as fast as `mean_slow` earns 1 point, 3x earns 2.
+# When that holds, the clock compares it with `mean_slow`, called as you wrote it: 2x as fast earns 1 point, 3x earns 2.
 #
 # <details><summary>Hint 1</summary>
 # <code>print(jax.make_jaxpr(mean_slow)(jnp.ones(100)))</code>. What is done with each of the 64 slices that could be

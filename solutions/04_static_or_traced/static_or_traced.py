@@ -512,7 +512,7 @@ assert_equal(
 # or 24 `hours`; `share`, the part of the bikes that is taken in an hour, is another number in each call. So there is
 # at most one trace for each number of hours, whatever the numbers in the other arguments are. And no callback.
 #
-# When all of this holds, speed counts. For two hours and 600 stations, 3x as fast as `bikes_slow` earns 1 point, 6x
+# When all of this holds, speed over `bikes_slow` counts. For two hours and 600 stations, 3x as fast earns 1 point, 6x
 # earns 2.
 #
 # <details><summary>Hint 1</summary>
@@ -575,7 +575,7 @@ bikes_after = jax.jit(bikes_after, static_argnames="hours")
 """2 points. The same bikes, a trace at most for a number of hours; then speed: 3x earns 1 point, 6x earns 2."""
 city = city_of(40, seed=5)
 with jax.default_matmul_precision("highest"):  # a GPU or TPU drops digits of products (unit 10)
-    for hours in (1, 2, 4):
+    for hours in (1, 2):
         name = f"bikes_after, hours={hours}"
         assert_allclose(bikes_after(*city, 0.25, hours), bikes_slow(*city, 0.25, hours), rtol=1e-4, name=name)
 with assert_max_traces(bikes_after, 2):
@@ -586,7 +586,7 @@ city = city_of(600, seed=6)
 assert_primitives(lambda *city: bikes_after(*city, 0.2, 2), *city, excludes={"pure_callback", "io_callback"})
 ### BEGIN HIDDEN TESTS
 with jax.default_matmul_precision("highest"):
-    for hours, share in ((0, 0.3), (1, 1.0), (1, 0.0), (3, np.float32(0.6)), (9, 0.05)):
+    for hours, share in ((0, 0.3), (1, 1.0), (1, 0.0), (9, np.float32(0.05))):
         fresh, name = city_of(17), f"bikes_after, share={share}, hours={hours}"
         assert_allclose(bikes_after(*fresh, share, hours), bikes_slow(*fresh, share, hours), rtol=1e-4, name=name)
 ### END HIDDEN TESTS
