@@ -351,17 +351,6 @@ def echo(sound, tail):
     return lax.scan(moment, (jnp.asarray(tail), tail[0], 0), sound)[1]
 
 
-# %% task="echo" name="a ring behind a wall"
-@jax.jit
-def echo(sound, tail):
-    def moment(ring, at):
-        place, now = at
-        now = lax.optimization_barrier(now + 0.6 * ring[place])
-        return ring.at[place].set(now), now
-
-    return lax.scan(moment, tail, (jnp.arange(len(sound)) % len(tail), sound))[1]
-
-
 # %% task="echo" name="the sound is donated, and a while_loop writes into it"
 @functools.partial(jax.jit, donate_argnums=0)
 def echo(sound, tail):
