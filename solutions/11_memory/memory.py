@@ -871,7 +871,7 @@ assert_equal(crashed, {"rows that are NaN": 3}, name="a flight from NaN")
 # line, the oldest first. In each moment the oldest row goes, a new one comes, and all rows in between move up by one.
 #
 # Write `echo`, which computes the same for any delay and for any number of moments and of seats, from one on. No
-# callback. When all of this holds, speed counts: for 512 moments at 512 seats with a delay of 128, 3x as fast as
+# callback. When all of this holds, speed counts: for 256 moments at 512 seats with a delay of 128, 3x as fast as
 # `echo_slow` earns 1 point, 6x earns 2. (Compiling is not timed.)
 #
 # <details><summary>Hint 1</summary>
@@ -879,7 +879,7 @@ assert_equal(crashed, {"rows that are NaN": 3}, name="a flight from NaN")
 # not be written again, if you know where to find it.
 # </details>
 # <details><summary>Hint 2</summary>
-# A ring, as in your recorder? Try it, and look at its receipt: <code>receipt(echo, *hall(512, 128, 512))["temp"]</code>.
+# A ring, as in your recorder? Try it, and look at its receipt: <code>receipt(echo, *hall(256, 128, 512))["temp"]</code>.
 # A ring has 262,144 bytes, and there is room for two. The row that you read is wanted twice, for the ring and for the
 # result. XLA may read it at each of these places, and then the second comes after the ring was written to: so it copies
 # the whole ring first, in each moment. But what is the result, if not all that was heard, in order?
@@ -938,8 +938,8 @@ sound, tail = hall(20, 6, 4)
 sound[3, 1], tail[4, 2] = np.nan, np.inf
 assert_allclose(echo(sound, tail), echo_slow(sound, tail), rtol=1e-4, atol=1e-5, name="echo of NaN and inf")
 ### END HIDDEN TESTS
-race = speedup(echo, echo_slow, *hall(512, 128, 512, seed=5), at_least=6)
-slow, fast = (1e6 * race.seconds[side] / 512 for side in ("baseline", "candidate"))
+race = speedup(echo, echo_slow, *hall(256, 128, 512, seed=5), at_least=6)
+slow, fast = (1e6 * race.seconds[side] / 256 for side in ("baseline", "candidate"))
 print(f"a moment takes {slow:.2f} us where all rows move, and {fast:.2f} us in yours")
 partial_credit(race, {3: 1, 6: 2})
 

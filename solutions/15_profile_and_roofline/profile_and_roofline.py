@@ -644,11 +644,11 @@ with mock.patch.dict(globals(), record=planted_record):  # so that no other prog
 # from the east one below.) It returns the wind after the last hour and the report of that hour.
 #
 # Write `forecast`, which returns the same for any number of stations and of forecasts, from one on. No callback. When
-# that holds, speed counts: for 8 stations and 400 forecasts, 3x as fast as `forecast_slow` earns 1 point, 10x earns 2.
+# that holds, speed counts: for 8 stations and 200 forecasts, 3x as fast as `forecast_slow` earns 1 point, 10x earns 2.
 # (Compiling is not timed.) You may believe the FLOPs, or ask your `culprit` first.
 #
 # <details><summary>Hint 1</summary>
-# <code>culprit(forecast_slow, ["mix", "squash", "report"], *winds(8, 400))</code> names the part that is worth your
+# <code>culprit(forecast_slow, ["mix", "squash", "report"], *winds(8, 200))</code> names the part that is worth your
 # time. If all the others cost nothing, how much would be won?
 # </details>
 # <details><summary>Hint 2</summary>
@@ -717,7 +717,7 @@ moves, now = winds(5, 12)
 now[2, 7] = np.nan
 assert_allclose(forecast(moves, now), forecast_slow(moves, now), rtol=1e-3, atol=1e-5, name="forecast with a NaN")
 ### END HIDDEN TESTS
-race = speedup(forecast, forecast_slow, *winds(8, 400, seed=3), at_least=10)
+race = speedup(forecast, forecast_slow, *winds(8, 200, seed=3), at_least=10)
 slow, fast = (1e6 * race.seconds[side] / HOURS for side in ("baseline", "candidate"))
 print(f"an hour of forecast_slow takes {slow:.0f} us, one of yours {fast:.0f} us")
 partial_credit(race, {3: 1, 10: 2})
