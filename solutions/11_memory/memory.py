@@ -1,12 +1,12 @@
 # %% [markdown]
 # # Exercise 11 · Memory
 #
-# Six tasks, 20 points, about {duration}. The lesson is [11 · Memory](../../lessons/11_memory.ipynb).
+# Six tasks, 22 points, about {duration}. The lesson is [11 · Memory](../../lessons/11_memory.ipynb).
 #
-# Fill in each function whose body raises `NotImplementedError`, then run the check below it. Nothing here is timed. The
-# checks read memory analyses (what `compiled.memory_analysis()` says), compare addresses, and ask what is still alive.
-# Everything runs on your CPU, whatever else the machine has: the numbers to predict are those of its compiler. Where a
-# check is folded, its code holds hints about wrong predictions: run it as it is.
+# Fill in each function whose body raises `NotImplementedError`, then run the check below it. One check asks the clock;
+# the others read memory analyses (what `compiled.memory_analysis()` says), compare addresses, and ask what is still
+# alive. Everything runs on your CPU, whatever else the machine has: the numbers to predict are those of its compiler.
+# Where a check is folded, its code holds hints about wrong predictions: run it as it is.
 #
 # | task | you will | points |
 # |---|---|---|
@@ -14,7 +14,7 @@
 # | 2 | train in the memory of a few models | 4 |
 # | 3 | remember one word after another in a memory of fixed size | 3 |
 # | 4 | share one program among all tables | 3 |
-# | 5 | record the last states of a loop that you cannot change | 3 |
+# | 5 | record the last states of a loop that you cannot change, and hear an echo without moving what was heard | 5 |
 # | 6 | compute a loss and its gradients in a fifth of the scratch space | 4 |
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -34,7 +34,9 @@ from autograder import (
     assert_max_traces,
     assert_prediction,
     assert_primitives,
+    partial_credit,
     show_hlo,
+    speedup,
     trace_log,
 )
 
@@ -731,7 +733,7 @@ assert_equal(built, {"for two more tables": "none"}, name="make_ranker")
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## Task 5 · The flight recorder (3 points)
+# ## Task 5 · The flight recorder (5 points)
 #
 # `simulate` runs a loop inside a jitted program. It belongs to somebody else: you may give it a `step`, and it
 # returns the last state, nothing else. When something goes wrong, you want to know **the last few states before the
@@ -862,6 +864,84 @@ assert_allclose(ring, ring_slow([(1.0, 0.0)], 7)[0], rtol=1e-3, atol=1e-5, name=
 crashed = {"rows that are NaN": int(np.isnan(flown([(np.nan, 0.0)], 3)[1]).all(axis=1).sum())}
 assert_equal(crashed, {"rows that are NaN": 3}, name="a flight from NaN")
 ### END HIDDEN TESTS
+
+# %% [markdown]
+# **What need not move** (2 points). In a hall you hear the sound of now and, softer, what you heard a moment ago, for the
+# walls throw it back. `echo_slow` computes that for every seat. It keeps what was heard in the last `delay` moments in a
+# line, the oldest first. In each moment the oldest row goes, a new one comes, and all rows in between move up by one.
+#
+# Write `echo`, which computes the same for any delay and for any number of moments and of seats, from one on. No
+# callback. When all of this holds, speed counts: for 256 moments at 512 seats with a delay of 128, 3x as fast as
+# `echo_slow` earns 1 point, 6x earns 2. (Compiling is not timed.)
+#
+# <details><summary>Hint 1</summary>
+# How many rows are new in a moment, and how many does <code>echo_slow</code> write? A row that was written once need
+# not be written again, if you know where to find it.
+# </details>
+# <details><summary>Hint 2</summary>
+# A ring, as in your recorder? Try it, and look at its receipt: <code>receipt(echo, *hall(256, 128, 512))["temp"]</code>.
+# A ring has 262,144 bytes, and there is room for two. The row that you read is wanted twice, for the ring and for the
+# result. XLA may read it at each of these places, and then the second comes after the ring was written to: so it copies
+# the whole ring first, in each moment. But what is the result, if not all that was heard, in order?
+# </details>
+# <details><summary>Hint 3</summary>
+# Begin with <code>heard = jnp.concatenate([tail, sound])</code>, and no line and no ring. In moment <code>n</code> row
+# <code>n + delay</code> is the sound of now, and row <code>n</code> was heard a delay ago: add 0.6 of it, with
+# <code>heard.at[...].add(...)</code>, in a <code>lax.fori_loop</code> that hands on <code>heard</code> alone.
+# </details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "echo-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+@jax.jit
+def echo_slow(sound, tail):
+    """What is heard: the sound and 0.6 of what was heard a delay ago. Returns float32[moments, seats].
+
+    sound: float32[moments, seats]. tail: float32[delay, seats], what was heard before, the oldest first.
+    """
+
+    def moment(line, now):
+        now = now + 0.6 * line[0]
+        return jnp.concatenate([line[1:], now[None]]), now
+
+    return lax.scan(moment, tail, sound)[1]
+
+
+def hall(moments, delay, seats, seed=None):
+    """The sound in a hall, and the tail of what was heard before, NumPy float32."""
+    rng = np.random.default_rng(seed)
+    return tuple(rng.normal(size=(rows, seats)).astype(np.float32) for rows in (moments, delay))
+
+
+# %% nbgrader={"grade": false, "grade_id": "echo", "locked": false, "schema_version": 3, "solution": true, "task": false}
+@jax.jit
+def echo(sound, tail):
+    """The same as echo_slow, and no row moves. sound: float32[moments, seats]; tail: float32[delay, seats]."""
+    ### BEGIN SOLUTION
+    # All that was heard stands in the result, each row in its place: it is written once, and nothing moves.
+    delay = len(tail)
+    heard = jnp.concatenate([tail, sound])
+    heard = lax.fori_loop(0, len(sound), lambda n, heard: heard.at[n + delay].add(0.6 * heard[n]), heard)
+    return heard[delay:]
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "echo-speed", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+"""2 points. The same echo; then speed over a line that moves: 3x earns 1 point, 6x earns 2."""
+small = hall(24, 8, 5, seed=4)
+assert_allclose(echo(*small), echo_slow(*small), rtol=1e-4, atol=1e-5, name="echo")
+assert_primitives(echo, *small, excludes={"pure_callback", "io_callback"})
+### BEGIN HIDDEN TESTS
+for sizes in ((50, 7, 3), (9, 20, 4), (1, 1, 1), (30, 1, 2)):
+    heard, name = hall(*sizes), "echo of {} moments, delay {}, {} seats".format(*sizes)
+    assert_allclose(echo(*heard), echo_slow(*heard), rtol=1e-4, atol=1e-5, name=name)
+sound, tail = hall(20, 6, 4)
+sound[3, 1], tail[4, 2] = np.nan, np.inf
+assert_allclose(echo(sound, tail), echo_slow(sound, tail), rtol=1e-4, atol=1e-5, name="echo of NaN and inf")
+### END HIDDEN TESTS
+race = speedup(echo, echo_slow, *hall(256, 128, 512, seed=5), at_least=6)
+slow, fast = (1e6 * race.seconds[side] / 256 for side in ("baseline", "candidate"))
+print(f"a moment takes {slow:.2f} us where all rows move, and {fast:.2f} us in yours")
+partial_credit(race, {3: 1, 6: 2})
 
 # %% [markdown]
 # ## Task 6 · A loss on a diet (4 points)

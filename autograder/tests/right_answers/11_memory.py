@@ -312,3 +312,53 @@ def train(step, params, batches):
         if losses[-1] < best_value:
             best, best_value = candidate, losses[-1]
     return params, best, losses
+
+
+# %% task="echo" name="a delay at a time, the last one filled up"
+@jax.jit
+def echo(sound, tail):
+    delay, seats = tail.shape
+    parts = jnp.pad(sound, ((0, -len(sound) % delay), (0, 0))).reshape(-1, delay, seats)
+
+    def part(before, rows):
+        heard = rows + 0.6 * before
+        return heard, heard
+
+    _, heard = lax.scan(part, tail, parts)
+    return heard.reshape(-1, seats)[: len(sound)]
+
+
+# %% task="echo" name="slices, in a Python loop"
+@jax.jit
+def echo(sound, tail):
+    heard, delay = [tail], tail.shape[0]
+    for start in range(0, sound.shape[0], delay):
+        rows = sound[start : start + delay]
+        heard.append(rows + 0.6 * heard[-1][: len(rows)])
+    return jnp.concatenate(heard[1:])
+
+
+# %% task="echo" name="a ring that is read one moment ahead"
+@jax.jit
+def echo(sound, tail):
+    def moment(carry, now):
+        ring, before, n = carry
+        now = now + 0.6 * before
+        ring = lax.dynamic_update_index_in_dim(ring, now, n, 0)
+        n = (n + 1) % len(tail)
+        return (ring, ring[n], n), now
+
+    return lax.scan(moment, (jnp.asarray(tail), tail[0], 0), sound)[1]
+
+
+# %% task="echo" name="the sound is donated, and a while_loop writes into it"
+@functools.partial(jax.jit, donate_argnums=0)
+def echo(sound, tail):
+    delay, count = len(tail), len(sound)
+    start = jnp.concatenate([sound[:delay] + 0.6 * tail[:count], sound[delay:]])
+
+    def one(carry):
+        n, heard = carry
+        return n + 1, heard.at[n].add(0.6 * heard[n - delay])
+
+    return lax.while_loop(lambda carry: carry[0] < count, one, (jnp.minimum(delay, count), start))[1]

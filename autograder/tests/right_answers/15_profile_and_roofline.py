@@ -320,3 +320,57 @@ def survey(machine):
     memory = shortest_call(2**26, 1, 8) - dispatch
     arithmetic = shortest_call(2**18, 4096, 8) - dispatch
     return {"bandwidth": 8 * 2**26 / memory, "arithmetic": 2 * 4096 * 2**18 / arithmetic, "dispatch": dispatch}
+
+
+# %% task="forecast" name="a cond, in the last hour"
+@jax.jit
+def forecast(moves, now):
+    def one_hour(hour, state):
+        now = jnp.tanh(moves @ state[0])
+        return now, lax.cond(hour == HOURS - 1, lambda: jnp.median(jnp.abs(now), axis=1), lambda: state[1])
+
+    return lax.fori_loop(0, HOURS, one_hour, (now, jnp.zeros(now.shape[:1])))
+
+
+# %% task="forecast" name="a Python loop, and the middle of what is sorted"
+def report_of(now):
+    ordered, count = jnp.sort(jnp.abs(now)), now.shape[-1]
+    return (ordered[:, (count - 1) // 2] + ordered[:, count // 2]) / 2
+
+
+@jax.jit
+def forecast(moves, now):
+    for _ in range(HOURS):
+        now = jnp.tanh(jnp.dot(moves, now))
+    report = report_of(now)
+    return now, jnp.where(jnp.isnan(now).any(axis=1), jnp.nan, report)
+
+
+# %% task="forecast" name="a scan of the specification's parts, but for the last hour"
+def one_hour(moves, now):
+    with jax.named_scope("mix"):
+        now = jnp.einsum("ij,jk->ik", moves, now)
+    with jax.named_scope("squash"):
+        return jnp.tanh(now)
+
+
+@jax.jit
+def forecast(moves, now):
+    now, _ = lax.scan(lambda now, _: (one_hour(moves, now), None), now, length=HOURS - 1)
+    now = one_hour(moves, now)
+    with jax.named_scope("report"):
+        return now, jnp.quantile(jnp.abs(now), 0.5, axis=1)
+
+
+# %% task="forecast" name="a while_loop on columns, a forecast in each row"
+@jax.jit
+def forecast(moves, now):
+    def goes_on(state):
+        return state[0] < HOURS
+
+    def one_hour(state):
+        hour, rows = state
+        return hour + 1, jnp.tanh(rows @ moves.T)
+
+    _, rows = lax.while_loop(goes_on, one_hour, (0, now.T))
+    return rows.T, jnp.median(abs(rows), axis=0)

@@ -971,3 +971,133 @@ def train(step, params, batches):
         chosen,
     )
     return params, best, losses
+
+
+# %% task="echo" name="turns the line, and writes over one end" fails=["echo-speed"] message="is below 3x, the first tier"
+@jax.jit
+def echo(sound, tail):
+    def moment(line, now):
+        now = now + 0.6 * line[0]
+        return jnp.roll(line, -1, axis=0).at[-1].set(now), now
+
+    return lax.scan(moment, tail, sound)[1]
+
+
+# %% task="echo" name="a ring, all of which goes through a mask" fails=["echo-speed"] message="is below 3x, the first tier"
+@jax.jit
+def echo(sound, tail):
+    def moment(ring, at):
+        n, now = at
+        place = n % len(ring)
+        now = now + 0.6 * ring[place]
+        return jnp.where((jnp.arange(len(ring)) == place)[:, None], now, ring), now
+
+    return lax.scan(moment, tail, (jnp.arange(len(sound)), sound))[1]
+
+
+# %% task="echo" name="a ring that XLA copies, unseen" fails=["echo-speed"] message="is below 3x, the first tier"
+@jax.jit
+def echo(sound, tail):
+    def moment(ring, at):
+        n, now = at
+        now = now + 0.6 * ring[n % len(ring)]
+        return ring.at[n % len(ring)].set(now), now
+
+    return lax.scan(moment, tail, (jnp.arange(len(sound)), sound))[1]
+
+
+# %% task="echo" name="a ring that is softened as a whole" fails=["echo-speed"] message="is below 3x, the first tier"
+@jax.jit
+def echo(sound, tail):
+    def moment(ring, at):
+        n, now = at
+        now = now + (0.6 * ring)[n % len(ring)]
+        return ring.at[n % len(ring)].set(now), now
+
+    return lax.scan(moment, tail, (jnp.arange(len(sound)), sound))[1]
+
+
+# %% task="echo" name="a ring for each moment" fails=["echo-speed"] message="is below 3x, the first tier"
+@jax.jit
+def echo(sound, tail):
+    n = jnp.arange(len(sound))
+
+    def moment(ring, at):
+        n, now = at
+        ring = ring.at[n % len(ring)].set(now + 0.6 * ring[n % len(ring)])
+        return ring, ring
+
+    return lax.scan(moment, tail, (n, sound))[1][n, n % len(tail)]
+
+
+# %% task="echo" name="one row after the other, and no jit" fails=["echo-speed"] message="is below 3x, the first tier"
+def echo(sound, tail):
+    heard = list(jnp.asarray(tail))
+    for now in jnp.asarray(sound):
+        heard.append(now + 0.6 * heard[-len(tail)])
+    return jnp.stack(heard[len(tail) :])
+
+
+# %% task="echo" name="NumPy makes it, in a callback" fails=["echo-speed"] message="uses pure_callback"
+def by_numpy(sound, tail):
+    heard = np.concatenate([tail, sound])
+    for n in range(len(sound)):
+        heard[n + len(tail)] += np.float32(0.6) * heard[n]
+    return heard[len(tail) :]
+
+
+@jax.jit
+def echo(sound, tail):
+    return jax.pure_callback(by_numpy, jax.ShapeDtypeStruct(sound.shape, sound.dtype), sound, tail)
+
+
+# %% task="echo" name="one echo, and no echo of the echo" fails=["echo-speed"] message="echo at index"
+@jax.jit
+def echo(sound, tail):
+    return sound + 0.6 * jnp.concatenate([tail, sound])[: len(sound)]
+
+
+# %% task="echo" name="a delay too long by one" fails=["echo-speed"] message="echo at index"
+@jax.jit
+def echo(sound, tail):
+    delay = len(tail)
+    heard = jnp.concatenate([tail, sound])
+    heard = lax.fori_loop(0, len(sound), lambda n, heard: heard.at[n + delay].add(0.6 * heard[n - 1]), heard)
+    return heard[delay:]
+
+
+# %% task="echo" name="what was heard before is forgotten" fails=["echo-speed"] message="echo at index"
+@jax.jit
+def echo(sound, tail):
+    delay = len(tail)
+    return lax.fori_loop(delay, len(sound), lambda n, heard: heard.at[n].add(0.6 * heard[n - delay]), sound)
+
+
+# %% task="echo" name="whole delays only" fails=["echo-speed"] hidden=1 message="Error"
+@jax.jit
+def echo(sound, tail):
+    def part(line, rows):
+        line = rows + 0.6 * line
+        return line, line
+
+    return lax.scan(part, tail, sound.reshape(-1, *tail.shape))[1].reshape(sound.shape)
+
+
+# %% task="echo" name="longer than its delay" fails=["echo-speed"] hidden=1 message="echo of 9 moments"
+@jax.jit
+def echo(sound, tail):
+    delay = len(tail)
+    start = sound.at[:delay].add(0.6 * tail[: len(sound)]) if len(sound) >= delay else sound
+    return lax.fori_loop(delay, len(sound), lambda n, heard: heard.at[n].add(0.6 * heard[n - delay]), start)
+
+
+# %% task="echo" name="echoes are added up by a product with powers of 0.6" fails=["echo-speed"] hidden=1 message="echo of NaN and inf"
+@jax.jit
+def echo(sound, tail):
+    heard = jnp.concatenate([tail, sound])
+    n = jnp.arange(len(heard))
+    ago = n[:, None] - n
+    first = n < len(tail)
+    powers = jnp.where((ago >= 0) & (ago % len(tail) == 0), 0.6 ** (ago // len(tail)), 0.0)
+    powers = jnp.where(first[:, None], jnp.eye(len(heard)), powers)
+    return (powers @ heard)[len(tail) :]

@@ -973,3 +973,112 @@ def train(device, steps):
             device.report(step - 1, float(waiting))
         waiting = loss
     device.report(steps - 1, float(waiting))
+
+
+# %% task="forecast" name="all reports, and then the last one" fails=["forecast-speed"] message="is below 3x, the first tier"
+@jax.jit
+def forecast(moves, now):
+    def one_hour(now, _):
+        now = jnp.tanh(moves @ now)
+        return now, jnp.median(jnp.abs(now), axis=1)
+
+    now, reports = lax.scan(one_hour, now, length=HOURS)
+    return now, reports[-1]
+
+
+# %% task="forecast" name="a where writes the last report only" fails=["forecast-speed"] message="is below 3x, the first tier"
+@jax.jit
+def forecast(moves, now):
+    def one_hour(hour, state):
+        now, report = state
+        now = jnp.tanh(moves @ now)
+        return now, jnp.where(hour == HOURS - 1, jnp.median(jnp.abs(now), axis=1), report)
+
+    return lax.fori_loop(0, HOURS, one_hour, (now, jnp.zeros(len(now))))
+
+
+# %% task="forecast" name="sorts only half" fails=["forecast-speed"] message="is below 3x, the first tier"
+@jax.jit
+def forecast(moves, now):
+    count = now.shape[1]
+
+    def one_hour(_, state):
+        now = jnp.tanh(moves @ state[0])
+        upper = lax.top_k(jnp.abs(now), count // 2 + 1)[0]
+        return now, (upper[:, (count - 1) // 2] + upper[:, count // 2]) / 2
+
+    now, report = lax.fori_loop(0, HOURS, one_hour, (now, jnp.zeros(len(now))))
+    return now, jnp.where(jnp.isnan(now).any(1), jnp.nan, report)
+
+
+# %% task="forecast" name="believes the FLOPs, and spares the product digits" fails=["forecast-speed"] message="forecast: leaf [0]"
+@jax.jit
+def forecast(moves, now):
+    moves = moves.astype(jnp.bfloat16)
+
+    def one_hour(_, state):
+        now = jnp.tanh((moves @ state[0].astype(jnp.bfloat16)).astype(jnp.float32))
+        return now, jnp.median(jnp.abs(now), axis=1)
+
+    return lax.fori_loop(0, HOURS, one_hour, (now, jnp.zeros(len(now))))
+
+
+# %% task="forecast" name="believes the FLOPs, and writes the product out" fails=["forecast-speed"] message="is below 3x, the first tier"
+@jax.jit
+def forecast(moves, now):
+    def one_hour(_, state):
+        now = jnp.tanh(sum(moves[:, k, None] * state[0][k] for k in range(len(moves))))
+        return now, jnp.median(jnp.abs(now), axis=1)
+
+    return lax.fori_loop(0, HOURS, one_hour, (now, jnp.zeros(len(now))))
+
+
+# %% task="forecast" name="NumPy writes the report, in a callback" fails=["forecast-speed"] message="uses pure_callback"
+@jax.jit
+def forecast(moves, now):
+    now = lax.fori_loop(0, HOURS, lambda _, now: jnp.tanh(moves @ now), now)
+    kind = jax.ShapeDtypeStruct((len(now),), jnp.float32)
+    return now, jax.pure_callback(lambda now: np.median(np.abs(now), axis=1), kind, now)
+
+
+# %% task="forecast" name="the report of an hour ago" fails=["forecast-speed"] message="forecast: leaf [1]"
+@jax.jit
+def forecast(moves, now):
+    now = lax.fori_loop(1, HOURS, lambda _, now: jnp.tanh(moves @ now), now)
+    return jnp.tanh(moves @ now), jnp.median(jnp.abs(now), axis=1)
+
+
+# %% task="forecast" name="a mean needs no sort" fails=["forecast-speed"] message="forecast: leaf [1]"
+@jax.jit
+def forecast(moves, now):
+    now = lax.fori_loop(0, HOURS, lambda _, now: jnp.tanh(moves @ now), now)
+    return now, jnp.abs(now).mean(1)
+
+
+# %% task="forecast" name="an hour too many" fails=["forecast-speed"] message="forecast: leaf [0]"
+@jax.jit
+def forecast(moves, now):
+    now = lax.fori_loop(0, HOURS + 1, lambda _, now: jnp.tanh(moves @ now), now)
+    return now, jnp.median(jnp.abs(now), axis=1)
+
+
+# %% task="forecast" name="the two in the middle, always" fails=["forecast-speed"] hidden=1 message="3 stations and 21 forecasts"
+@jax.jit
+def forecast(moves, now):
+    now = lax.fori_loop(0, HOURS, lambda _, now: jnp.tanh(moves @ now), now)
+    middle, ordered = now.shape[1] // 2, jnp.sort(jnp.abs(now), axis=1)
+    return now, (ordered[:, middle - 1] + ordered[:, middle]) / 2
+
+
+# %% task="forecast" name="more than one forecast, and more than one station" fails=["forecast-speed"] hidden=1 message="7 stations and 1 forecasts"
+@jax.jit
+def forecast(moves, now):
+    now = jnp.squeeze(lax.fori_loop(0, HOURS, lambda _, now: jnp.tanh(moves @ now), now))
+    return now, jnp.median(jnp.abs(now), axis=-1)
+
+
+# %% task="forecast" name="leaves out of the report what is NaN" fails=["forecast-speed"] hidden=1 message="forecast with a NaN"
+@jax.jit
+def forecast(moves, now):
+    now = lax.fori_loop(0, HOURS, lambda _, now: jnp.tanh(moves @ now), now)
+    return now, jnp.nanmedian(jnp.abs(now), axis=1)
