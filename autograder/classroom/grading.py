@@ -1,0 +1,301 @@
+"""A class is graded: what has no grade goes out to workers, what comes back is written, and a person sees it."""
+
+import difflib
+import os
+import signal
+import sys
+import webbrowser
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+
+from nbgrader.api import Gradebook
+from nbgrader.converters.base import NbGraderException
+from rich.console import Console
+from traitlets import TraitError
+
+from autograder.doors.box.rules import why_not
+from autograder.doors.faults import TITLES, fault
+from autograder.doors.graded_notebook import UnreadableNotebook, read_notebook
+from autograder.doors.register_units import register
+
+from .cores import usable, writers_core
+from .engine import Back, Lost, cluster_at, local_cluster, run
+from .execution import Executed, NoBox, Order
+from .replay import Course
+from .roll import Submission, Unit
+from .screen import Row, Screen, table, write_csv
+
+if sys.platform != "win32":
+    import fcntl
+
+GOOD, FAULTY, REFUSED = 0, 1, 2  # how the command ends
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What was asked for on the command line; `units` are names as a person types them."""
+
+    units: list[str]
+    every: bool = False
+    workers: int | None = None
+    scheduler: str | None = None
+    students: list[str] = field(default_factory=list)
+    again: bool = False
+    dashboard: bool = False
+    csv: Path | None = None
+    settings: list[str] = field(default_factory=list)
+
+
+class Refused(Exception):
+    """Nothing can be graded. The message is one line."""
+
+
+class _Stopped(Exception):
+    """Somebody has asked this command to end."""
+
+
+def grade_class(wishes: Wishes, console: Console) -> int:
+    """Do what was asked for, in the course's folder. Returns the exit status."""
+    try:
+        with _the_only_one(Path.cwd()):
+            return _Grading(wishes, console).run()
+    except (Refused, Lost) as error:
+        _say(console, str(error))
+    except NoBox as error:
+        _say(console, f"{_NO_BOX} {error}. {_WITHOUT}")
+    return REFUSED
+
+
+_NO_BOX = "Students' code runs in a box, and a machine that is to grade can make none:"
+_WITHOUT = "To let it run with your rights, say --RunNotebook.box=False."
+
+
+def _say(console: Console, line: str) -> None:
+    console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def _the_only_one(folder: Path) -> Iterator[None]:
+    """Hold the course's folder: two graders would do the same work twice. Raises `Refused`."""
+    if not (folder / "nbgrader_config.py").exists():
+        raise Refused("Run this in the course's folder, the one that holds nbgrader_config.py.")
+    if sys.platform == "win32":
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Refused("Another grader is at work in this folder; wait for it, or stop it.") from None
+        except OSError:  # a file system without locks
+            pass
+        yield
+    finally:
+        os.close(handle)
+
+
+class _Grading:
+    def __init__(self, wishes: Wishes, console: Console):
+        self.wishes, self.console = wishes, console
+        try:
+            self.course = Course(wishes.settings)
+            self.conditions = self.course.conditions
+        except (ValueError, TraitError) as error:
+            raise Refused(str(error).splitlines()[0]) from None
+        self.units = [self._unit(name) for name in self._names()]
+        self.submissions = [s for unit in self.units for s in self._of_students(unit.submissions())]
+        if not self.submissions:
+            whose = f" of {', '.join(wishes.students)}" if wishes.students else ""
+            named = ", ".join(unit.name for unit in self.units) or "any unit"
+            raise Refused(f"There is nothing to grade{whose}: put what you collect into submitted/<student>/{named}/.")
+        self.took: dict[Submission, float] = {}
+        self.notes: dict[Submission, str] = {}
+        self.stop = False
+
+    def _names(self) -> list[str]:
+        known = self.course.units()
+        if self.wishes.every:
+            return known
+        if not self.wishes.units:
+            raise Refused("Say which unit, such as 05_the_cache, or --all.")
+        return list(dict.fromkeys(_named(name, known) for name in self.wishes.units))
+
+    def _unit(self, name: str) -> Unit:
+        directory = self.course.directory
+        try:
+            unit = Unit(name, directory, self.course.parent)
+            if unit.submissions():
+                register(name, directory, self.course.parent)
+        except (UnreadableNotebook, NbGraderException) as error:
+            raise Refused(str(error)) from None
+        return unit
+
+    def _of_students(self, submissions: list[Submission]) -> list[Submission]:
+        wanted = set(self.wishes.students)
+        return [s for s in submissions if not wanted or s.student in wanted]
+
+    def run(self) -> int:
+        """Grade, and say how it went."""
+        waiting = self.submissions if self.wishes.again else list(self._without_grade())
+        known = len(self.submissions) - len(waiting)
+        if known:
+            _say(
+                self.console, f"{known} of {len(self.submissions)} have a grade for what was handed in (--again: anew)."
+            )
+        stopped, lost = False, ""
+        if waiting:
+            screen = Screen(self.console, len(waiting))
+            with _asked_to_stop(self), self._cluster() as client, screen:
+                try:
+                    self._grade(client, waiting, screen)
+                except _Stopped:
+                    stopped = True
+                except Lost as error:
+                    lost = str(error)
+        return self._end(waiting, stopped, lost)
+
+    def _without_grade(self) -> Iterator[Submission]:
+        for unit in self.units:
+            yield from unit.without_grade([s for s in self.submissions if s.unit == unit.name])
+
+    def _cluster(self) -> AbstractContextManager:
+        if self.wishes.scheduler:
+            return cluster_at(self.wishes.scheduler)
+        if self.conditions.box and (why := why_not()):
+            raise NoBox(why)
+        cores = len(usable())
+        workers = min(self.wishes.workers or cores, cores)
+        if (self.wishes.workers or 0) > cores:
+            _say(self.console, f"This machine has {cores} cores: as many are graded at once.")
+        return local_cluster(workers, self.wishes.dashboard)
+
+    def _grade(self, client, waiting: list[Submission], screen: Screen) -> None:
+        if self.wishes.dashboard:
+            self._show_dashboard(client)
+        units, by_name = {unit.name: unit for unit in self.units}, {str(s): s for s in waiting}
+        core = writers_core()
+        core.keep_to()
+
+        def write(back: Back) -> None:
+            submission = by_name[str(back.order)]
+            with core.busy():
+                self._write(submission, back, screen)
+
+        def orders() -> Iterator[Order]:
+            for submission in waiting:
+                order = units[submission.unit].order(submission, self.conditions)
+                if order.notebooks:
+                    yield order
+                else:
+                    write(Back(order, Executed({}, 0.0, "")))
+
+        def on_look(workers: int) -> None:
+            if self.stop:
+                raise _Stopped
+            screen.workers(workers)
+
+        for back in run(client, orders(), on_start=screen.started, on_look=on_look):
+            write(back)
+
+    def _write(self, submission: Submission, back: Back, screen: Screen) -> None:
+        if back.failed:
+            self.notes[submission] = f"no grade: {back.failed}"
+        else:
+            written = self.course.write(submission, back.executed, back.given_up)
+            self.notes[submission] = f"no grade: {written.failed}" if written.failed else written.fault
+            for line in written.lines:
+                screen.line(line)
+        if back.executed:
+            self.took[submission] = back.executed.seconds
+        if note := self.notes[submission]:
+            screen.line(f"{submission}: {note}")
+        screen.done(str(submission))
+
+    def _show_dashboard(self, client) -> None:
+        if find_spec("bokeh") is None:
+            _say(self.console, "Dask's pages need bokeh: `pip install bokeh`. Grading goes on without them.")
+            return
+        _say(self.console, f"Dask's pages: {client.dashboard_link}")
+        webbrowser.open(client.dashboard_link)
+
+    def _end(self, waiting: list[Submission], stopped: bool, lost: str) -> int:
+        rows = self.rows()
+        self.console.print(table(rows))
+        if self.wishes.csv:
+            try:
+                write_csv(rows, self.wishes.csv)
+            except OSError as error:
+                _say(self.console, f"{self.wishes.csv} could not be written: {error.strerror}.")
+                return FAULTY
+        done = sum(submission in self.notes and "no grade" not in self.notes[submission] for submission in waiting)
+        if stopped or lost:
+            why = "Stopped" if stopped else f"Stopped, because {lost}"
+            _say(self.console, f"{why}: {done} of {len(waiting)} were graded. The same command goes on.")
+            return FAULTY
+        return FAULTY if any(row.note or row.points is None for row in rows) else GOOD
+
+    def rows(self) -> list[Row]:
+        """The table of all submissions that were asked for, from the gradebook."""
+        directory, rows = self.course.directory, []
+        for unit in self.units:
+            with Gradebook(directory.db_url, directory.course_id) as gradebook:
+                scores = {row["student"]: row for row in gradebook.submission_dicts(unit.name)}
+            for submission in (s for s in self.submissions if s.unit == unit.name):
+                entry = scores.get(submission.student)
+                graded = entry is not None and not entry["needs_manual_grade"]
+                points = entry["score"] if graded else None
+                possible = entry["max_score"] if entry else unit.points
+                note = self.notes.get(submission)
+                if note is None:
+                    note = self._earlier_note(unit, submission) if graded else "not graded yet"
+                rows.append(Row(unit.name, submission.student, points, possible, self.took.get(submission), note))
+        return rows
+
+    def _earlier_note(self, unit: Unit, submission: Submission) -> str:
+        """What went wrong when it was graded by an earlier run."""
+        directory = self.course.directory
+        folder = Path(directory.format_path(directory.autograded_directory, submission.student, unit.name))
+        for name in unit.graded:
+            try:
+                path = folder / f"{name}.ipynb"
+                if any(title in path.read_text(encoding="utf-8") for title in TITLES):
+                    notebook = read_notebook(path)
+                    if found := fault(notebook):
+                        why = notebook.metadata.get("not_graded") or f"{found.title.lower()} in {found.cell}"
+                        return f"{found.lost:g} of {found.points:g} points lost: {why}"
+            except (OSError, UnicodeError, UnreadableNotebook):
+                continue
+        return ""
+
+
+@contextmanager
+def _asked_to_stop(grading: _Grading) -> Iterator[None]:
+    """Within the block Ctrl-C and SIGTERM ask for an end; what is being written is written first. Again: at once."""
+    before = {}
+
+    def stop(number, frame) -> None:
+        grading.stop = True
+        signal.signal(number, before[number] if number == signal.SIGINT else signal.SIG_DFL)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        before[number] = signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _named(name: str, known: list[str]) -> str:
+    """The unit that somebody means: by its name, its number, or its name without the number. Raises `Refused`."""
+    number = f"{int(name):02}" if name.isascii() and name.isdigit() else ""
+    for unit in known:
+        head, _, rest = unit.partition("_")
+        if name in (unit, rest) or number == head:
+            return unit
+    near = difflib.get_close_matches(name, [*known, *(unit.partition("_")[2] for unit in known)], cutoff=0.4)
+    raise Refused(f"There is no unit {name!r}; is it one of these: {', '.join(near or known)}?")
