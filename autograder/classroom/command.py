@@ -24,6 +24,7 @@ def grade(
     student: Annotated[list[str] | None, typer.Option(help="this student alone; several times: these")] = None,
     again: Annotated[bool, typer.Option("--again", help="also what has a grade for this very text")] = False,
     dashboard: Annotated[bool, typer.Option("--dashboard", help="open Dask's pages: what runs where")] = False,
+    report: Annotated[bool, typer.Option("--report", help="write report/UNIT.html: where the class falls")] = False,
     table: Annotated[Path | None, typer.Option("--csv", help="write the points into this file, too")] = None,
 ) -> None:
     """Grade a whole class at once, into nbgrader's gradebook, with the same points as `nbgrader autograde`.
@@ -47,7 +48,7 @@ def grade(
         raise typer.Exit(2) from None
     from rich.console import Console
 
-    wishes = Wishes(names, every, workers, scheduler, student or [], again, dashboard, table, settings)
+    wishes = Wishes(names, every, workers, scheduler, student or [], again, dashboard, table, report, settings)
     raise typer.Exit(grade_class(wishes, Console()))
 
 

@@ -64,10 +64,18 @@ class Core:
         for share in self._shares:
             share.leave()
 
-    def keep_to(self) -> None:
-        """From now on this thread stays on the core, and all that it starts."""
-        if self.number >= 0:
-            os.sched_setaffinity(0, {self.number})
+    @contextlib.contextmanager
+    def kept_to(self) -> Iterator[None]:
+        """A block in which this thread stays on the core; all that it starts there does so for good."""
+        if self.number < 0:
+            yield
+            return
+        before = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {self.number})
+        try:
+            yield
+        finally:
+            os.sched_setaffinity(0, before)
 
 
 def usable() -> list[int]:

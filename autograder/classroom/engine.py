@@ -19,6 +19,7 @@ from distributed.scheduler import KilledWorker
 from .execution import Executed, NoBox, Order, execute
 
 DEATHS = 3  # of workers, until a submission is given up
+PATIENCE = 20  # seconds until a scheduler must have answered
 LOOK = 0.2  # seconds between two looks at what has come back
 STARTED = "just-in-time-started"  # the topic under which workers say what they begin with
 _SETTINGS: dict[str, Any] = {
@@ -72,7 +73,7 @@ def cluster_at(address: str) -> Iterator[Client]:
     """
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     try:
-        client = Client(address, timeout=20, set_as_default=True)
+        client = Client(address, timeout=PATIENCE, set_as_default=True)
     except (OSError, ValueError, TypeError, ImportError) as error:
         raise Lost(
             f"no scheduler answers at {address}: {(str(error) or type(error).__name__).splitlines()[0]}"

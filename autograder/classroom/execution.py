@@ -77,10 +77,9 @@ def execute(order: Order) -> Executed:
             raise NoBox(f"{platform.node()}: {why}")
         devices = bool(order.conditions.box.devices) if order.conditions.box else has_devices()
         before = last_core()
-        with own_core(devices) as core, core.busy():
+        with own_core(devices) as core, core.kept_to(), core.busy():
             if before not in (-1, core.number):
                 stop()  # the process that boxed kernels are forked from is on the core that we had
-            core.keep_to()
             began = time.perf_counter()
             done = _run(order, core)
             return Executed(done, time.perf_counter() - began, _where(core))

@@ -6,10 +6,11 @@ import signal
 import sys
 import webbrowser
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from nbgrader.api import Gradebook
 from nbgrader.converters.base import NbGraderException
@@ -46,6 +47,7 @@ class Wishes:
     again: bool = False
     dashboard: bool = False
     csv: Path | None = None
+    report: bool = False
     settings: list[str] = field(default_factory=list)
 
 
@@ -178,7 +180,6 @@ class _Grading:
             self._show_dashboard(client)
         units, by_name = {unit.name: unit for unit in self.units}, {str(s): s for s in waiting}
         core = writers_core()
-        core.keep_to()
 
         def write(back: Back) -> None:
             submission = by_name[str(back.order)]
@@ -198,8 +199,9 @@ class _Grading:
                 raise _Stopped
             screen.workers(workers)
 
-        for back in run(client, orders(), on_start=screen.started, on_look=on_look):
-            write(back)
+        with core.kept_to():
+            for back in run(client, orders(), on_start=screen.started, on_look=on_look):
+                write(back)
 
     def _write(self, submission: Submission, back: Back, screen: Screen) -> None:
         if back.failed:
@@ -225,12 +227,15 @@ class _Grading:
     def _end(self, waiting: list[Submission], stopped: bool, lost: str) -> int:
         rows = self.rows()
         self.console.print(table(rows))
-        if self.wishes.csv:
-            try:
+        try:
+            if self.wishes.csv:
                 write_csv(rows, self.wishes.csv)
-            except OSError as error:
-                _say(self.console, f"{self.wishes.csv} could not be written: {error.strerror}.")
-                return FAULTY
+            if self.wishes.report:
+                for unit in self.units:
+                    self._report(unit, [row for row in rows if row.unit == unit.name])
+        except OSError as error:
+            _say(self.console, f"{error.filename} could not be written: {error.strerror}.")
+            return FAULTY
         done = sum(submission in self.notes and "no grade" not in self.notes[submission] for submission in waiting)
         if stopped or lost:
             why = "Stopped" if stopped else f"Stopped, because {lost}"
@@ -246,8 +251,8 @@ class _Grading:
                 scores = {row["student"]: row for row in gradebook.submission_dicts(unit.name)}
             for submission in (s for s in self.submissions if s.unit == unit.name):
                 entry = scores.get(submission.student)
-                graded = entry is not None and not entry["needs_manual_grade"]
-                points = entry["score"] if graded else None
+                graded = entry if entry and not entry["needs_manual_grade"] else None
+                points = graded["score"] if graded else None
                 possible = entry["max_score"] if entry else unit.points
                 note = self.notes.get(submission)
                 if note is None:
@@ -255,13 +260,32 @@ class _Grading:
                 rows.append(Row(unit.name, submission.student, points, possible, self.took.get(submission), note))
         return rows
 
+    def _report(self, unit: Unit, rows: list[Row]) -> None:
+        """Write the page about a unit. Raises OSError."""
+        from .marks import possible_points, read_paper, tasks  # half a second, with what draws the pictures
+        from .report import write_report
+
+        papers = []
+        for row in rows:
+            if row.points is not None:
+                with suppress(UnreadableNotebook):  # it is not there: who handed in nothing has a grade and no notebook
+                    notebooks = [read_notebook(path) for path in self._graded(unit, row.student)]
+                    papers.append(read_paper(row.student, notebooks))
+        if papers:
+            path = Path("report", f"{unit.name}.html")
+            write_report(path, unit.name, papers, tasks(papers, possible_points(unit.graded.values())), rows)
+            _say(self.console, f"{path}: what the class says of its tasks.")
+
+    def _graded(self, unit: Unit, student: str) -> list[Path]:
+        """Where a student's graded notebooks lie."""
+        directory = self.course.directory
+        folder = Path(directory.format_path(directory.autograded_directory, student, unit.name))
+        return [folder / f"{name}.ipynb" for name in unit.graded]
+
     def _earlier_note(self, unit: Unit, submission: Submission) -> str:
         """What went wrong when it was graded by an earlier run."""
-        directory = self.course.directory
-        folder = Path(directory.format_path(directory.autograded_directory, submission.student, unit.name))
-        for name in unit.graded:
+        for path in self._graded(unit, submission.student):
             try:
-                path = folder / f"{name}.ipynb"
                 if any(title in path.read_text(encoding="utf-8") for title in TITLES):
                     notebook = read_notebook(path)
                     if found := fault(notebook):
@@ -275,7 +299,7 @@ class _Grading:
 @contextmanager
 def _asked_to_stop(grading: _Grading) -> Iterator[None]:
     """Within the block Ctrl-C and SIGTERM ask for an end; what is being written is written first. Again: at once."""
-    before = {}
+    before: dict[int, Any] = {}
 
     def stop(number, frame) -> None:
         grading.stop = True
