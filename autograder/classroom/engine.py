@@ -6,6 +6,7 @@ given up. Only as many are under way as there are workers, so that no other wait
 
 import logging
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
@@ -98,6 +99,7 @@ def run(
 
     Raises `Lost` when the scheduler is gone, and `NoBox`.
     """
+    warnings.filterwarnings("ignore", "Sending large graph")  # what a student has handed in is as large as it is
     running: dict[Future, Order] = {}
     more = True
     client.subscribe_topic(STARTED, lambda event: on_start(event[1]["order"], event[1]["worker"]))

@@ -103,6 +103,8 @@ def _the_only_one(folder: Path) -> Iterator[None]:
 class _Grading:
     def __init__(self, wishes: Wishes, console: Console):
         self.wishes, self.console = wishes, console
+        if wishes.workers and wishes.scheduler:
+            raise Refused("A cluster has the workers that it has: say --workers or --scheduler, not both.")
         try:
             self.course = Course(wishes.settings)
             self.conditions = self.course.conditions
@@ -110,10 +112,12 @@ class _Grading:
             raise Refused(str(error).splitlines()[0]) from None
         self.units = [self._unit(name) for name in self._names()]
         self.submissions = [s for unit in self.units for s in self._of_students(unit.submissions())]
-        if not self.submissions:
-            whose = f" of {', '.join(wishes.students)}" if wishes.students else ""
-            named = ", ".join(unit.name for unit in self.units) or "any unit"
-            raise Refused(f"There is nothing to grade{whose}: put what you collect into submitted/<student>/{named}/.")
+        there = {submission.student for submission in self.submissions}
+        named = ", ".join(unit.name for unit in self.units)
+        if missing := [student for student in wishes.students if student not in there]:
+            raise Refused(f"Of {', '.join(missing)} there is nothing in submitted/ for {named}.")
+        if not there:
+            raise Refused(f"There is nothing to grade: put what you collect into submitted/<student>/ for {named}.")
         self.took: dict[Submission, float] = {}
         self.notes: dict[Submission, str] = {}
         self.stop = False
@@ -310,8 +314,8 @@ def _asked_to_stop(grading: _Grading) -> Iterator[None]:
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for caught, handler in before.items():
+            signal.signal(caught, handler)
 
 
 def _named(name: str, known: list[str]) -> str:
@@ -321,5 +325,6 @@ def _named(name: str, known: list[str]) -> str:
         head, _, rest = unit.partition("_")
         if name in (unit, rest) or number == head:
             return unit
-    near = difflib.get_close_matches(name, [*known, *(unit.partition("_")[2] for unit in known)], cutoff=0.4)
+    names = {form: unit for unit in known for form in (unit, unit.partition("_")[2])}
+    near = {names[form]: None for form in difflib.get_close_matches(name, names, cutoff=0.4)}
     raise Refused(f"There is no unit {name!r}; is it one of these: {', '.join(near or known)}?")

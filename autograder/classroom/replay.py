@@ -2,6 +2,7 @@
 
 import glob
 import logging
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from nbgrader.apps.baseapp import NbGrader
 from nbgrader.converters import Autograde
 from nbgrader.converters.base import NbGraderException
 from nbgrader.coursedir import CourseDirectory
-from traitlets.config.loader import KeyValueConfigLoader
+from traitlets.config.loader import KVArgParseConfigLoader
 
 from autograder.doors.faults import Fault
 from autograder.doors.nbgrader_steps import RunNotebook
@@ -115,7 +116,7 @@ class Course:
         app = NbGrader(log=log)
         app.load_config_file()
         try:
-            app.update_config(KeyValueConfigLoader(settings).load_config())
+            app.update_config(KVArgParseConfigLoader(settings).load_config())
         except Exception as error:  # its parser raises many types
             raise ValueError(str(error)) from None
         steps = list(app.config.Autograde.get("autograde_preprocessors", []))
@@ -159,7 +160,7 @@ class Course:
         except Exception as error:  # nbgrader's own, the gradebook's, the disk's
             failed = self._lines.reason() or f"{type(error).__name__}: {error}".splitlines()[0]
         lost = [f"{found.lost:g} of {found.points:g} points lost: {why}" for found, why in converter.task.faults]
-        return Written("; ".join(lost), tuple(self._lines.told()), failed)
+        return Written("; ".join(lost), () if failed else tuple(self._lines.told()), failed)
 
 
 class _Lines(logging.Handler):
@@ -185,4 +186,5 @@ class _Lines(logging.Handler):
     def reason(self) -> str:
         """Why nbgrader gave a submission up."""
         errors = [text for level, text in self._kept if level >= logging.ERROR]
-        return next((text for text in errors if not text.startswith(("There was an error", "Please see"))), "")
+        own = (text for text in errors if not text.startswith(("There was an error", "Please see")))
+        return re.sub(r"^[\w.]+: ", "", next(own, ""))  # the exception's type

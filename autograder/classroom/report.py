@@ -5,6 +5,7 @@ import statistics
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import jinja2
 from matplotlib import rc_context
@@ -76,7 +77,8 @@ def _totals(totals: list[float], possible: float, figure: Figure) -> None:
 def _svg(draw: Callable[[Figure], None], height: float) -> str:
     """The picture as part of a page, in the page's own colours of text and ground."""
     text = io.StringIO()
-    with rc_context(dict.fromkeys(_INKED, _INK) | {"svg.fonttype": "none", "svg.hashsalt": "report"}):
+    style: dict[Any, Any] = dict.fromkeys(_INKED, _INK) | {"svg.fonttype": "none", "svg.hashsalt": "report"}
+    with rc_context(style):
         figure = Figure(figsize=(8, height), layout="constrained")
         draw(figure)
         figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
