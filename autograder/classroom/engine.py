@@ -29,7 +29,7 @@ _SETTINGS: dict[str, Any] = {
     "distributed.nanny.environ": {},
     "distributed.scheduler.allowed-failures": DEATHS - 1,
     "distributed.worker.daemon": False,  # it has children: kernels are forked
-    "distributed.worker.use-file-locking": False,
+    "distributed.worker.preload": ["autograder.classroom.local_worker"],
 }
 
 
@@ -57,7 +57,10 @@ def local_cluster(workers: int, dashboard: bool) -> Iterator[Client]:
             n_workers=workers,
             threads_per_worker=1,
             memory_limit=0,  # the boxes have limits of their own
-            dashboard_address="127.0.0.1:0" if dashboard else None,
+            # What it shows is for this machine alone; without the pages a few figures are left, which cannot be closed.
+            dashboard_address="127.0.0.1:0",
+            worker_dashboard_address="127.0.0.1:0",
+            scheduler_kwargs={"dashboard": dashboard},
             security=True,  # others on this machine cannot talk to it
             silence_logs=logging.CRITICAL,
         ) as cluster,

@@ -177,7 +177,7 @@ class _Grading:
         workers = min(self.wishes.workers or cores, cores)
         if (self.wishes.workers or 0) > cores:
             _say(self.console, f"This machine has {cores} cores: as many are graded at once.")
-        return local_cluster(workers, self.wishes.dashboard)
+        return local_cluster(workers, self.wishes.dashboard and find_spec("bokeh") is not None)
 
     def _grade(self, client, waiting: list[Submission], screen: Screen) -> None:
         if self.wishes.dashboard:

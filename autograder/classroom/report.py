@@ -17,7 +17,7 @@ from .screen import Row
 
 _INK = "#123456"  # what is drawn in it gets the page's colour of text
 _INKED = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
-_BANDS = [("nothing", "#d1495b"), ("a part", "#e3b341"), ("everything", "#3a9d5d")]
+_BANDS = [("nothing", "#c8553d"), ("a part", "#e3b341"), ("everything", "#2f7fb5")]
 ALL = 0.999  # of a task's points, from which on it is everything; sums of parts are rounded
 _TEMPLATES = Path(__file__).parent / "templates"
 

@@ -54,7 +54,7 @@ class Screen:
         )
         self._task = self._progress.add_task("no workers yet", total=total)
         self._on: dict[str, str] = {}  # worker -> what it runs
-        self._workers = 0
+        self._workers, self._told = 0, False
 
     def __enter__(self) -> "Screen":
         self._progress.start()
@@ -70,6 +70,9 @@ class Screen:
 
     def workers(self, count: int) -> None:
         """So many workers are there now."""
+        if count == 0 and not self._told:
+            self.line("There are no workers yet; they may come at any time.")
+            self._told = True
         if count != self._workers:
             self._workers = count
             self._describe()

@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 
+import psutil
 import pytest
 
 from autograder.classroom.engine import DEATHS, Lost, cluster_at, local_cluster, run
@@ -25,6 +26,9 @@ def works(order: Order) -> Executed:
     """What a worker does here, by the student's name."""
     if order.student == "killer":
         os.kill(os.getpid(), signal.SIGKILL)
+    if order.student == "interrupted":
+        os.kill(os.getpid(), signal.SIGINT)
+        return told("on")
     if order.student == "raises":
         raise OSError("no room\nat all")
     if order.student == "environment":
@@ -64,6 +68,15 @@ def test_workers_find_the_environment_of_this_process_and_nothing_of_dasks(clien
 def test_nobody_else_can_talk_to_the_workers_of_this_machine(client):
     assert client.scheduler.address.startswith("tls://127.0.0.1")
     assert all(worker.startswith("tls://") for worker in client.nthreads())
+    own = psutil.Process()
+    listening = [c for process in (own, *own.children(recursive=True)) for c in process.net_connections("tcp")]
+    places = {connection.laddr.ip for connection in listening if connection.status == psutil.CONN_LISTEN}
+    assert places == {"127.0.0.1"}
+
+
+def test_a_worker_lives_through_ctrl_c_which_is_the_commands(client):
+    back = backs(client, "interrupted")["interrupted"]
+    assert back.executed.notebooks["told"] == "on" and len(client.nthreads()) == 2
 
 
 def test_what_the_grader_itself_could_not_do_is_one_line(client):

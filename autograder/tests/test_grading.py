@@ -32,6 +32,7 @@ pytestmark = [pytest.mark.once, pytest.mark.notebooks, pytest.mark.xdist_group("
 
 NO_BOX = "--RunNotebook.box=False"
 BOX = [NO_BOX] if why_not() else []
+OF_DASK = {"MALLOC_TRIM_THRESHOLD_", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"}
 FILLS = "def f(x):\n    import numpy as np\n    while True:\n        np.ones(10**8).sum()"  # its box is ended
 WRONG_G = ANSWERS | {"g": "def g(x):\n    return x"}
 STUDENTS = {  # what each hands in, and earns
@@ -175,6 +176,16 @@ def test_a_submission_that_changes_meanwhile_gets_no_grade_for_another_text(here
     assert here()[0] == 0 and points(root) == {"ada": ONLY_F}
 
 
+def test_a_kernel_on_a_worker_finds_nothing_that_dask_has_set(here, root, monkeypatch):
+    """The workers of a cluster are started by others, with variables that change what is measured."""
+    for name in OF_DASK:
+        monkeypatch.setenv(name, "1")
+    submit(
+        root, "ada", ANSWERS | {"f": f"import os\ndef f(x):\n    return 0 if {OF_DASK!r} & os.environ.keys() else x**2"}
+    )
+    assert here(settings=(NO_BOX, "--RunNotebook.guard=False"))[0] == 0 and points(root) == {"ada": ALL}
+
+
 def test_two_graders_of_one_course_are_one_and_a_line(here, root):
     submit(root, "ada", ANSWERS)
     with grading._the_only_one(root):
@@ -253,7 +264,7 @@ def test_a_class_gets_the_grades_that_nbgrader_gives(whole_class, tmp_path):
     status, printed = graded(whole_class, "--workers", "2", *QUICK)
     assert status == 1 and "Traceback" not in printed, printed
     assert points(whole_class) == EXPECTED
-    assert re.search(r"fay +00_powers +3 +5 .*a cell was left out in f", printed)
+    assert "\nfay 00_powers: 2 of 5 points lost: a cell was left out in f\n" in printed
     other = tmp_path / "other"
     other.mkdir()
     make_course(other)
