@@ -145,7 +145,7 @@ def _back(future: Future, order: Order) -> Back:
         return Back(order, future.result())
     error = future.exception() if future.status == "error" else None
     if isinstance(error, KilledWorker):
-        line = f"{DEATHS} processes that ran it died of it, one after another, and so it was given up."
+        line = f"{error.allowed_failures + 1} processes that ran it died of it, one after another; so it was given up."
         return Back(order, given_up=line)
     if isinstance(error, NoBox):
         raise error

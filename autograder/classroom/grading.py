@@ -147,11 +147,9 @@ class _Grading:
     def run(self) -> int:
         """Grade, and say how it went."""
         waiting = self.submissions if self.wishes.again else list(self._without_grade())
-        known = len(self.submissions) - len(waiting)
-        if known:
-            _say(
-                self.console, f"{known} of {len(self.submissions)} have a grade for what was handed in (--again: anew)."
-            )
+        if graded := len(self.submissions) - len(waiting):
+            line = f"{graded} of {len(self.submissions)} have a grade for what was handed in (--again: anew)."
+            _say(self.console, line)
         stopped, lost = False, ""
         if waiting:
             screen = Screen(self.console, len(waiting))

@@ -63,9 +63,9 @@ def root(tmp_path, monkeypatch):
     return root
 
 
-def points(root):
+def points(root, book="gradebook.db"):
     """student -> points in the gradebook, None for one without a grade."""
-    with Gradebook(f"sqlite:///{root}/gradebook.db", "just-in-time") as gradebook:
+    with Gradebook(f"sqlite:///{root}/{book}", "just-in-time") as gradebook:
         rows = gradebook.submission_dicts(UNIT)
         return {row["student"]: None if row["needs_manual_grade"] else row["score"] for row in rows}
 
@@ -183,7 +183,9 @@ def test_a_kernel_on_a_worker_finds_nothing_that_dask_has_set(here, root, monkey
     submit(
         root, "ada", ANSWERS | {"f": f"import os\ndef f(x):\n    return 0 if {OF_DASK!r} & os.environ.keys() else x**2"}
     )
-    assert here(settings=(NO_BOX, "--RunNotebook.guard=False"))[0] == 0 and points(root) == {"ada": ALL}
+    elsewhere = f"--CourseDirectory.db_url=sqlite:///{root}/other.db"
+    assert here(settings=(NO_BOX, "--RunNotebook.guard=False", elsewhere))[0] == 0
+    assert points(root, "other.db") == {"ada": ALL} and not (root / "gradebook.db").exists()
 
 
 def test_two_graders_of_one_course_are_one_and_a_line(here, root):
@@ -261,9 +263,11 @@ EXPECTED = {student: 0.0 if earned is None else earned for student, (_, earned) 
 
 @pytest.mark.thorough
 def test_a_class_gets_the_grades_that_nbgrader_gives(whole_class, tmp_path):
-    status, printed = graded(whole_class, "--workers", "2", *QUICK)
+    status, printed = graded(whole_class, "--workers", "2", "--report", *QUICK)
     assert status == 1 and "Traceback" not in printed, printed
     assert points(whole_class) == EXPECTED
+    page = (whole_class / "report" / f"{UNIT}.html").read_text()
+    assert "7 students, 5 points" in page and "<td>The kernel died</td>" in page or why_not()
     assert "\nfay 00_powers: 2 of 5 points lost: a cell was left out in f\n" in printed
     other = tmp_path / "other"
     other.mkdir()
