@@ -241,7 +241,8 @@ class _Grading:
         done = sum(submission in self.notes and "no grade" not in self.notes[submission] for submission in waiting)
         if stopped or lost:
             why = "Stopped" if stopped else f"Stopped, because {lost}"
-            _say(self.console, f"{why}: {done} of {len(waiting)} were graded. The same command goes on.")
+            how = "Without --again the command goes on." if self.wishes.again else "The same command goes on."
+            _say(self.console, f"{why}: {done} of {len(waiting)} were graded. {how}")
             return FAULTY
         return FAULTY if any(row.note or row.points is None for row in rows) else GOOD
 
