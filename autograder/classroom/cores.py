@@ -56,6 +56,11 @@ class Core:
             self._leave()
             self._take(alone=False)
 
+    def close(self) -> None:
+        """Let go of everything."""
+        for share in self._shares:
+            share.close()
+
     def _take(self, alone: bool) -> None:
         for share in self._shares:
             share.take(alone)
@@ -101,12 +106,12 @@ def own_core(devices: bool = False) -> Iterator[Core]:
       devices: whether students' code may use a GPU or a TPU.
     """
     global _last
-    file, number = _take()
+    file, _last = _take()
+    core = _core(_last, devices)
     try:
-        _last = number
-        # Where processes cannot be kept to a core, all of them share one name.
-        yield Core(number if hasattr(os, "sched_setaffinity") else -1, devices)
+        yield core
     finally:
+        core.close()
         os.close(file)
 
 
@@ -134,9 +139,19 @@ def _take() -> tuple[int, int]:
         time.sleep(_LOOKS)
 
 
-def writers_core() -> Core:
+@contextlib.contextmanager
+def writers_core() -> Iterator[Core]:
     """A core for the process that writes grades; a worker may hold it, too, and they keep out of each other's way."""
-    return Core(usable()[0] if hasattr(os, "sched_setaffinity") else -1, devices=False)
+    core = _core(usable()[0], devices=False)
+    try:
+        yield core
+    finally:
+        core.close()
+
+
+def _core(number: int, devices: bool) -> Core:
+    """Where processes cannot be kept to a core, all of them share one name."""
+    return Core(number if hasattr(os, "sched_setaffinity") else -1, devices)
 
 
 class _Shared:
@@ -152,6 +167,10 @@ class _Shared:
 
     def leave(self) -> None:
         _let_go(self._file)
+
+    def close(self) -> None:
+        os.close(self._file)
+        os.close(self._queue)
 
 
 def _hold(file: int, alone: bool, waits: bool = True) -> bool:

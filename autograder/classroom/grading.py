@@ -181,7 +181,6 @@ class _Grading:
         if self.wishes.dashboard:
             self._show_dashboard(client)
         units, by_name = {unit.name: unit for unit in self.units}, {str(s): s for s in waiting}
-        core = writers_core()
 
         def write(back: Back) -> None:
             submission = by_name[str(back.order)]
@@ -201,7 +200,7 @@ class _Grading:
                 raise _Stopped
             screen.workers(workers)
 
-        with core.kept_to():
+        with writers_core() as core, core.kept_to():
             for back in run(client, orders(), on_start=screen.started, on_look=on_look):
                 write(back)
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -66,21 +67,28 @@ def test_two_workers_have_two_cores_and_one_that_ends_gives_its_own_back(other):
         assert again.number == first.number
 
 
-def test_who_measures_is_alone_and_who_computes_is_not(other):
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux lists them")
+def test_a_core_that_was_given_back_holds_no_file():
+    folder = Path("/proc/self/fd")
+    before = len(list(folder.iterdir()))
+    for _ in range(5):
+        with own_core(devices=True) as core, core.busy(), core.alone():
+            pass
+    assert len(list(folder.iterdir())) == before
+
+
+def test_those_who_compute_are_there_together(other):
     core = Core(0, devices=False)
     (share,) = core._shares
     assert other("Core(0, devices=False).busy()").stdout.readline() == "in\n"
+    assert is_free(share, alone=False) and not is_free(share, alone=True)
     with core.busy():
-        assert is_free(share, alone=False)
-    measuring = other("Core(1, devices=False).busy()")
-    assert measuring.stdout.readline() == "in\n"
-    with Core(1, devices=False).busy():
         pass
 
 
 def test_nobody_computes_while_another_measures_there_and_all_go_on_after_it(other):
     core = Core(0, devices=True)
-    measuring = other("Core(0, devices=True) and (core := Core(0, devices=True)).busy()", "core.alone()")
+    measuring = other("(core := Core(0, devices=True)).busy()", "core.alone()")
     assert measuring.stdout.readline() == "in\n"
     assert not any(is_free(share, alone=False) for share in core._shares)
     assert all(is_free(share, alone=True) for share in Core(1, devices=False)._shares)
