@@ -21,7 +21,7 @@ from .execution import Executed, NoBox, Order, execute
 
 DEATHS = 3  # of workers, until a submission is given up
 PATIENCE = 20  # seconds until a scheduler must have answered
-LOOK = 0.2  # seconds between two looks at what has come back
+LOOK = 1.0  # seconds, at most, between two looks at the workers; each costs some milliseconds
 STARTED = "just-in-time-started"  # the topic under which workers say what they begin with
 _SETTINGS: dict[str, Any] = {
     # Dask sets variables for arrays here, by which a student's program would be measured (see `execution`).
@@ -29,6 +29,7 @@ _SETTINGS: dict[str, Any] = {
     "distributed.nanny.environ": {},
     "distributed.scheduler.allowed-failures": DEATHS - 1,
     "distributed.worker.daemon": False,  # it has children: kernels are forked
+    "distributed.worker.profile.enabled": False,  # it looks at the worker a hundred times a second, beside a clock
     "distributed.worker.preload": ["autograder.classroom.local_worker"],
 }
 
@@ -98,7 +99,7 @@ def run(
     Arguments:
       work: what a worker does with one.
       on_start: is told, perhaps in another thread, the name of an order and the worker that has begun with it.
-      on_look: is told the number of workers, some times a second.
+      on_look: is told the number of workers, once a second at least.
 
     Raises `Lost` when the scheduler is gone, and `NoBox`.
     """
