@@ -5,6 +5,7 @@ given up. Only as many are under way as there are workers, so that no other wait
 """
 
 import logging
+import platform
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -98,7 +99,8 @@ def run(
 
     Arguments:
       work: what a worker does with one.
-      on_start: is told, perhaps in another thread, the name of an order and the worker that has begun with it.
+      on_start: is told, perhaps in another thread, the name of an order, and of the worker that has begun with it:
+        its machine, a blank, its address.
       on_look: is told the number of workers, once a second at least.
 
     Raises `Lost` when the scheduler is gone, and `NoBox`.
@@ -137,7 +139,7 @@ def run(
 def _announced(work: Callable[[Order], Executed], order: Order) -> Executed:
     """What runs on a worker."""
     worker = get_worker()
-    worker.log_event(STARTED, {"order": str(order), "worker": worker.address})
+    worker.log_event(STARTED, {"order": str(order), "worker": f"{platform.node()} {worker.address}"})
     return work(order)
 
 

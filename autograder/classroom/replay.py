@@ -180,8 +180,9 @@ class _Lines(logging.Handler):
         self._kept = []
 
     def told(self) -> list[str]:
-        """What an instructor should read; that a submission is graded anew, this command says itself."""
-        return [text for _, text in self._kept if not text.startswith("Removing existing")]
+        """What an instructor should read. Errors, and that a submission is graded anew, are told otherwise."""
+        warnings = (text for level, text in self._kept if level < logging.ERROR)
+        return [text for text in warnings if not text.startswith("Removing existing")]
 
     def reason(self) -> str:
         """Why nbgrader gave a submission up."""

@@ -2,6 +2,7 @@
 
 import csv
 import math
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,6 +55,7 @@ class Screen:
         )
         self._task = self._progress.add_task("no workers yet", total=total)
         self._on: dict[str, str] = {}  # worker -> what it runs
+        self._lock = threading.Lock()  # of these: what begins is told by another thread
         self._workers, self._told = 0, False
 
     def __enter__(self) -> "Screen":
@@ -64,8 +66,9 @@ class Screen:
         self._progress.stop()
 
     def started(self, order: str, worker: str) -> None:
-        """A worker has begun with an order."""
-        self._on[worker] = order
+        """A worker, named as `run` names it, has begun with an order."""
+        with self._lock:
+            self._on[worker] = order
         self._describe()
 
     def workers(self, count: int) -> None:
@@ -79,7 +82,8 @@ class Screen:
 
     def done(self, order: str) -> None:
         """An order is graded."""
-        self._on = {worker: other for worker, other in self._on.items() if other != order}
+        with self._lock:
+            self._on = {worker: other for worker, other in self._on.items() if other != order}
         self._progress.advance(self._task)
         self._describe()
 
@@ -88,7 +92,10 @@ class Screen:
         self.console.print(escape(text), soft_wrap=True, highlight=False)
 
     def _describe(self) -> None:
-        names = sorted(self._on.values())
+        with self._lock:
+            on = [(order, worker.split()[0]) for worker, order in self._on.items()]
+        several = len({machine for _, machine in on}) > 1
+        names = sorted(f"{order} on {machine}" if several else order for order, machine in on)
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         text = f"{', '.join(names[:_SHOWN])}{more}" if names else ("waiting" if self._workers else "no workers yet")
         self._progress.update(self._task, description=escape(text))

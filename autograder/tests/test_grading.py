@@ -25,6 +25,7 @@ from autograder.classroom.command import app
 from autograder.classroom.engine import Back
 from autograder.classroom.execution import execute
 from autograder.classroom.grading import Wishes, grade_class
+from autograder.doors import kernel_runner
 from autograder.doors.box.rules import why_not
 from autograder.doors.graded_notebook import read_notebook
 
@@ -77,6 +78,7 @@ def points(root, book="gradebook.db"):
 def here(root, tmp_path, monkeypatch):
     """A function: grade, and what was printed, the exit status, and the students that were run."""
     monkeypatch.setattr(cores.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(kernel_runner, "COLD", 10**9)  # few kernels, and none that needs JAX
     monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
     ran = []
     spoil = {}

@@ -1,15 +1,17 @@
 """What the points of a class say of its tasks, and the page that shows it."""
 
+import io
 import re
 import xml.etree.ElementTree as ET
 
 import nbformat
 import pytest
 from _tiny_unit import NAME, UNIT, as_solved, handed_in
+from rich.console import Console
 
 from autograder.classroom.marks import Paper, possible_points, read_paper, tasks
 from autograder.classroom.report import write_report
-from autograder.classroom.screen import Row, table, write_csv
+from autograder.classroom.screen import Row, Screen, table, write_csv
 
 pytestmark = pytest.mark.once
 
@@ -89,6 +91,23 @@ def test_the_page_is_whole_needs_no_network_and_runs_nothing_of_a_students(tmp_p
     assert names == ["{http://www.w3.org/2000/svg}svg"] * 2
     outside = re.sub(r"(xmlns|xlink|rdf|cc|dc)[:\w]*=\"[^\"]*\"|<metadata>.*?</metadata>", "", page, flags=re.DOTALL)
     assert not re.search(r"(src|href)=\"(?!#)", outside)
+
+
+def test_it_is_seen_what_is_run_and_where_if_there_are_several_machines():
+    screen = Screen(Console(file=io.StringIO(), width=200), 3)
+
+    def shown():
+        return screen._progress.tasks[0].description
+
+    screen.workers(0)
+    screen.workers(2)
+    assert "There are no workers yet" in screen.console.file.getvalue() and shown() == "waiting"
+    screen.started("ada 05", "one tls://one:1")
+    assert shown() == "ada 05"
+    screen.started("bob [05", "two tls://two:1")
+    assert shown().replace("\\", "") == "ada 05 on one, bob [05 on two"
+    screen.done("ada 05")
+    assert shown().replace("\\", "") == "bob [05" and screen._progress.tasks[0].completed == 1
 
 
 def test_the_table_and_the_csv_hold_everybody(tmp_path):
