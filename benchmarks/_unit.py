@@ -14,7 +14,7 @@ from _timed_text import bound_names, code_of, statements, timed_text
 from nbformat import NotebookNode
 
 from autograder.doors.build_notebooks import notebook_from_text
-from autograder.doors.graded_notebook import is_graded, nbgrader_metadata, read_notebook
+from autograder.doors.graded_notebook import asks_the_clock, is_graded, nbgrader_metadata, read_notebook
 from autograder.doors.hidden_tests import failing_line
 
 COURSE = Path(__file__).parents[1]
@@ -72,7 +72,7 @@ class Unit(NamedTuple):
         return {cell.metadata.nbgrader.grade_id for cell in own if is_graded(cell)}
 
     def asks_the_clock(self, check: str) -> bool:
-        return "speedup(" in self.checks[check].source
+        return asks_the_clock(self.checks[check])
 
     def in_order(self, task: str) -> list[str]:
         """The checks that `task` feeds, in the order in which to grade them: those that ask the clock come last."""

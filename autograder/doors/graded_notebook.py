@@ -25,18 +25,32 @@ class Score(NamedTuple):
 
 
 def read_notebook(path: Path) -> NotebookNode:
-    """The notebook at `path`, as nbformat 4.5, whatever encoding of Unicode it is in. Raises `UnreadableNotebook`.
+    """The notebook at `path`, see `parse_notebook`. Raises `UnreadableNotebook`."""
+    return parse_notebook(bytes_of(path), path)
+
+
+def bytes_of(path: Path) -> bytes:
+    """What the file of a notebook holds. Raises `UnreadableNotebook`."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise UnreadableNotebook(f"{path}: there is no such notebook.") from None
+    except OSError:
+        raise UnreadableNotebook(_no_text(path)) from None
+
+
+def parse_notebook(data: bytes, path: str | Path) -> NotebookNode:
+    """The notebook in a file's bytes, as nbformat 4.5, whatever encoding of Unicode it is in.
 
     What other programs leave in a notebook and JupyterLab forgives costs nobody a grade: a byte order mark, cells
     without an id, metadata of a wrong type and keys that the format does not know.
+
+    Raises `UnreadableNotebook`, whose message begins with `path`.
     """
     try:
-        data = path.read_bytes()
         text = data.decode(json.detect_encoding(data))
-    except FileNotFoundError:
-        raise UnreadableNotebook(f"{path}: there is no such notebook.") from None
-    except (OSError, UnicodeDecodeError):
-        raise UnreadableNotebook(f"{path}: this file cannot be read as text; is it a notebook?") from None
+    except UnicodeDecodeError:
+        raise UnreadableNotebook(_no_text(path)) from None
     try:
         content = json.loads(text)
     except json.JSONDecodeError as error:
@@ -52,6 +66,10 @@ def read_notebook(path: Path) -> NotebookNode:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise UnreadableNotebook(f"{path}: this is JSON, but no notebook ({reason}).") from None
     return notebook
+
+
+def _no_text(path: str | Path) -> str:
+    return f"{path}: this file cannot be read as text; is it a notebook?"
 
 
 def _valid(content: dict) -> NotebookNode:
@@ -119,6 +137,11 @@ def _grade_id(cell: NotebookNode) -> str | None:
 def is_graded(cell: NotebookNode) -> bool:
     """Whether nbgrader gives points for this code cell."""
     return cell.cell_type == "code" and bool(nbgrader_metadata(cell).get("grade"))
+
+
+def asks_the_clock(cell: NotebookNode) -> bool:
+    """Whether points of this cell depend on measured time."""
+    return is_graded(cell) and "speedup(" in cell.source
 
 
 def task_of(cells: list[NotebookNode], index: int) -> str:

@@ -1,9 +1,12 @@
 """The nbgrader door: what `nbgrader_config.py` puts into nbgrader's own lists."""
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
+import nbformat
 from nbconvert.exporters import NotebookExporter
+from nbformat import NotebookNode
 from nbformat.v4 import new_notebook
 from nbgrader.converters import Autograde
 from nbgrader.converters.base import NbGraderException
@@ -11,14 +14,12 @@ from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Bool, Float, Integer, List, Unicode
 
 from .box.rules import Rules, why_not
-from .fair_run import run_fairly
-from .faults import end_in, fault
-from .graded_notebook import UnreadableNotebook, is_graded, read_notebook, restore
-from .guard.cells import Guard, course_in
+from .faults import Fault, end_in, fault
+from .graded_notebook import UnreadableNotebook, bytes_of, is_graded, parse_notebook
 from .guard.course import Course
-from .hidden_tests import hidden_output_dropped
-from .kernel_runner import CELL_SECONDS, Runner
+from .kernel_runner import CELL_SECONDS
 from .register_units import graded_form, register, released_form
+from .run_submission import NOTEBOOK_SECONDS, Conditions, in_line, run_submission
 from .submissions import bear_everything, is_plain
 
 
@@ -37,7 +38,9 @@ class SubmissionExporter(NotebookExporter):
         self._handed_in: dict[str, Path] = {}
         self.course: Course | None = None  # of the notebook that was restored last: nbgrader's resources do not last
         if isinstance(parent, Autograde):
-            _assert_box(RunNotebook(parent=parent))
+            for step in parent.autograde_preprocessors:
+                if isinstance(step, type) and issubclass(step, RunNotebook):
+                    step(parent=parent).assert_possible()
             self._handed_in = bear_everything(parent)
             _tell_at_the_end(parent)
             for unit in sorted({Path(folder).name for folder in parent.assignments}):
@@ -51,12 +54,19 @@ class SubmissionExporter(NotebookExporter):
         try:
             if not is_plain(path):
                 raise UnreadableNotebook(f"{path}: this is a link or a device, and not a notebook.")
-            notebook = read_notebook(path)
+            data = bytes_of(path)
+            resources["handed_in"] = data
+            notebook = parse_notebook(data, path)
         except UnreadableNotebook as error:
             self.log.error("%s", error)
             # The student's page names the file, not where the instructor keeps it.
             notebook, resources["not_graded"] = new_notebook(), str(error).replace(str(path), path.name)
         return self.from_notebook_node(notebook, resources=resources, **kwargs)
+
+
+def origin(handed_in: bytes, graded: NotebookNode) -> str:
+    """A name for what a grade was given for: a submission's notebook as it was handed in, and the graded unit."""
+    return hashlib.sha256(nbformat.writes(graded).encode() + b"\0" + handed_in).hexdigest()
 
 
 class RestoreRelease(NbGraderPreprocessor):
@@ -70,10 +80,10 @@ class RestoreRelease(NbGraderPreprocessor):
         """Runs in the course's folder, as all of nbgrader does."""
         unit, name = resources["nbgrader"]["assignment"], resources["nbgrader"]["notebook"]
         graded = graded_form(Path("solutions", unit, f"{name}.ipynb"), self)
-        changes = restore(nb, released_form(graded, self))
-        restore(nb, graded)
+        changes, course = in_line(nb, graded, released_form(graded, self))
+        nb.metadata["graded_from"] = origin(resources.get("handed_in", b""), graded)
         if isinstance(self.parent, SubmissionExporter):
-            self.parent.course = course_in(nb, graded)
+            self.parent.course = course
         if "not_graded" in resources:
             nb.metadata["not_graded"] = resources["not_graded"]  # for `RunNotebook`, and for the page
         elif changes:
@@ -91,7 +101,7 @@ class RunNotebook(NbGraderPreprocessor):
     """
 
     seconds = Float(CELL_SECONDS, help="time limit of each cell in seconds").tag(config=True)
-    budget = Float(900, help="time limit of the whole notebook in seconds").tag(config=True)
+    budget = Float(NOTEBOOK_SECONDS, help="time limit of the whole notebook in seconds").tag(config=True)
     box = Bool(True, help="run students' code in a box; without one it runs with your rights").tag(config=True)
     guard = Bool(True, help="leave out cells that use what no answer needs (see autograder/THREATS.md)").tag(
         config=True
@@ -102,42 +112,43 @@ class RunNotebook(NbGraderPreprocessor):
     devices = List(Unicode(), help="devices that are in the box as well, such as /dev/nvidia0").tag(config=True)
 
     @property
-    def rules(self) -> Rules | None:
-        """The box, with its limits; None if there is to be none."""
-        if not self.box:
-            return None
-        return Rules(self.memory, self.disk, self.processes, devices=tuple(self.devices), programs=not self.guard)
+    def conditions(self) -> Conditions:
+        """What the options above say."""
+        limits = Rules(self.memory, self.disk, self.processes, devices=tuple(self.devices), programs=not self.guard)
+        return Conditions(self.seconds, self.budget, limits if self.box else None, self.guard)
+
+    def assert_possible(self) -> None:
+        """Say what to do where students' code would have to run without a box. Raises NbGraderException."""
+        if self.box and (why := why_not()):
+            line = (
+                f"Nothing was graded: students' code runs in a box, and this machine can make none: {why}. "
+                "To let it run with your rights, say --RunNotebook.box=False."
+            )
+            self.log.error(line)
+            raise NbGraderException(line)
+
+    def fill_in(self, nb: NotebookNode, folder: Path) -> None:
+        """Execute a submission's notebook in place, or note in its metadata why it is not graded."""
+        run_submission(nb, folder, self.conditions, getattr(self.parent, "course", None))
+
+    def tell(self, found: Fault, why: str, entry: dict) -> None:
+        """Note that something went wrong in a submission apart from its answers."""
+        _faults.append((entry["student"], entry["assignment"], f"{found.lost:g} of {found.points:g}", why))
 
     def preprocess(self, nb, resources):
         """Fill in the outputs of every code cell, and how they came about."""
+        if "not_graded" not in nb.metadata:
+            self.fill_in(nb, Path(resources["metadata"]["path"]))
         if "not_graded" in nb.metadata:
             for cell in filter(is_graded, nb.cells):
                 cell.outputs = []
-                end_in(cell, "NotGraded", "there was no notebook to run")
-        else:
-            folder, rules = Path(resources["metadata"]["path"]), self.rules
-            guard = Guard(nb, getattr(self.parent, "course", None)) if self.guard else None
-            with hidden_output_dropped(nb), Runner(nb, folder, self.seconds, rules, guard) as runner:
-                run_fairly(runner, self.budget)
-            nb.metadata["boxed"] = f"Graded in a box ({rules})." if rules else "Graded without a box."
+                end_in(cell, "NotGraded", "it was not run")
         if (found := fault(nb)) and (entry := resources.get("nbgrader")):
-            why = nb.metadata.get("not_graded") or f"{found.title.lower()} in {found.cell}"
-            _faults.append((entry["student"], entry["assignment"], f"{found.lost:g} of {found.points:g}", why))
+            self.tell(found, nb.metadata.get("not_graded") or f"{found.title.lower()} in {found.cell}", entry)
         return nb, resources
 
 
 _faults: list[tuple[str, str, str, str]] = []  # of this run: student, unit, points lost, why
-
-
-def _assert_box(step: RunNotebook) -> None:
-    """Say what to do where students' code would have to run without a box. Raises NbGraderException."""
-    if step.box and (why := why_not()):
-        line = (
-            f"Nothing was graded: students' code runs in a box, and this machine can make none: {why}. "
-            "To let it run with your rights, say --RunNotebook.box=False."
-        )
-        step.log.error(line)
-        raise NbGraderException(line)
 
 
 def _tell_at_the_end(converter: Autograde) -> None:

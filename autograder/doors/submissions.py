@@ -85,7 +85,7 @@ def _take_turns(converter: Autograde) -> None:
         nonlocal turn
         turn.give_up()
         folder = Path(converter._format_dest(unit, student))
-        turn = _Turn(folder.parent / f".{folder.name}.being-graded")
+        turn = _Turn(_mark(folder))
         if not turn.taken:
             converter.log.warning("%s: another grader is at work on this submission, which is left to it.", folder)
             return False
@@ -111,6 +111,17 @@ def _take_turns(converter: Autograde) -> None:
     converter.init_destination = init_destination
     converter.set_permissions = set_permissions
     converter.convert_notebooks = convert_notebooks
+
+
+def is_unfinished(folder: Path) -> bool:
+    """Whether a grader has begun with a submission, whose graded form lies in `folder`, and has not ended."""
+    with suppress(OSError):
+        return _mark(folder).stat().st_size > 0
+    return False
+
+
+def _mark(folder: Path) -> Path:
+    return folder.parent / f".{folder.name}.being-graded"
 
 
 class _Turn:
@@ -174,13 +185,19 @@ def _find_notebooks(converter: Autograde) -> dict[str, Path]:
             if str(path) in converter.notebooks:
                 continue
             converter.notebooks = [*converter.notebooks, str(path)]  # nbgrader sees none in a folder named "a [b]"
-            if not os.path.lexists(path) and (found := _most_alike(folder, solution)):
+            if not os.path.lexists(path) and (found := notebook_in(folder, solution)):
                 converter.log.warning("%s: there is no such notebook; %s was graded.", path, found.relative_to(folder))
                 handed_in[str(path)] = found
         start(unit, student)
 
     converter.init_assignment = init_assignment
     return handed_in
+
+
+def notebook_in(folder: Path, solution: Path) -> Path | None:
+    """The file that holds a submission's notebook, whatever it was handed in as; None if there is none."""
+    path = folder / solution.name
+    return path if os.path.lexists(path) else _most_alike(folder, solution)
 
 
 def _most_alike(folder: Path, solution: Path) -> Path | None:

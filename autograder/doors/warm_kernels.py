@@ -14,7 +14,7 @@ import sys
 import threading
 import types
 import uuid
-from multiprocessing import connection, get_context, parent_process, set_start_method
+from multiprocessing import connection, current_process, get_context, parent_process, set_start_method
 from typing import Any
 from unittest.mock import patch
 
@@ -96,12 +96,12 @@ class _Forked:
 
 
 def _can_fork(environment: dict[str, str]) -> bool:
-    """On Linux, unless a variable has changed since the imports."""
+    """On Linux, unless a variable has changed since the imports, or this process may have no children."""
     global _imported_under
     settings = {name: value for name, value in environment.items() if name not in _OF_ONE_KERNEL}
     if sys.platform == "linux" and _imported_under is None:
         _imported_under = settings
-    return settings == _imported_under
+    return settings == _imported_under and not current_process().daemon
 
 
 def _fork(arguments: list[str], environment: dict[str, str], folder: str) -> _Forked:

@@ -12,7 +12,6 @@ import psutil
 import pytest
 from nbgrader.converters.base import NbGraderException
 
-from autograder.doors import nbgrader_steps
 from autograder.doors.box import kernels, rules
 from autograder.doors.box.rules import Rules, why_not
 from autograder.doors.graded_notebook import failure_text
@@ -159,11 +158,11 @@ def without(monkeypatch):
 def test_without_bubblewrap_nothing_is_graded_and_one_line_says_what_to_do(without, caplog):
     without()
     with pytest.raises(NbGraderException) as error:
-        nbgrader_steps._assert_box(RunNotebook())
+        RunNotebook().assert_possible()
     line = str(error.value)
     assert "\n" not in line and "Nothing was graded" in line
     assert "bubblewrap is not installed (`apt install bubblewrap`" in line and "--RunNotebook.box=False" in line
-    nbgrader_steps._assert_box(RunNotebook(box=False))
+    RunNotebook(box=False).assert_possible()
 
 
 def test_where_the_system_forbids_boxes_its_own_word_and_the_usual_cause_are_told(without):
@@ -181,10 +180,10 @@ def test_elsewhere_than_on_linux_there_is_none(without, monkeypatch):
 
 def test_devices_come_in_by_option():
     step = RunNotebook(devices=["/dev/null"], memory=2.0)
-    words = step.rules.command("/tmp/c", "/tmp/s")
+    words = step.conditions.box.command("/tmp/c", "/tmp/s")
     place = words.index("--dev-bind")
     assert words[place : place + 3] == ["--dev-bind", "/dev/null", "/dev/null"] and "/sys" in words
-    assert step.rules.limits()["memory"] == 2**31
+    assert step.conditions.box.limits()["memory"] == 2**31
 
 
 def test_it_is_said_that_a_submission_was_graded_without_a_box(make_notebook, tmp_path):

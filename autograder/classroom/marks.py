@@ -1,0 +1,103 @@
+"""What the points of a class say of its tasks: how hard each is, how well it tells students apart, where they fall."""
+
+import statistics
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from nbformat import NotebookNode
+
+from autograder.doors.faults import TITLES
+from autograder.doors.graded_notebook import failure_text, is_graded, not_begun, score, task_of
+
+
+@dataclass
+class Paper:
+    """What one student has handed in: points by task, the first line of what each lost check said, and the fault."""
+
+    student: str
+    points: dict[str, float] = field(default_factory=dict)
+    said: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def total(self) -> float:
+        return sum(self.points.values())
+
+
+NOT_BEGUN = "not begun"
+
+
+def read_paper(student: str, notebooks: Iterable[NotebookNode]) -> Paper:
+    """Read off graded notebooks what each task earned, by nbgrader's rule."""
+    paper = Paper(student)
+    graded = [(task_of(n.cells, i), cell) for n in notebooks for i, cell in enumerate(n.cells) if is_graded(cell)]
+    for task, cell in graded:
+        result = score(cell)
+        paper.points[task] = paper.points.get(task, 0.0) + result.earned
+        if result.earned < result.possible:
+            line = NOT_BEGUN if not_begun(cell) else _first_line(cell, result.message)
+            lines = paper.said.setdefault(task, [])
+            if line not in lines:
+                lines.append(line)
+    return paper
+
+
+def _first_line(cell: NotebookNode, message: str) -> str:
+    """What a check says first, or of a traceback the last line: what was raised."""
+    ours = next((o for o in cell.outputs if o.get("ename") in TITLES), None)
+    if ours is not None:
+        return TITLES[ours.ename]
+    lines = [line.strip() for line in (failure_text(cell) or message).splitlines() if line.strip()]
+    if not lines:
+        return "no message"
+    return lines[-1] if any("Traceback" in line for line in lines[:2]) else lines[0]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a class says of a task.
+
+    possible: its points.
+    shares: of each student, the share of them that was earned, from 0 to 1.
+    difficulty: their mean; the higher, the easier, as test theory counts it.
+    discrimination: the correlation of a student's points here with those in all other tasks, from -1 to 1; None where
+      all have the same.
+    falls: what the checks said, with the number of students, the most frequent first.
+    """
+
+    name: str
+    possible: float
+    shares: list[float]
+    difficulty: float
+    discrimination: float | None
+    falls: list[tuple[str, int]]
+
+
+def tasks(papers: list[Paper], possible: dict[str, float]) -> list[Task]:
+    """All tasks of a unit, in order. `possible` are their points; there is one paper at least."""
+    found = []
+    for name, most in possible.items():
+        earned = [paper.points.get(name, 0.0) for paper in papers]
+        rest = [paper.total - points for paper, points in zip(papers, earned, strict=True)]
+        falls = Counter(line for paper in papers for line in paper.said.get(name, []))
+        shares = [points / most if most else 0.0 for points in earned]
+        found.append(Task(name, most, shares, statistics.mean(shares), _correlation(earned, rest), falls.most_common()))
+    return found
+
+
+def _correlation(one: list[float], other: list[float]) -> float | None:
+    try:
+        return statistics.correlation(one, other)
+    except statistics.StatisticsError:  # fewer than two, or all alike
+        return None
+
+
+def possible_points(graded: Iterable[NotebookNode]) -> dict[str, float]:
+    """Task -> points of a unit, in order."""
+    found: dict[str, float] = {}
+    for notebook in graded:
+        for index, cell in enumerate(notebook.cells):
+            if is_graded(cell):
+                task = task_of(notebook.cells, index)
+                found[task] = found.get(task, 0.0) + float(cell.metadata.nbgrader["points"])
+    return found

@@ -1,0 +1,58 @@
+"""One submission is run: the code that `nbgrader autograde` and a worker that grades a whole class have in common."""
+
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nbformat import NotebookNode
+
+from .box.rules import Rules
+from .fair_run import Alone, run_fairly
+from .graded_notebook import restore
+from .guard.cells import Guard, course_in
+from .guard.course import Course
+from .hidden_tests import hidden_output_dropped
+from .kernel_runner import CELL_SECONDS, Runner
+
+NOTEBOOK_SECONDS = 900
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """Under which a submission is run: seconds for each cell and for all of them, the box, whether cells are judged."""
+
+    seconds: float = CELL_SECONDS
+    budget: float = NOTEBOOK_SECONDS
+    box: Rules | None = field(default_factory=Rules)
+    guard: bool = True
+
+
+def in_line(notebook: NotebookNode, graded: NotebookNode, released: NotebookNode) -> tuple[list[str], Course]:
+    """Bring a submission back in line with its release, and put the hidden tests in.
+
+    Arguments:
+      notebook: as `read_notebook` gives it; it is changed.
+      graded, released: the unit with its hidden tests and without them.
+
+    Returns:
+      what was put back, as `restore` says it, and what the release holds.
+    """
+    changes = restore(notebook, released)
+    restore(notebook, graded)
+    return changes, course_in(notebook, graded)
+
+
+def run_submission(
+    notebook: NotebookNode, folder: Path, under: Conditions, course: Course | None, alone: Alone = nullcontext
+) -> None:
+    """Fill in the outputs of every code cell of a notebook that is in line, and how they came about.
+
+    Arguments:
+      folder: what lies beside the notebook.
+      course: what the release holds; read from the notebook itself where no release is known.
+      alone: see `run_fairly`.
+    """
+    guard = Guard(notebook, course) if under.guard else None
+    with hidden_output_dropped(notebook), Runner(notebook, folder, under.seconds, under.box, guard) as runner:
+        run_fairly(runner, under.budget, alone)
+    notebook.metadata["boxed"] = f"Graded in a box ({under.box})." if under.box else "Graded without a box."
