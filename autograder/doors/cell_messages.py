@@ -148,8 +148,8 @@ def code_cells(path: Path) -> list[Cell]:
             source = "".join(cell["source"])
             if cell["cell_type"] == "code":
                 entry = cell["metadata"].get("nbgrader", {})
-                flags = [bool(entry.get(name)) for name in ("grade", "locked", "solution")]
-                cells.append(Cell(source, heading, *flags, name=str(entry.get("grade_id", ""))))
+                graded, locked, answer = (bool(entry.get(name)) for name in ("grade", "locked", "solution"))
+                cells.append(Cell(source, heading, graded, locked, answer, str(entry.get("grade_id", ""))))
             elif title := re.search(r"^#+ (.+?)( \(\d+ points?\))?$", source, re.MULTILINE):
                 heading = title[1]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):  # half saved, or no notebook

@@ -1,6 +1,6 @@
 """`course`, the command line: what each command is asked, what it prints, and how it ends.
 
-0: all is well. 1: points are lacking, or something must be mended. 2: the command was asked what it cannot do. 130: Ctrl-C.
+0: all is well. 1: points are lacking, or something must be mended. 2: it cannot do what it was asked. 130: Ctrl-C.
 What a command needs is imported when it runs, so that `course` and `course --help` answer at once.
 """
 
@@ -74,8 +74,9 @@ app = typer.Typer(
 )
 
 _UNIT = "5, 05, the_cache or 05_the_cache"
-OneUnit = Annotated[str | None, typer.Argument(metavar="[UNIT]", help=_UNIT, show_default=False)]
-OneTask = Annotated[str, typer.Argument(metavar="UNIT[/TASK]", help=f"{_UNIT}; a task by its number or name: 5/3")]
+_TASK = f"{_UNIT}; a task by its number or name: 5/3"
+OneUnit = Annotated[str | None, typer.Argument(metavar="UNIT", help=_UNIT, show_default=False)]
+OneTask = Annotated[str, typer.Argument(metavar="UNIT[/TASK]", help=_TASK)]
 Seconds = Annotated[float, typer.Option("--cell-seconds", min=1, help="Time limit of each cell in seconds.")]
 
 
@@ -108,32 +109,29 @@ def start(
     options: Annotated[list[str] | None, typer.Argument(metavar="[-- OPTIONS]", help="Options of JupyterLab.")] = None,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Open no browser: print the address.")] = False,
 ) -> None:
-    """Open JupyterLab in your room, at the next thing to do or at UNIT."""
+    """Open JupyterLab in your room, at UNIT or at what is next."""
     from . import jupyterlab
     from .outline import find_unit
     from .progress import next_in, next_thing, progress_in
 
     more = list(options or [])
     if unit is not None and unit.startswith("-"):  # what stands after `--`, when no unit stands before it
-        unit, more = None, [unit, *more]
+        more.insert(0, unit)
+        unit = None
     course, units, room = _enter()
     progress = progress_in(room, units)
-    if unit is None:
-        ahead = next_thing(room, progress)
-    else:
-        ahead = next_in(room, progress[units.index(find_unit(units, unit))])
+    wanted = None if unit is None else progress[units.index(find_unit(units, unit))]
+    ahead = next_thing(room, progress) if wanted is None else next_in(room, wanted)
     opened = room / units[0].lesson if ahead is None else ahead.place
     jupyterlab.run(jupyterlab.learners_command(room, opened, ["--no-browser"] * no_browser + more), course)
 
 
 @app.command()
 def check(
-    task: Annotated[
-        str | None, typer.Argument(metavar="[UNIT[/TASK]]", help=f"{_UNIT}; 5/3", show_default=False)
-    ] = None,
+    task: Annotated[str | None, typer.Argument(metavar="UNIT[/TASK]", help=_TASK, show_default=False)] = None,
     cell_seconds: Seconds = 60,
 ) -> None:
-    """Run the checks of a unit, of one task, or of all that you have begun.
+    """Run the checks of a unit, of a task, or of what you have begun.
 
     Ends with 0 if every point was earned, with 1 if not.
     """
@@ -156,14 +154,14 @@ def check(
     from .run_checks import print_checks  # the rest of the grader
 
     console = _console()
-    complete = [print_checks(console, unit, room / unit.exercise, tasks, cell_seconds) for unit, tasks in chosen]
+    complete = [print_checks(console, unit, unit.exercise_in(room), tasks, cell_seconds) for unit, tasks in chosen]
     _write_page(room, units)
     raise typer.Exit(0 if all(complete) else 1)
 
 
 @app.command()
 def watch(unit: OneUnit = None, cell_seconds: Seconds = 60) -> None:
-    """Run a unit's checks again each time you save its exercise. Ctrl-C ends it."""
+    """Run the checks again each time you save. Ctrl-C ends it."""
     from .outline import find_unit
     from .watch import saved_units
 
@@ -177,10 +175,10 @@ def watch(unit: OneUnit = None, cell_seconds: Seconds = 60) -> None:
     console = _console()
     where = "the exercises" if unit is None else f"{chosen[0].number} · {chosen[0].title}"
     console.print(f"Watching {where} in {room}: save a notebook, and its checks run. Ctrl-C ends.", highlight=False)
-    for saved in saved_units({room / one.exercise: one for one in chosen}):
+    for saved in saved_units({one.exercise_in(room): one for one in chosen}):
         console.rule()
         try:
-            print_checks(console, saved, room / saved.exercise, saved.tasks, cell_seconds)
+            print_checks(console, saved, saved.exercise_in(room), saved.tasks, cell_seconds)
         except BadInput as error:  # half a notebook, for instance: the next time it is saved it may be whole
             typer.echo(f"course: {error}", err=True)
         _write_page(room, units)
@@ -213,7 +211,7 @@ def reset(
         bool, typer.Option("--beside", help="Leave yours as it is, and put the course's text beside it.")
     ] = False,
 ) -> None:
-    """Back to the untouched text of an exercise, a task, or a lesson. A copy of yours is kept beside it."""
+    """Back to the untouched text; a copy of yours is kept beside it."""
     from .outline import LESSON, find_task
     from .reset import put_beside, reset_notebook, reset_task
 
@@ -239,7 +237,7 @@ def reset(
 
 @app.command()
 def doctor() -> None:
-    """What this machine has, what does not fit, and the command that mends each.
+    """What this machine has, and what mends what does not fit.
 
     Ends with 1 if something must be mended.
     """
@@ -271,7 +269,7 @@ def doctor() -> None:
 @app.command()
 def export(
     to: Annotated[
-        Path | None, typer.Option("--to", metavar="FILE", help="A .json or .csv; without it, JSON is printed.")
+        Path | None, typer.Option("--to", metavar="FILE", help="A .json or .csv; else JSON is shown.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
 ) -> None:
@@ -294,7 +292,7 @@ def teach(
     options: Annotated[list[str] | None, typer.Argument(metavar="[-- OPTIONS]", help="Options of JupyterLab.")] = None,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Open no browser: print the address.")] = False,
 ) -> None:
-    """Open JupyterLab in the course's own folder, with solutions and nbgrader's panels."""
+    """Open JupyterLab for a teacher: solutions, nbgrader's panels."""
     from . import jupyterlab
     from .outline import find_course
 
@@ -345,7 +343,7 @@ def _write_page(room: Path, units: "list[Unit]") -> None:
 
 
 def main() -> None:
-    """The command `course`. Alone it is answered at once: what Typer needs to read a command line takes longer than that."""
+    """The command `course`. Alone it is answered at once: what Typer needs to read a command line takes longer."""
     if len(sys.argv) > 1:
         app(prog_name="course")
     with _one_line():

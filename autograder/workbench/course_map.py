@@ -1,4 +1,4 @@
-"""The map of the course: a line for each unit, with its points by task. For the terminal, and as the room's first page."""
+"""The map of the course: a line for each unit, with its points by task. In the terminal, and as the first page."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,11 +16,11 @@ _EARNED, _MISSING = "█", "░"
 def print_map(console: Console, course: Sequence[UnitProgress], ahead: Next | None) -> None:
     """The map, the sum, and the one thing to do next with the command for it."""
     rows = [(progress, _bar(progress), _points(progress)) for progress in course]
-    rest = sum(max(len(row[column]) for row in rows) for column in (1, 2)) + len("00") + len(State.NOT_BEGUN) + 4 * 2
+    rest = sum(max(len(row[i]) for row in rows) for i in (1, 2)) + len("00") + len(State.NOT_BEGUN) + 4 * 2
     title_width = max(12, min(max(len(progress.unit.title) for progress in course), console.width - rest))
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
-    for width, justify in ((2, "left"), (title_width, "left"), (None, "left"), (None, "right"), (9, "left")):
-        table.add_column(width=width, justify=justify, no_wrap=True, overflow="ellipsis")
+    for width in (len("00"), title_width, None, None, len(State.NOT_BEGUN)):
+        table.add_column(width=width, no_wrap=True, overflow="ellipsis")
     for progress, bar, points in rows:
         style = _STYLE[progress.state]
         number, state = Text(progress.unit.number, style=style), Text(progress.state, style=style)

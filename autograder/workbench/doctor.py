@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
@@ -45,7 +45,7 @@ class Finding(NamedTuple):
     mend: str = ""
 
 
-def findings(course: Path, units: Sequence[Unit]) -> Iterator[Finding]:
+def findings(course: Path, units: list[Unit]) -> Iterator[Finding]:
     """Probe this machine, one thing after the other. A probe that fails is a finding too."""
     probes: list[Callable[[], Iterator[Finding]]] = [
         _python,
@@ -205,7 +205,7 @@ def _home() -> Iterator[Finding]:
     yield Finding("home", found, Fit.FITS if writable else Fit.MEND, "" if writable else "export HOME=$(mktemp -d)")
 
 
-def _room(course: Path, units: Sequence[Unit]) -> Iterator[Finding]:
+def _room(course: Path, units: list[Unit]) -> Iterator[Finding]:
     """The learner's folder: that it can be written, and whether its copies are of today's text."""
     try:
         room = room_of(course)

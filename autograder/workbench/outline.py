@@ -31,7 +31,7 @@ class Hint(NamedTuple):
 
 @dataclass
 class Part:
-    """What one set of hints is about: the names of its cells, of the answers among them, and of its checks, with points."""
+    """What one set of hints is about: its cells by name, the answers among them, and its checks with their points."""
 
     hints: list[Hint]
     cells: list[str] = field(default_factory=list)
@@ -95,6 +95,11 @@ class Unit:
         """Where the exercise lies."""
         place = Path("exercises", self.name, f"{self.name[3:]}.ipynb")
         return place if (self.course / place).is_file() else None
+
+    def exercise_in(self, folder: Path) -> Path:
+        """Where the exercise lies in this folder, the course's or a room; only for a unit that has one."""
+        assert self.exercise is not None, self.name
+        return folder / self.exercise
 
     @cached_property
     def title(self) -> str:

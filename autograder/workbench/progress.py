@@ -77,9 +77,7 @@ def _task_progress(task: Task, points: dict[str, Points], written: set[str]) -> 
 
 def _answers_written(room: Path, unit: Unit) -> set[str]:
     """The cells to be filled in whose text in the room is another than the exercise's."""
-    assert unit.exercise is not None
-    released = _named_sources(unit.course / unit.exercise)
-    mine = _named_sources(room / unit.exercise)
+    released, mine = _named_sources(unit.exercise_in(unit.course)), _named_sources(unit.exercise_in(room))
     return {name for name, source in mine.items() if source != released.get(name, source)}
 
 
@@ -100,7 +98,7 @@ def lesson_was_run(room: Path, unit: Unit) -> bool:
 def next_thing(room: Path, course: Sequence[UnitProgress]) -> Next | None:
     """The one thing to do next; None if everything is done.
 
-    It is in the unit whose checks ran last, if that is not done; then in the first one after it; then in the first of all.
+    It is in the unit whose checks ran last, if that is not done; then in the first one after it; then in the first one.
     """
     latest = max(range(len(course)), key=lambda i: course[i].last, default=0)
     if not course[latest].last:
@@ -110,7 +108,7 @@ def next_thing(room: Path, course: Sequence[UnitProgress]) -> Next | None:
 
 
 def next_in(room: Path, progress: UnitProgress) -> Next:
-    """The next thing in this unit: its lesson, as long as nothing in it was run or begun; then its first task not done."""
+    """The next thing in this unit: its lesson, as long as nothing in it was begun; then its first task not done."""
     unit = progress.unit
     lesson = Next(f"read the lesson {unit.number} · {unit.title}", unit, room / unit.lesson)
     if unit.exercise is None or (progress.state is State.NOT_BEGUN and not lesson_was_run(room, unit)):

@@ -34,9 +34,8 @@ def reset_task(room: Path, unit: Unit, task: Task) -> Path:
 
     Returns the copy of what was there. Raises OSError, and `BadInput` if the notebook cannot be read.
     """
-    assert unit.exercise is not None, "a task is in an exercise"
-    target = room / unit.exercise
-    released = json.loads((unit.course / unit.exercise).read_bytes())["cells"]
+    target = unit.exercise_in(room)
+    released = json.loads(unit.exercise_in(unit.course).read_bytes())["cells"]
     try:
         notebook = json.loads(target.read_bytes())
         cells: list[dict[str, Any]] = notebook["cells"]

@@ -29,9 +29,8 @@ def run_checks(unit: Unit, notebook: Path, tasks: Sequence[Task], seconds: float
 
     The notebook is not written. Raises `BadInput` if it cannot be read.
     """
-    assert unit.exercise is not None, "a unit with tasks has an exercise"
     try:
-        checked = CheckedNotebook(notebook, unit.course / unit.exercise, guarded=True, seconds=seconds)
+        checked = CheckedNotebook(notebook, unit.exercise_in(unit.course), guarded=True, seconds=seconds)
     except UnreadableNotebook as error:
         raise BadInput(f"{error} `course reset {int(unit.number)}` begins it anew.") from None
     places = dict(checked.graded)

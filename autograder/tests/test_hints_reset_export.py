@@ -1,0 +1,163 @@
+"""Hints come one at a time, a reset keeps what was there, and the record can be taken along."""
+
+import csv
+import io
+import json
+
+import pytest
+from _tiny_room import ANSWERS, NAME, UNIT, edit, make_course, sources
+
+from autograder.doors.learner_record import changed_record, read_record
+from autograder.workbench import export
+from autograder.workbench.bad_input import BadInput
+from autograder.workbench.hints import next_hints
+from autograder.workbench.outline import read_units
+from autograder.workbench.reset import keep, put_beside, reset_notebook, reset_task
+from autograder.workbench.room import changed_since, open_room
+
+EXERCISE = f"exercises/{UNIT}/{NAME}.ipynb"
+
+
+@pytest.fixture
+def course(tmp_path, monkeypatch):
+    monkeypatch.delenv("COURSE_WORK", raising=False)
+    open_room(make_course(tmp_path), read_units(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def room(course):
+    return course / "work"
+
+
+@pytest.fixture
+def unit(course):
+    return read_units(course)[1]
+
+
+# --- hints ----------------------------------------------------------------------------------------------------------
+
+
+def test_each_time_one_more_hint_is_shown(room, unit):
+    def ask(again=False):
+        return next_hints(room, unit, unit.tasks[0], "", again)
+
+    with pytest.raises(BadInput, match="no hint of 01/square has been shown yet"):
+        ask(again=True)
+    assert ask() == ["Hint 1\none < two", "2 more: type the command again."]
+    assert ask() == ["Hint 2\ntwo", "1 more: type the command again."]
+    assert ask(again=True) == ["Hint 1\none < two", "Hint 2\ntwo"]
+    assert ask() == ["Hint 3\nthree", "That was the last one."]
+    assert ask() == ["All 3 hints of 01/square have been shown; --again shows them once more."]
+    assert len(ask(again=True)) == 3
+
+
+def test_a_task_of_parts_gives_the_hints_of_the_part_that_lacks_points(room, unit):
+    others = unit.tasks[1]
+    assert next_hints(room, unit, others, "", False)[0] == "Hint 1\na"
+    assert next_hints(room, unit, others, "root", False)[0] == "Hint 1\nd"
+    with changed_record(room) as record:
+        record.note(UNIT, {"cube-check": (2, 2)})
+    assert next_hints(room, unit, others, "", False)[0] == "Hint 2\n`x`:\n\n    a\n      b"
+    assert read_record(room).hints == {UNIT: {"cube": 1, "root": 2}}
+
+
+def test_a_task_without_hints_says_so(room, unit):
+    unit.tasks[0].parts[0].hints.clear()
+    with pytest.raises(BadInput, match="01/square has no hints"):
+        next_hints(room, unit, unit.tasks[0], "", False)
+
+
+# --- reset ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def worked(room):
+    edit(room / EXERCISE, square=ANSWERS["square"], cube="def cube(x): ...", cube_check="pass", own="limit = 4")
+    with changed_record(room) as record:
+        record.note(UNIT, {"square-check": (2, 2), "cube-check": (1, 2)})
+        record.hints[UNIT] = {"square": 1, "cube": 2}
+    return (room / EXERCISE).read_bytes()
+
+
+def test_a_notebook_is_as_it_came_and_what_was_there_is_beside_it(course, room, unit, worked):
+    kept = reset_notebook(room, unit, unit.exercise)
+    assert (room / EXERCISE).read_bytes() == (course / EXERCISE).read_bytes()
+    assert kept.read_bytes() == worked and kept.parent == (room / EXERCISE).parent
+    assert kept.name.startswith("powers.before-reset-20") and kept.suffix == ".ipynb"
+    assert read_record(room).points == read_record(room).hints == {}
+
+
+def test_a_task_alone_is_as_it_came(course, room, unit, worked):
+    kept = reset_task(room, unit, unit.tasks[1])
+    assert kept.read_bytes() == worked
+    released = sources(course / EXERCISE)
+    mine = sources(room / EXERCISE)
+    assert (mine["cube"], mine["cube-check"]) == (released["cube"], released["cube-check"])
+    assert (mine["square"], mine["own"]) == (ANSWERS["square"], "limit = 4")
+    assert list(read_record(room).points[UNIT]) == ["square-check"] and read_record(room).hints[UNIT] == {"square": 1}
+
+
+def test_cells_that_were_deleted_come_back_where_they_were(course, room, unit):
+    content = json.loads((room / EXERCISE).read_text())
+    content["cells"] = [cell for cell in content["cells"] if cell["id"] not in ("cube", "cube-check", "title", "root")]
+    (room / EXERCISE).write_text(json.dumps(content))
+    reset_task(room, unit, unit.tasks[1])
+    assert list(sources(room / EXERCISE)) == [name for name in sources(course / EXERCISE) if name != "title"]
+
+
+def test_a_notebook_that_cannot_be_read_is_reset_as_a_whole(course, room, unit):
+    (room / EXERCISE).write_text("{")
+    with pytest.raises(BadInput, match="`course reset 1` begins all of it anew"):
+        reset_task(room, unit, unit.tasks[0])
+    assert reset_notebook(room, unit, unit.exercise).read_text() == "{"
+    (room / EXERCISE).unlink()
+    assert reset_notebook(room, unit, unit.exercise) is None
+    assert (room / EXERCISE).read_bytes() == (course / EXERCISE).read_bytes()
+
+
+def test_two_copies_within_a_second_have_two_names(room):
+    assert len({keep(room / EXERCISE) for _ in range(3)}) == 3
+
+
+def test_the_courses_text_can_be_put_beside_ones_own(course, room, unit, worked):
+    edit(course / EXERCISE, title="# Exercise 01 · Powers, told anew")
+    assert open_room(course, [unit]).behind == [EXERCISE]
+    beside = put_beside(room, unit, unit.exercise)
+    assert beside.read_bytes() == (course / EXERCISE).read_bytes() and (room / EXERCISE).read_bytes() == worked
+    assert open_room(course, [unit]).behind == changed_since(course, [unit]) == []
+
+
+# --- export ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_record_has_a_row_for_each_task(course, room, worked):
+    first, second = export.rows(room, read_units(course))
+    when = read_record(room).points[UNIT]["square-check"].when
+    assert list(first.values()) == [UNIT, 1, "The square", 2, 2, when]
+    assert list(second.values()) == [UNIT, 2, "The others", 1, 3, when]
+    assert export.rows(course / "nowhere", read_units(course))[0]["when"] == ""
+
+
+def test_it_is_written_as_its_name_asks(course, room, worked, tmp_path):
+    table = export.rows(room, read_units(course))
+    export.write(table, tmp_path / "mine.csv", force=False)
+    export.write(table, tmp_path / "mine.json", force=False)
+    assert json.loads((tmp_path / "mine.json").read_text()) == table
+    read = list(csv.DictReader(io.StringIO((tmp_path / "mine.csv").read_text())))
+    assert read == [{name: str(value) for name, value in row.items()} for row in table]
+
+
+def test_no_file_is_written_over_unless_asked(tmp_path):
+    (tmp_path / "mine.json").write_text("mine")
+    with pytest.raises(BadInput, match="exists already"):
+        export.write([], tmp_path / "mine.json", force=False)
+    assert (tmp_path / "mine.json").read_text() == "mine"
+    export.write([], tmp_path / "mine.json", force=True)
+    assert json.loads((tmp_path / "mine.json").read_text()) == []
+
+
+@pytest.mark.parametrize(("file", "said"), [("mine.txt", "must end in"), ("no/such/mine.csv", "cannot be written")])
+def test_what_cannot_be_written_is_one_line(tmp_path, file, said):
+    with pytest.raises(BadInput, match=said):
+        export.write([], tmp_path / file, force=False)
