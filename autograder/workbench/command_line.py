@@ -257,7 +257,7 @@ def doctor() -> None:
     for what, line, fit, _ in found:
         table.add_row(Text(fit, style=styles[fit]), Text(what), Text(line))
     console.print(table)
-    for title, kind in (("To be mended:", Fit.MEND), ("If you like:", Fit.NOTE)):
+    for title, kind in ((f"To be mended, in {course}:", Fit.MEND), (f"If you like, in {course}:", Fit.NOTE)):
         commands = {finding.mend: finding.what for finding in found if finding.fit is kind and finding.mend}
         if commands:
             console.print(f"\n{title}", style=styles[kind])
