@@ -10,6 +10,15 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from autograder.not_begun import STUB
 
 UNIT, NAME = "01_powers", "powers"
+SETUP = """
+from autograder.doors.cell_messages import register
+
+register()  # what importing a check does, which imports JAX as well
+
+
+def check(value, expected):
+    assert value == expected, f"{value} is not {expected}"
+"""
 LESSONS = {"00_before": "# 00 · Before you start", "01_powers": "# 01 · Powers: two and three"}
 
 
@@ -31,7 +40,7 @@ def _code(source: str, entry: dict | None = None):
 
 CELLS = [
     new_markdown_cell("# Exercise 01 · Powers", id="title"),
-    _code("def check(value, expected):\n    assert value == expected, f'{value} is not {expected}'", locked("setup")),
+    _code(SETUP, locked("setup")),
     new_markdown_cell("## Task 1 · The square (2 points)\n\n" + hints("one &lt; two", "two", "three"), id="task-1"),
     _code(stub("square"), solution("square")),
     _code('"""2 points. It squares."""\ncheck(square(3), 9)', graded("square-check", 2)),

@@ -63,7 +63,7 @@ def test_a_python_or_a_jax_that_is_not_supported(monkeypatch):
     assert found["JAX"] == doctor.Finding(
         "JAX", "0.9.1 with jaxlib 0.9.0 (the course: 0.10 to 0.12)", Fit.MEND, INSTALL
     )
-    assert found["packages"].found == "nbgrader missing (it needs >=0.9.6)" and found["packages"].mend == INSTALL
+    assert found["packages"].found == "nbgrader missing (the course: >=0.9.6)" and found["packages"].mend == INSTALL
 
 
 def test_a_package_from_another_clone(course):

@@ -72,5 +72,8 @@ def page(course: Sequence[UnitProgress], ahead: Next | None, room: Path) -> str:
         lines.append(
             f"| {unit.number} | [{unit.title}]({unit.lesson.as_posix()}) | {exercise} | {points} | {progress.state} |"
         )
-    lines += ["", "This page is as new as your last `course` command; `!course` in a cell of a notebook shows this moment."]
+    lines += [
+        "",
+        "This page is as new as your last `course` command; `!course` in a cell of a notebook shows this moment.",
+    ]
     return "\n".join(lines) + "\n"

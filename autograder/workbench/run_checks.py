@@ -80,8 +80,14 @@ def _line(result: Checked, width: int) -> Text:
     elif not result.begun:
         sign, style, said = "·", "dim", "not begun"
     else:
-        sign, style, said = "✗", "red", result.message.split("\n")[0].removeprefix("✗ ")
+        sign, style, said = "✗", "red", _headline(result.message)
     points = f"{result.earned:g}/{task.points:g}"
     return Text.assemble(
         (f"{sign} {task.number}  {task.title:<{width}}  {points:>6}", style), ("  " + said if said else "")
     )
+
+
+def _headline(message: str) -> str:
+    """What a check says first, or a traceback last."""
+    lines = message.strip().split("\n")
+    return lines[-1] if "Traceback (most recent call last)" in lines[0] else lines[0].removeprefix("✗ ")
