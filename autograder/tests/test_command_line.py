@@ -70,6 +70,13 @@ def test_alone_it_shows_the_map_and_makes_no_room(course):
     assert not (course / "work").exists()
 
 
+def test_a_terminal_that_lacks_the_signs_gets_others(course):
+    environment = {"PYTHONIOENCODING": "ascii", "PATH": os.environ["PATH"]}
+    command = [sys.executable, "-m", "autograder.workbench"]
+    printed = subprocess.check_output(command, text=True, cwd=course, env=environment)
+    assert "01  Powers            ?? ???  0/5  not begun" in printed
+
+
 def test_the_help_names_every_command_on_a_line_of_its_own():
     code, out = run("--help")
     names = ["start", "check", "watch", "hint", "reset", "doctor", "export", "teach"]
@@ -121,7 +128,11 @@ def test_the_room_is_made_when_it_is_first_needed_and_that_is_said(course):
     assert out.startswith(f"Your room is made: {course / 'work'}.") and "Hint 1" in out
     _, out = run("hint", "1/1")
     assert out.startswith("Hint 2")
-    assert (course / "work" / "README.md").read_text().startswith("# Just in Time")
+    first_page = course / "work" / "README.md"
+    assert "# Just in Time" in first_page.read_text()
+    first_page.write_text("my notes")
+    run("hint", "1/1")
+    assert first_page.read_text() == "my notes"
 
 
 def test_a_text_that_is_new_is_said(room, course):

@@ -6,6 +6,7 @@ What a command needs is imported when it runs, so that `course` and `course --he
 
 import importlib
 import importlib.util
+import io
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -330,20 +331,24 @@ def _enter() -> "tuple[Path, list[Unit], Path]":
 
 
 def _write_page(room: Path, units: "list[Unit]") -> None:
-    """Make the room's first page anew."""
-    from .course_map import page
+    """Make the room's first page anew, unless a page of the learner's own stands there."""
+    from .course_map import MARK, page
     from .progress import next_thing, progress_in
     from .room import write_whole
 
-    progress = progress_in(room, units)
+    progress, target = progress_in(room, units), room / "README.md"
     try:
-        write_whole(room / "README.md", page(progress, next_thing(room, progress), room).encode())
+        if not target.exists() or target.read_bytes().startswith(MARK.encode()):
+            write_whole(target, page(progress, next_thing(room, progress), room).encode())
     except OSError as error:
         raise BadInput(f"{error.filename}: this cannot be written ({error.strerror}).") from None
 
 
 def main() -> None:
     """The command `course`. Alone it is answered at once: what Typer needs to read a command line takes longer."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that cannot show a block or a tick shows a question mark
     if len(sys.argv) > 1:
         app(prog_name="course")
     with _one_line():

@@ -10,6 +10,7 @@ from rich.text import Text
 from .progress import Next, State, UnitProgress
 
 _STYLE = {State.DONE: "green", State.BEGUN: "yellow", State.NOT_BEGUN: "dim"}
+MARK = "<!-- Each `course` command writes this page anew. To keep a page of your own, take this line out. -->"
 _EARNED, _MISSING = "█", "░"
 
 
@@ -58,20 +59,19 @@ def _bar(progress: UnitProgress) -> Text:
 def page(course: Sequence[UnitProgress], ahead: Next | None, room: Path) -> str:
     """The map as Markdown, for JupyterLab's preview: one click to each lesson and exercise."""
     earned, possible = totals(course)
-    lines = ["# Just in Time", ""]
+    lines = [MARK, "# Just in Time", ""]
     if ahead is not None:
         lines += [f"**Next:** [{ahead.words}]({ahead.place.relative_to(room).as_posix()})", ""]
     lines += [f"{earned:g} of {possible:g} points.", "", "## The units", ""]
-    lines += ["| | lesson | exercise | points | |", "|---|---|---|---|---|"]
+    lines += ["| | lesson | exercise | by task | points | |", "|---|---|---|---|---|---|"]
     for progress in course:
         unit = progress.unit
         exercise, points = "", ""
         if unit.exercise is not None:
             exercise = f"[{unit.exercise.stem}]({unit.exercise.as_posix()})"
             points = f"{progress.earned:g} of {unit.points:g}"
-        lines.append(
-            f"| {unit.number} | [{unit.title}]({unit.lesson.as_posix()}) | {exercise} | {points} | {progress.state} |"
-        )
+        cells = (unit.number, f"[{unit.title}]({unit.lesson.as_posix()})", exercise, _bar(progress).plain, points)
+        lines.append(f"| {' | '.join(cells)} | {progress.state} |")
     lines += [
         "",
         "This page is as new as your last `course` command; `!course` in a cell of a notebook shows this moment.",
