@@ -47,7 +47,7 @@ def test_each_time_one_more_hint_is_shown(room, unit):
     assert ask() == ["Hint 1\none < two", "2 more: type the command again."]
     assert ask() == ["Hint 2\ntwo", "1 more: type the command again."]
     assert ask(again=True) == ["Hint 1\none < two", "Hint 2\ntwo"]
-    assert ask() == ["Hint 3\nthree", "That was the last one."]
+    assert ask() == ["Hint 3\n    def f():\n    \n        ...", "That was the last one."]
     assert ask() == ["All 3 hints of 01/square have been shown; --again shows them once more."]
     assert len(ask(again=True)) == 3
 

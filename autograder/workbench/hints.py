@@ -49,10 +49,11 @@ def _part(room: Path, unit: Unit, task: Task, cell: str) -> Part:
 
 def _text(hint: Hint) -> str:
     """A hint as plain text: what is code stands in backquotes or is indented."""
-    text = re.sub(r"<pre>\n?(.*?)</pre>", _indented, hint.text, flags=re.DOTALL)
+    text = re.sub(r"(?:<pre>|```\w*)\n?(.*?)(?:</pre>|```)", _indented, hint.text, flags=re.DOTALL)
     text = re.sub(r"</?code>", "`", text)
     text = re.sub(r"</?(?:em|strong)>", "*", text)
-    return f"{hint.title}\n{html.unescape(text).strip()}"
+    text = re.sub(r"(?<=\S)\n(?=[^\s|*-])", " ", html.unescape(text).strip("\n"))  # the terminal has lines of its own
+    return f"{hint.title}\n{text}"
 
 
 def _indented(block: re.Match[str]) -> str:
