@@ -38,10 +38,14 @@ def _code(source: str, entry: dict | None = None):
     return new_code_cell(source, id=entry["grade_id"] if entry else "own", metadata=metadata)
 
 
+FENCED = "\n```python\ndef f():\n\n    ...\n```"
 CELLS = [
     new_markdown_cell("# Exercise 01 · Powers", id="title"),
     _code(SETUP, locked("setup")),
-    new_markdown_cell("## Task 1 · The square (2 points)\n\n" + hints("one\n&lt; two", "two", "\n```python\ndef f():\n\n    ...\n```"), id="task-1"),
+    new_markdown_cell(
+        "## Task 1 · The square (2 points)\n\n" + hints("one\n&lt; two", "two", FENCED),
+        id="task-1",
+    ),
     _code(stub("square"), solution("square")),
     _code('"""2 points. It squares."""\ncheck(square(3), 9)', graded("square-check", 2)),
     new_markdown_cell("## The material", id="material"),

@@ -68,7 +68,7 @@ def test_a_python_or_a_jax_that_is_not_supported(monkeypatch):
 
 def test_a_package_from_another_clone(course):
     found = only(doctor._install, course)["installed from"]
-    assert found.fit is Fit.MEND and str(COURSE) in found.found and found.mend == f"cd {course} && {INSTALL}"
+    assert found.fit is Fit.MEND and str(COURSE) in found.found and found.mend == INSTALL
 
 
 @pytest.mark.parametrize(
@@ -102,10 +102,11 @@ def test_what_jax_computes_on(monkeypatch, done, fit, said):
 
 
 def test_a_kernel_of_another_python(monkeypatch, tmp_path):
-    from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
+    from jupyter_client.kernelspec import KernelSpec, KernelSpecManager, NoSuchKernel
 
+    monkeypatch.setenv("PATH", "/usr/bin")  # the environment need not have been activated
     assert only(doctor._kernel)["kernel"].fit is Fit.FITS
-    other = SimpleNamespace(argv=[str(tmp_path / "bin" / "python")])
+    other = KernelSpec(argv=[str(tmp_path / "bin" / "python")])
     monkeypatch.setattr(KernelSpecManager, "get_kernel_spec", lambda *_: other)
     found = only(doctor._kernel)["kernel"]
     assert found.fit is Fit.MEND and found.mend == f"{sys.executable} -m ipykernel install --sys-prefix"
@@ -150,7 +151,7 @@ def test_the_room_is_looked_at_and_not_made(course, monkeypatch):
     edit(course / exercise, title="# Exercise 01 · Powers, told anew")
     edit(course / "lessons" / "00_before.ipynb", title="# 00 · Before you start, told anew")
     found = [finding for finding in doctor._room(course, units) if finding.fit is Fit.NOTE]
-    assert [finding.mend for finding in found] == ["course reset 0/lesson --beside", "course reset 1 --beside"]
+    assert [finding.mend for finding in found] == ["course start", "course reset 1 --beside"]
     (course / "work" / FILE).write_text("{")
     assert only(doctor._room, course, units)["your points"].fit is Fit.MEND
     monkeypatch.setenv("COURSE_WORK", "lessons")

@@ -13,7 +13,7 @@ from autograder.workbench.bad_input import BadInput
 from autograder.workbench.hints import next_hints
 from autograder.workbench.outline import read_units
 from autograder.workbench.reset import keep, put_beside, reset_notebook, reset_task
-from autograder.workbench.room import changed_since, open_room
+from autograder.workbench.room import copies_behind, open_room
 
 EXERCISE = f"exercises/{UNIT}/{NAME}.ipynb"
 
@@ -125,7 +125,7 @@ def test_the_courses_text_can_be_put_beside_ones_own(course, room, unit, worked)
     assert open_room(course, [unit]).behind == [EXERCISE]
     beside = put_beside(room, unit, unit.exercise)
     assert beside.read_bytes() == (course / EXERCISE).read_bytes() and (room / EXERCISE).read_bytes() == worked
-    assert open_room(course, [unit]).behind == changed_since(course, [unit]) == []
+    assert (open_room(course, [unit]).behind, copies_behind(course, [unit])) == ([], {})
 
 
 # --- export ---------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from _tiny_room import ANSWERS, NAME, UNIT, edit, make_course, sources
 from autograder.doors.learner_record import FILE, read_record
 from autograder.workbench.bad_input import BadInput
 from autograder.workbench.outline import read_units
-from autograder.workbench.room import changed_since, keep_record, open_room, room_of
+from autograder.workbench.room import copies_behind, keep_record, open_room, room_of
 
 EXERCISE = f"exercises/{UNIT}/{NAME}.ipynb"
 LESSON = f"lessons/{UNIT}.ipynb"
@@ -54,6 +54,7 @@ def test_what_nobody_changed_follows_the_course_even_when_it_was_run(course, ent
     assert enter().refreshed == []  # the course's text is what it was, and outputs stay
     assert json.loads(mine.read_text())["cells"][1]["execution_count"] == 7
     edit(course / LESSON, title="# 01 · Powers, told anew")
+    assert copies_behind(course, read_units(course)) == {LESSON: False}
     assert enter().refreshed == [LESSON]
     assert mine.read_bytes() == (course / LESSON).read_bytes()
 
@@ -68,7 +69,7 @@ def test_what_was_changed_is_kept_and_said_to_be_behind_until_the_learner_knows(
         opened = enter()
         assert (opened.refreshed, opened.behind) == ([], [EXERCISE])
     assert (course / "work" / EXERCISE).read_bytes() == before
-    assert changed_since(course, read_units(course)) == [EXERCISE]
+    assert copies_behind(course, read_units(course)) == {EXERCISE: True}
 
 
 def test_a_file_that_was_removed_comes_back(course, enter):

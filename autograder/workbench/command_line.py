@@ -310,7 +310,7 @@ def _console() -> "Console":
 def _enter() -> "tuple[Path, list[Unit], Path]":
     """The course's folder, its units, and the learner's room, made or brought up to date; says what was done."""
     from .outline import find_course, read_units
-    from .room import open_room, room_of
+    from .room import name_of, open_room, room_of
 
     course = find_course()
     units = read_units(course)
@@ -321,11 +321,8 @@ def _enter() -> "tuple[Path, list[Unit], Path]":
     for name in opened.refreshed:
         typer.echo(f"{name} follows the course's new text; you had changed nothing in it.")
     for name in opened.behind:
-        number = int(Path(name).name[:2] if name.startswith("lessons/") else Path(name).parent.name[:2])
-        what = f"{number}/lesson" if name.startswith("lessons/") else f"{number}"
-        typer.echo(
-            f"{name} is yours, and the course has a new text: `course reset {what} --beside` puts it beside yours."
-        )
+        line = f"`course reset {name_of(name)} --beside` puts it beside yours."
+        typer.echo(f"{name} is yours, and the course has a new text: {line}")
     _write_page(room, units)
     return course, units, room
 

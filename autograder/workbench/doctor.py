@@ -21,7 +21,7 @@ from autograder.versions import JAX, PYTHON
 
 from .bad_input import BadInput
 from .outline import Unit
-from .room import VARIABLE, changed_since, room_of
+from .room import VARIABLE, copies_behind, name_of, room_of
 
 DISTRIBUTION = "just-in-time"
 INSTALL = f"{sys.executable} -m pip install -c requirements.lock -e ."
@@ -70,21 +70,11 @@ def findings(course: Path, units: list[Unit]) -> Iterator[Finding]:
 
 def _python() -> Iterator[Finding]:
     oldest, newest = (".".join(map(str, version)) for version in PYTHON)
+    mend = f"rm -r .venv && python{newest} -m venv .venv && .venv/bin/pip install -c requirements.lock -e ."
     fits = PYTHON[0] <= sys.version_info[:2] <= PYTHON[1]
-    mend = (
-        ""
-        if fits
-        else f"rm -r .venv && python{newest} -m venv .venv && .venv/bin/pip install -c requirements.lock -e ."
-    )
-    found = f"{platform.python_version()} (the course: {oldest} to {newest})"
-    yield Finding("Python", found, Fit.FITS if fits else Fit.MEND, mend)
-    yield Finding("system", f"{platform.system()} {platform.machine()}", *_system())
-
-
-def _system() -> tuple[Fit, str]:
-    if sys.platform == "win32":
-        return Fit.MEND, "take the course in WSL (https://learn.microsoft.com/windows/wsl)"
-    return Fit.FITS, ""
+    yield _fits("Python", fits, f"{platform.python_version()} (the course: {oldest} to {newest})", mend)
+    mend = "take the course in WSL (https://learn.microsoft.com/windows/wsl)"
+    yield _fits("system", sys.platform != "win32", f"{platform.system()} {platform.machine()}", mend)
 
 
 def _packages() -> Iterator[Finding]:
@@ -104,11 +94,9 @@ def _packages() -> Iterator[Finding]:
     fits = JAX[0] <= known <= JAX[1] and jax == jaxlib
     supported = " to ".join(".".join(map(str, version)) for version in JAX)
     found = f"{jax or 'missing'}" + ("" if jax == jaxlib else f" with jaxlib {jaxlib or 'missing'}")
-    yield Finding("JAX", f"{found} (the course: {supported})", Fit.FITS if fits else Fit.MEND, "" if fits else INSTALL)
+    yield _fits("JAX", fits, f"{found} (the course: {supported})", INSTALL)
     others = ", ".join(line for name, line in lacking.items() if name not in ("jax", "jaxlib"))
-    yield Finding(
-        "packages", others or "all that the course needs", Fit.MEND if others else Fit.FITS, INSTALL if others else ""
-    )
+    yield _fits("packages", not others, others or "all that the course needs", INSTALL)
 
 
 def _version(name: str) -> str:
@@ -122,11 +110,9 @@ def _install(course: Path) -> Iterator[Finding]:
     """Whether `autograder` comes from this clone: from another one, the checks would be another's."""
     text = importlib.metadata.distribution(DISTRIBUTION).read_text("direct_url.json")
     place = unquote(urlsplit(json.loads(text)["url"]).path) if text else ""
-    if place and Path(place).resolve() == course.resolve():
-        yield Finding("installed from", str(course))
-    else:
-        found = f"{place or 'a copy'}, and this is {course}"
-        yield Finding("installed from", found, Fit.MEND, f"cd {course} && {INSTALL}")
+    ours = bool(place) and Path(place).resolve() == course.resolve()
+    found = str(course) if ours else f"{place or 'a copy'}, and this is {course}"
+    yield _fits("installed from", ours, found, INSTALL)
 
 
 def _devices() -> Iterator[Finding]:
@@ -169,24 +155,24 @@ def _jupyterlab() -> Iterator[Finding]:
     validate = [folder for folder in jupyter_path("labextensions") if Path(folder, "@jupyter", "nbgrader").is_dir()]
     found = done.stdout.strip() + (", with nbgrader's Validate" if validate else ", without nbgrader's Validate")
     mend = f"{sys.executable} -m pip install --force-reinstall --no-deps -c requirements.lock nbgrader"
-    yield Finding("JupyterLab", found, Fit.FITS if validate else Fit.MEND, "" if validate else mend)
+    yield _fits("JupyterLab", bool(validate), found, mend)
 
 
 def _kernel() -> Iterator[Finding]:
     """Notebooks run in the Python that has the course's package."""
-    from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
+    from jupyter_client.kernelspec import NoSuchKernel
+    from jupyter_client.manager import KernelManager
 
     mend = f"{sys.executable} -m ipykernel install --sys-prefix"
     try:
-        argv = KernelSpecManager().get_kernel_spec("python3").argv
+        program = KernelManager(kernel_name="python3").format_kernel_cmd()[0]
     except NoSuchKernel:
         yield Finding("kernel", "there is no python3", Fit.MEND, mend)
         return
-    program = shutil.which(argv[0]) or argv[0]
     # A link is not followed: that of a virtual environment leads to the Python that it was made with.
     ours = Path(program).parent.resolve() == Path(sys.executable).parent.resolve()
     found = f"python3 is {program}" + ("" if ours else f", and the course is in {sys.executable}")
-    yield Finding("kernel", found, Fit.FITS if ours else Fit.MEND, "" if ours else mend)
+    yield _fits("kernel", ours, found, mend)
 
 
 def _startup() -> Iterator[Finding]:
@@ -194,7 +180,7 @@ def _startup() -> Iterator[Finding]:
     file = Path(sys.prefix, "etc", "ipython", "startup", "50-just-in-time.py")
     there = file.is_file()
     found = "is installed" if there else f"{file} is missing: after a restart no check names the cells to run first"
-    yield Finding("kernel's first words", found, Fit.FITS if there else Fit.MEND, "" if there else INSTALL)
+    yield _fits("kernel's first words", there, found, INSTALL)
 
 
 def _home() -> Iterator[Finding]:
@@ -202,7 +188,7 @@ def _home() -> Iterator[Finding]:
     home = Path.home()
     writable = _can_write(home)
     found = str(home) if writable else f"{home} cannot be written, and JupyterLab keeps files there"
-    yield Finding("home", found, Fit.FITS if writable else Fit.MEND, "" if writable else "export HOME=$(mktemp -d)")
+    yield _fits("home", writable, found, "export HOME=$(mktemp -d)")
 
 
 def _room(course: Path, units: list[Unit]) -> Iterator[Finding]:
@@ -223,15 +209,15 @@ def _room(course: Path, units: list[Unit]) -> Iterator[Finding]:
     if not is_readable(room):
         found = f"{room / FILE} cannot be read; your work is not in it"
         yield Finding("your points", found, Fit.MEND, f"mv {room / FILE} {room / UNREADABLE}")
-    old = changed_since(course, units)
+    old = copies_behind(course, units)
     if not old:
         yield Finding("lessons, exercises", "of today's text")
-        return
-    for file in old:
-        number = int(Path(file).name[:2] if file.startswith("lessons/") else file.split("/")[1][:2])
-        task = "/lesson" if file.startswith("lessons/") else ""
-        found = f"{file}: the course has a new text; yours is kept if you have changed it"
-        yield Finding("lessons, exercises", found, Fit.NOTE, f"course reset {number}{task} --beside")
+    for file, changed in old.items():
+        if changed:
+            mend = f"course reset {name_of(file)} --beside"
+            yield Finding("lessons, exercises", f"{file} is yours, and the course has a new text", Fit.NOTE, mend)
+        else:
+            yield Finding("lessons, exercises", f"{file}: the course has a new text", Fit.NOTE, "course start")
 
 
 def _box() -> Iterator[Finding]:
@@ -244,6 +230,10 @@ def _box() -> Iterator[Finding]:
         f"{why}. Only teachers need it" if why else "makes a box to grade in",
         Fit.NOTE if why else Fit.FITS,
     )
+
+
+def _fits(what: str, fits: bool, found: str, mend: str) -> Finding:
+    return Finding(what, found) if fits else Finding(what, found, Fit.MEND, mend)
 
 
 def _can_write(folder: Path) -> bool:

@@ -77,14 +77,25 @@ def _bring_up(source: Path, target: Path, name: str, given: dict[str, str], open
         opened.behind.append(name)
 
 
-def changed_since(course: Path, units: list[Unit]) -> list[str]:
-    """The copies that are of an older text than the course's, whoever changed them; nothing is written."""
+def copies_behind(course: Path, units: list[Unit]) -> dict[str, bool]:
+    """The copies that are of an older text than the course's, and whether the learner has changed them.
+
+    Nothing is written; `open_room` brings up to date what was not changed.
+    """
     room = room_of(course)
+    found = {}
     given = read_record(room).given
-    places = [place for unit in units for place in (unit.lesson, unit.exercise) if place and (room / place).exists()]
-    return [
-        place.as_posix() for place in places if given.get(place.as_posix()) not in (None, text_digest(course / place))
-    ]
+    for place in (place for unit in units for place in (unit.lesson, unit.exercise) if place):
+        name, mine = place.as_posix(), room / place
+        if mine.exists() and given.get(name, "") not in ("", text_digest(course / place)):
+            found[name] = text_digest(mine) != given[name]
+    return found
+
+
+def name_of(file: str) -> str:
+    """What `course reset` calls a file of the room: `5`, or `5/lesson`."""
+    folder, name, *_ = file.split("/")
+    return f"{int(name[:2])}/lesson" if folder == "lessons" else f"{int(name[:2])}"
 
 
 def keep_record(course: Path) -> None:
