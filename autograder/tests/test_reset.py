@@ -1,16 +1,12 @@
-"""Hints come one at a time, a reset keeps what was there, and the record can be taken along."""
+"""A reset brings back the untouched text, of a notebook or of one task, and keeps what was there."""
 
-import csv
-import io
 import json
 
 import pytest
 from _tiny_room import ANSWERS, NAME, UNIT, edit, make_course, sources
 
 from autograder.doors.learner_record import changed_record, read_record
-from autograder.workbench import export
 from autograder.workbench.bad_input import BadInput
-from autograder.workbench.hints import next_hints
 from autograder.workbench.outline import read_units
 from autograder.workbench.reset import keep, put_beside, reset_notebook, reset_task
 from autograder.workbench.room import copies_behind, open_room
@@ -33,42 +29,6 @@ def room(course):
 @pytest.fixture
 def unit(course):
     return read_units(course)[1]
-
-
-# --- hints ----------------------------------------------------------------------------------------------------------
-
-
-def test_each_time_one_more_hint_is_shown(room, unit):
-    def ask(again=False):
-        return next_hints(room, unit, unit.tasks[0], "", again)
-
-    with pytest.raises(BadInput, match="no hint of 01/square has been shown yet"):
-        ask(again=True)
-    assert ask() == ["Hint 1\none < two", "2 more: type the command again."]
-    assert ask() == ["Hint 2\ntwo", "1 more: type the command again."]
-    assert ask(again=True) == ["Hint 1\none < two", "Hint 2\ntwo"]
-    assert ask() == ["Hint 3\n    def f():\n    \n        ...", "That was the last one."]
-    assert ask() == ["All 3 hints of 01/square have been shown; --again shows them once more."]
-    assert len(ask(again=True)) == 3
-
-
-def test_a_task_of_parts_gives_the_hints_of_the_part_that_lacks_points(room, unit):
-    others = unit.tasks[1]
-    assert next_hints(room, unit, others, "", False)[0] == "Hint 1\na"
-    assert next_hints(room, unit, others, "root", False)[0] == "Hint 1\nd"
-    with changed_record(room) as record:
-        record.note(UNIT, {"cube-check": (2, 2)})
-    assert next_hints(room, unit, others, "", False)[0] == "Hint 2\n`x`:\n\n    a\n      b"
-    assert read_record(room).hints == {UNIT: {"cube": 1, "root": 2}}
-
-
-def test_a_task_without_hints_says_so(room, unit):
-    unit.tasks[0].parts[0].hints.clear()
-    with pytest.raises(BadInput, match="01/square has no hints"):
-        next_hints(room, unit, unit.tasks[0], "", False)
-
-
-# --- reset ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -126,38 +86,3 @@ def test_the_courses_text_can_be_put_beside_ones_own(course, room, unit, worked)
     beside = put_beside(room, unit, unit.exercise)
     assert beside.read_bytes() == (course / EXERCISE).read_bytes() and (room / EXERCISE).read_bytes() == worked
     assert (open_room(course, [unit]).behind, copies_behind(course, [unit])) == ([], {})
-
-
-# --- export ---------------------------------------------------------------------------------------------------------
-
-
-def test_the_record_has_a_row_for_each_task(course, room, worked):
-    first, second = export.rows(room, read_units(course))
-    when = read_record(room).points[UNIT]["square-check"].when
-    assert list(first.values()) == [UNIT, 1, "The square", 2, 2, when]
-    assert list(second.values()) == [UNIT, 2, "The others", 1, 3, when]
-    assert export.rows(course / "nowhere", read_units(course))[0]["when"] == ""
-
-
-def test_it_is_written_as_its_name_asks(course, room, worked, tmp_path):
-    table = export.rows(room, read_units(course))
-    export.write(table, tmp_path / "mine.csv", force=False)
-    export.write(table, tmp_path / "mine.json", force=False)
-    assert json.loads((tmp_path / "mine.json").read_text()) == table
-    read = list(csv.DictReader(io.StringIO((tmp_path / "mine.csv").read_text())))
-    assert read == [{name: str(value) for name, value in row.items()} for row in table]
-
-
-def test_no_file_is_written_over_unless_asked(tmp_path):
-    (tmp_path / "mine.json").write_text("mine")
-    with pytest.raises(BadInput, match="exists already"):
-        export.write([], tmp_path / "mine.json", force=False)
-    assert (tmp_path / "mine.json").read_text() == "mine"
-    export.write([], tmp_path / "mine.json", force=True)
-    assert json.loads((tmp_path / "mine.json").read_text()) == []
-
-
-@pytest.mark.parametrize(("file", "said"), [("mine.txt", "must end in"), ("no/such/mine.csv", "cannot be written")])
-def test_what_cannot_be_written_is_one_line(tmp_path, file, said):
-    with pytest.raises(BadInput, match=said):
-        export.write([], tmp_path / file, force=False)
