@@ -11,6 +11,7 @@ from autograder.doors.cell_messages import code_cells
 from autograder.doors.graded_notebook import is_graded, read_notebook
 from autograder.doors.kernel_runner import Runner
 from autograder.doors.learner_record import read_record
+from autograder.workbench import run_checks
 from autograder.workbench.bad_input import BadInput
 from autograder.workbench.outline import read_units
 from autograder.workbench.room import open_room
@@ -76,6 +77,22 @@ def test_a_notebook_that_cannot_be_read_says_how_to_begin_anew(unit, room):
     (room / EXERCISE).write_text("{")
     with pytest.raises(BadInput, match="is no JSON.*`course reset 1` begins it anew"):
         check(unit, room)
+
+
+def test_the_kernel_is_ended_before_python_ends(unit, room, monkeypatch):
+    ended = []
+
+    def checked():
+        try:
+            for task in unit.tasks:
+                yield run_checks.Checked(task, 0, False, "")
+        finally:
+            ended.append(True)
+
+    held = checked()  # as a traceback holds it
+    monkeypatch.setattr(run_checks, "run_checks", lambda *_: held)
+    check(unit, room)
+    assert ended == [True]
 
 
 # --- points from a notebook -----------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Runs the checks of a learner's notebook, as the pytest door does, and notes the points."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +25,7 @@ class Checked(NamedTuple):
     message: str
 
 
-def run_checks(unit: Unit, notebook: Path, tasks: Sequence[Task], seconds: float) -> Iterator[Checked]:
+def run_checks(unit: Unit, notebook: Path, tasks: Sequence[Task], seconds: float) -> Generator[Checked, None, None]:
     """Run the checks of these tasks in one kernel, one task after the other; the points go into the room's record.
 
     The notebook is not written. Raises `BadInput` if it cannot be read.
@@ -57,12 +58,13 @@ def print_checks(console: Console, unit: Unit, notebook: Path, tasks: Sequence[T
     console.print(f"{unit.number} · {unit.title}", style="bold", markup=False, highlight=False)
     results: list[Checked] = []
     width = max(len(task.title) for task in tasks)
-    running = run_checks(unit, notebook, tasks, seconds)
-    while len(results) < len(tasks):
-        with console.status(f"task {tasks[len(results)].number}: {tasks[len(results)].title}"):
-            result = next(running)
-        results.append(result)
-        console.print(_line(result, width), no_wrap=True, overflow="ellipsis")
+    # Closed here, whatever happens: a kernel that is ended when Python ends waits for threads that are gone.
+    with closing(run_checks(unit, notebook, tasks, seconds)) as running:
+        for task in tasks:
+            with console.status(f"task {task.number}: {task.title}"):
+                result = next(running)
+            results.append(result)
+            console.print(_line(result, width), no_wrap=True, overflow="ellipsis")
     failed = next((result for result in results if result.message), None)
     if failed is not None:
         console.print(f"\nTask {failed.task.number}, {failed.task.title}:", markup=False, highlight=False)
