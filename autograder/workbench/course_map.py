@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 from rich.console import Console
 from rich.table import Table
@@ -12,8 +11,6 @@ from .progress import Next, State, UnitProgress
 
 _STYLE = {State.DONE: "green", State.BEGUN: "yellow", State.NOT_BEGUN: "dim"}
 MARK = "<!-- Each `course` command writes this page anew. To keep a page of your own, take this line out. -->"
-_LEFT: Final = "left"
-_RIGHT: Final = "right"
 _EARNED, _MISSING = "█", "░"
 
 
@@ -23,8 +20,9 @@ def print_map(console: Console, course: Sequence[UnitProgress], ahead: Next | No
     rest = sum(max(len(row[i]) for row in rows) for i in (1, 2)) + len("00") + len(State.NOT_BEGUN) + 4 * 2
     title_width = max(12, min(max(len(progress.unit.title) for progress in course), console.width - rest))
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
-    for width, justify in ((len("00"), _LEFT), (title_width, _LEFT), (None, _LEFT), (None, _RIGHT), (None, _LEFT)):
-        table.add_column(width=width, justify=justify, no_wrap=True, overflow="ellipsis")
+    for width in (len("00"), title_width, None, None, len(State.NOT_BEGUN)):
+        table.add_column(width=width, no_wrap=True, overflow="ellipsis")
+    table.columns[3].justify = "right"
     for progress, bar, points in rows:
         style = _STYLE[progress.state]
         number, state = Text(progress.unit.number, style=style), Text(progress.state, style=style)
