@@ -136,7 +136,7 @@ def test_the_rooms_first_page_leads_to_every_lesson_and_exercise(room):
     links = re.findall(r"\]\(([^)]+)\)", text)
     assert set(links) == {"lessons/00_before.ipynb", "lessons/01_powers.ipynb", EXERCISE}
     assert all((room / link).exists() for link in links)
-    assert "## The units" in text and "| ██ ░░░ | 2 of 5 | begun |" in text
+    assert "## The units" in text and "| ■■ □□□ | 2 of 5 | begun |" in text
     assert f"**Next:** [01 · Powers, task 2: The others (3 points)]({EXERCISE})" in text
 
 

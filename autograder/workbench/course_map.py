@@ -12,6 +12,7 @@ from .progress import Next, State, UnitProgress
 _STYLE = {State.DONE: "green", State.BEGUN: "yellow", State.NOT_BEGUN: "dim"}
 MARK = "<!-- Each `course` command writes this page anew. To keep a page of your own, take this line out. -->"
 _EARNED, _MISSING = "█", "░"
+_ON_PAPER = str.maketrans(_EARNED + _MISSING, "■□")  # a shade is a moiré in a browser
 
 
 def print_map(console: Console, course: Sequence[UnitProgress], ahead: Next | None) -> None:
@@ -71,7 +72,13 @@ def page(course: Sequence[UnitProgress], ahead: Next | None, room: Path) -> str:
         if unit.exercise is not None:
             exercise = f"[{unit.exercise.stem}]({unit.exercise.as_posix()})"
             points = f"{progress.earned:g} of {unit.points:g}"
-        cells = (unit.number, f"[{unit.title}]({unit.lesson.as_posix()})", exercise, _bar(progress).plain, points)
+        cells = (
+            unit.number,
+            f"[{unit.title}]({unit.lesson.as_posix()})",
+            exercise,
+            _bar(progress).plain.translate(_ON_PAPER),
+            points,
+        )
         lines.append(f"| {' | '.join(cells)} | {progress.state} |")
     lines += [
         "",
