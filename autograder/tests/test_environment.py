@@ -95,8 +95,14 @@ def test_the_first_command_opens_a_room_without_solutions_and_without_the_teache
         address = re.search(r"http://127.0.0.1:\d+/", said[-1])[0]
 
         def ask(path):
-            with urllib.request.urlopen(f"{address}{path}?token=word") as answer:
-                return answer.read().decode()
+            while True:  # the server says where it is a moment before it listens
+                try:
+                    with urllib.request.urlopen(f"{address}{path}?token=word") as answer:
+                        return answer.read().decode()
+                except urllib.error.URLError as error:
+                    if not isinstance(error.reason, ConnectionRefusedError) or server.poll() is not None:
+                        raise
+                    time.sleep(0.05)
 
         def is_served(path):
             try:
