@@ -1,4 +1,4 @@
-"""What a submission costs: `nbgrader autograde`, and `grade-class` with one worker and with two; writes class_cost.md.
+"""What a submission costs: `nbgrader autograde`, and `course grade` with one worker and with two; writes class_cost.md.
 
     python benchmarks/class_cost.py [--students N] [--rounds N]
 
@@ -33,8 +33,8 @@ UNIT, NOTEBOOK, CLOCK = "05_the_cache", "the_cache", "bucket-speed"
 GRADE = "from autograder.classroom.command import main; main()"
 WAYS = {
     "`nbgrader autograde`": ["-m", "nbgrader", "autograde", UNIT],
-    "`grade-class`, 1 worker": ["-c", GRADE, UNIT, "--workers", "1"],
-    "`grade-class`, 2 workers": ["-c", GRADE, UNIT, "--workers", "2"],
+    "`course grade`, 1 worker": ["-c", GRADE, UNIT, "--workers", "1"],
+    "`course grade`, 2 workers": ["-c", GRADE, UNIT, "--workers", "2"],
 }
 _numbers = itertools.count(1)
 

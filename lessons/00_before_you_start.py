@@ -5,17 +5,21 @@
 #
 # ## How to take the course
 #
+# - **Your room.** `course start` has opened a folder of your own, with copies of all lessons and exercises: change what
+#   you like. [All units](../README.md#the-units) are on one page, with your points. Typed in a terminal, `course` says
+#   the same and what is next, and `course --help` what else it does.
 # - **Guess, run, read.** Where a cell says `guess = None`, put what you think in the place of `None`, a number or a word
 #   in quotes, and run on with Shift+Enter. The next result stands beside your guess. A wrong guess costs nothing.
 # - **Lesson, then exercise.** Each lesson ends with a link to its exercise, where you write the functions yourself. In a
-#   lesson you only guess and run.
+#   lesson you only guess and run. Every task has three hints; *Validate* above an exercise runs all of its checks.
 # - **Stages.** A lesson has two to four. A line between them says that this is a good place to stop.
 # - **Folded cells.** A grey line that begins with `# Picture`, `# Table`, `# Helper`, `# Data` or `# Proof` is code that
 #   nobody needs for the idea; click on it to unfold it. A *proof* is a list of `assert`s: it stops the notebook if the
 #   text beside it is not true on your machine.
 # - **Room.** Ctrl+B (⌘B on a Mac) hides the list of files, so that long lines of code and wide tables fit.
 # - **Restart.** After a break, or when something is odd: *Kernel → Restart Kernel and Run up to Selected Cell…*. A cell of
-#   an exercise that still lacks something names the cells to run first.
+#   an exercise that still lacks something names the cells to run first. `course reset 5` brings exercise 05 back as it
+#   came, and keeps a copy of yours.
 #
 # Run this cell first. It is the kind with which every lesson begins.
 

@@ -53,5 +53,5 @@ def grade(
 
 
 def main() -> None:
-    """The command `grade-class`, run in the course's folder."""
-    app(prog_name="grade-class")
+    """`course grade`, alone."""
+    app(prog_name="course grade")

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from autograder.failure import cell_line
 from autograder.not_begun import NotBegun, unwritten
 
+from .learner_record import note_points, place_of
+
 if TYPE_CHECKING:
     from .guard.course import Course
 
@@ -46,6 +48,7 @@ class Cell(NamedTuple):
     graded: bool
     locked: bool = False
     answer: bool = False
+    name: str = ""  # by which nbgrader knows it
 
 
 def register() -> None:
@@ -55,6 +58,7 @@ def register() -> None:
         shell.set_custom_exc((NotImplementedError, NameError), _show)
         shell.events.register("post_run_cell", _say_points)
         shell.events.register("post_run_cell", _say_left_out)
+        shell.events.register("post_run_cell", _note_points)
 
 
 def register_in_the_course() -> None:
@@ -65,11 +69,13 @@ def register_in_the_course() -> None:
 
 
 def _show(shell, kind: type, error: BaseException, frames, tb_offset=None) -> None:
+    global _cells_missing
     instead: NotBegun | CellsNotRun | None = None
     if name := unwritten(error):
         instead = NotBegun(name)
     elif type(error) is NameError and error.name:
         instead = _cells_not_run(shell, error.name)
+    _cells_missing = isinstance(instead, CellsNotRun)
     if instead is not None:
         kind, error = type(instead), instead.with_traceback(frames)
     shell.showtraceback((kind, error, frames), tb_offset=tb_offset)
@@ -142,8 +148,8 @@ def code_cells(path: Path) -> list[Cell]:
             source = "".join(cell["source"])
             if cell["cell_type"] == "code":
                 entry = cell["metadata"].get("nbgrader", {})
-                flags = [bool(entry.get(name)) for name in ("grade", "locked", "solution")]
-                cells.append(Cell(source, heading, *flags))
+                graded, locked, answer = (bool(entry.get(name)) for name in ("grade", "locked", "solution"))
+                cells.append(Cell(source, heading, graded, locked, answer, str(entry.get("grade_id", ""))))
             elif title := re.search(r"^#+ (.+?)( \(\d+ points?\))?$", source, re.MULTILINE):
                 heading = title[1]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):  # half saved, or no notebook
@@ -160,6 +166,31 @@ def _say_points(result) -> None:
     found = _POINTS.match(result.info.raw_cell)
     if found and result.success and not isinstance(result.result, float):
         print(f"{found[1]} of {found[1]} points")
+
+
+_cells_missing = False  # whether the cell that ran last said which cells to run first
+
+
+def _note_points(result) -> None:
+    """After a check of an exercise in the learner's room: its points go into the learner's record, for the map.
+
+    Nothing is noted where nbgrader runs the notebook, nor for a check that was stopped or that lacks cells above it.
+    """
+    global _cells_missing
+    missing, _cells_missing = _cells_missing, False
+    found = _POINTS.match(result.info.raw_cell)
+    error = result.error_before_exec or result.error_in_exec
+    stopped = error is not None and not isinstance(error, Exception)
+    if not found or missing or stopped or "NBGRADER_EXECUTION" in os.environ:
+        return
+    path = notebook_file()
+    if path is None or place_of(path) is None:
+        return
+    name = next((cell.name for cell in code_cells(path) if cell.graded and cell.source == result.info.raw_cell), "")
+    possible = float(found[1])
+    tiers = result.result if isinstance(result.result, float) else possible
+    if name:
+        note_points(path, {name: (min(max(tiers, 0.0), possible) if result.success else 0.0, possible)})
 
 
 class _Answers(NamedTuple):

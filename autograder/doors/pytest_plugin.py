@@ -54,27 +54,20 @@ class NotebookFile(pytest.File):
         self.lessons = lessons
 
     def collect(self):
-        from .graded_notebook import UnreadableNotebook, is_graded, read_notebook, restore
+        from .checked_notebook import CheckedNotebook
+        from .graded_notebook import UnreadableNotebook
 
         if line := unsupported():
             raise self.CollectError(line)
+        guarded = not (self.is_solution or self.config.getoption("no_guard"))
+        seconds = self.config.getoption("cell_seconds")
         try:
-            self.notebook, released = read_notebook(self.path), None
-            release = self._release()
-            if release is not None:
-                released = read_notebook(release)
-                restore(self.notebook, released)
+            self.checked = CheckedNotebook(self.path, self._release(), guarded=guarded, seconds=seconds)
         except UnreadableNotebook as error:
             raise self.CollectError(str(error)) from None
-        graded = [(i, cell) for i, cell in enumerate(self.notebook.cells) if is_graded(cell)]
-        self.guard = None
-        if graded and not self.is_solution and not self.config.getoption("no_guard"):
-            from .guard.cells import Guard, course_in
-
-            self.guard = Guard(self.notebook, None if released is None else course_in(self.notebook, released))
-        for index, cell in graded:
-            yield GradedCell.from_parent(self, name=cell.metadata.nbgrader["grade_id"], index=index)
-        if self.lessons and not graded:
+        for name, index in self.checked.graded:
+            yield GradedCell.from_parent(self, name=name, index=index)
+        if self.lessons and not self.checked.graded:
             yield WholeNotebook.from_parent(self, name="runs")
 
     @property
@@ -88,31 +81,8 @@ class NotebookFile(pytest.File):
             return None
         return next(iter(sorted((self.config.rootpath / "exercises").glob(f"*/{self.path.name}"))), None)
 
-    def setup(self):
-        from .kernel_runner import Runner
-
-        seconds = self.config.getoption("cell_seconds")
-        self.runner = Runner(self.notebook, self.path.parent, seconds, guard=self.guard)
-        self.executed = set()
-
     def teardown(self):
-        self.runner.__exit__()
-
-    def prepare(self, index: int) -> None:
-        """Run the ordinary cells above `index`. Graded cells are left out: none needs another's outcome."""
-        from .graded_notebook import is_graded
-
-        for i, cell in enumerate(self.notebook.cells[:index]):
-            if cell.cell_type == "code" and not is_graded(cell) and i not in self.executed:
-                self.executed.add(i)
-                self.runner.run(i)
-
-    def task(self, index: int) -> str:
-        """The task that the graded cell at `index` belongs to: the closest one above it."""
-        from .graded_notebook import nbgrader_metadata
-
-        above = map(nbgrader_metadata, self.notebook.cells[index::-1])
-        return next((entry["grade_id"] for entry in above if entry.get("solution")), "")
+        self.checked.__exit__()
 
 
 class CellFailed(Exception):
@@ -143,14 +113,16 @@ class GradedCell(_Item):
         self.index = index
 
     def runtest(self):
-        from .graded_notebook import not_begun, score
+        from .graded_notebook import not_begun, score, task_of
+        from .learner_record import note_points
 
-        self.parent.prepare(self.index)
-        cell = self.parent.runner.run(self.index)
+        checked = self.parent.checked
+        cell = checked.check(self.index)
         result = score(cell)
         self.user_properties.append((POINTS, (result.earned, result.possible)))
+        note_points(self.path, {self.name: (result.earned, result.possible)})
         if stub := not_begun(cell):
-            self.user_properties.append((NOT_BEGUN, (self.parent.task(self.index), stub)))
+            self.user_properties.append((NOT_BEGUN, (task_of(checked.notebook.cells, self.index), stub)))
         if result.message:
             raise CellFailed(result.message)
 
@@ -161,10 +133,10 @@ class WholeNotebook(_Item):
     def runtest(self):
         from .graded_notebook import failure_text
 
-        for index, cell in enumerate(self.parent.notebook.cells):
+        for index, cell in enumerate(self.parent.checked.notebook.cells):
             if cell.cell_type != "code":
                 continue
-            self.parent.runner.run(index)
+            self.parent.checked.runner.run(index)
             if message := failure_text(cell):
                 raise CellFailed(f"cell {index}:\n{message}")
             noise = [o.text for o in cell.outputs if o.output_type == "stream" and o.name == "stderr"]

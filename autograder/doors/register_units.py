@@ -1,8 +1,5 @@
 """A unit as nbgrader grades it, and its entry in the gradebook: both are made from the solution."""
 
-import os
-import sys
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import nbformat
@@ -20,10 +17,8 @@ from nbgrader.preprocessors import (
 )
 from traitlets.config import LoggingConfigurable
 
+from .folder_lock import alone_in
 from .graded_notebook import nbgrader_metadata, read_notebook
-
-if sys.platform != "win32":
-    import fcntl
 
 
 def graded_form(solution: Path, parent: LoggingConfigurable) -> NotebookNode:
@@ -58,7 +53,7 @@ def register(unit: str, coursedir: CourseDirectory, parent: LoggingConfigurable)
     """
     folder = Path(coursedir.format_path(coursedir.source_directory, ".", unit))
     if solutions := sorted(folder.glob("*.ipynb")):
-        with _alone(folder.parent):
+        with alone_in(folder.parent):  # of two graders that start at once, the second waits for the gradebook
             for solution in solutions:
                 _register(unit, solution, coursedir, parent)
 
@@ -80,21 +75,6 @@ def _register(unit: str, solution: Path, coursedir: CourseDirectory, parent: Log
         )
         coursedir.log.error(line)
         raise NbGraderException(line) from None
-
-
-@contextmanager
-def _alone(folder: Path):
-    """Hold the folder's lock: of two graders that start at once, the second waits until the gradebook is made."""
-    if sys.platform == "win32":
-        yield
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(OSError):  # a file system without locks
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
 
 
 def _checksums(gradebook: Gradebook, unit: str, name: str) -> dict[str, str]:

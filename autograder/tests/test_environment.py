@@ -1,10 +1,14 @@
 """What the course is installed from says one thing in three places, and the README's commands are the tested ones."""
 
+import json
 import os
 import re
 import subprocess
 import sys
+import time
 import tomllib
+import urllib.error
+import urllib.request
 
 import pytest
 from packaging.requirements import Requirement
@@ -70,21 +74,57 @@ def readme_commands(course):
 def test_the_readme_has_two_commands_of_one_line_each(course):
     opens, tests = readme_commands(course)
     assert "\n" not in opens + tests
-    assert opens.endswith("jupyter lab --ServerApp.root_dir=. lessons/00_before_you_start.ipynb")
+    assert opens.endswith(".venv/bin/course start")
     assert tests.endswith("pytest -n auto --dist loadgroup")
     assert all("-c requirements.lock" in line for line in (opens, tests))
 
 
-def test_jupyterlab_shows_the_whole_course(course, tmp_path):
-    """Given a file, JupyterLab would serve its folder alone, and no link of a lesson would reach the exercises."""
-    arguments = readme_commands(course)[0].split("jupyter lab ")[1].split()
-    command = [sys.executable, "-m", "jupyterlab", *arguments, "--no-browser", "--allow-root", "--ServerApp.port=0"]
-    places = {"HOME": str(tmp_path), "JUPYTER_PLATFORM_DIRS": "0", "PATH": os.environ["PATH"]}
+@pytest.mark.once
+def test_the_first_command_opens_a_room_without_solutions_and_without_the_teachers_panels(course, tmp_path):
+    """What JupyterLab serves, which panels its page leaves out, and which of nbgrader's servers answer."""
+    arguments = readme_commands(course)[0].split(".venv/bin/course ")[1].split()
+    options = ["--no-browser", "--", "--allow-root", "--ServerApp.port=0", "--IdentityProvider.token=word"]
+    command = [sys.executable, "-m", "autograder.workbench", *arguments, *options]
+    room = tmp_path / "room"
+    places = {"HOME": str(tmp_path), "JUPYTER_PLATFORM_DIRS": "0", "PATH": os.environ["PATH"], "COURSE_WORK": str(room)}
     server = subprocess.Popen(command, cwd=course, env=places, stderr=subprocess.PIPE, text=True)
     try:
-        folder = next(line for line in server.stderr if "Serving notebooks from local directory" in line)
+        said = []
+        while not said or "127.0.0.1" not in said[-1]:
+            said.append(next(server.stderr))
+        address = re.search(r"http://127.0.0.1:\d+/", said[-1])[0]
+
+        def ask(path):
+            while True:  # the server says where it is a moment before it listens
+                try:
+                    with urllib.request.urlopen(f"{address}{path}?token=word") as answer:
+                        return answer.read().decode()
+                except urllib.error.URLError as error:
+                    if not isinstance(error.reason, ConnectionRefusedError) or server.poll() is not None:
+                        raise
+                    time.sleep(0.05)
+
+        def is_served(path):
+            try:
+                return bool(ask(path))
+            except urllib.error.HTTPError as error:
+                return error.code != 404
+
+        page = ask("lab/tree/lessons/00_before_you_start.ipynb")
+        config = json.loads(re.search(r'id="jupyter-config-data"[^>]*>(.*?)</script>', page, re.DOTALL)[1])
+        listed = json.loads(ask("api/contents/"))["content"]
+        served = {name: is_served(name) for name in ("formgrader", "assignments", "nbgrader_version")}
+        markdown = json.loads(ask("lab/api/settings/@jupyterlab/docmanager-extension:plugin"))["schema"]
     finally:
         server.kill()
         server.communicate()
-    assert folder.strip().endswith(f"directory: {course}")
-    assert (course / arguments[-1]).exists()
+    folder = next(line for line in said if "Serving notebooks from local directory" in line)
+    assert folder.strip().endswith(f"directory: {room}")
+    assert sorted(item["name"] for item in listed) == ["README.md", "exercises", "lessons"]
+    left_out = set(config["disabledExtensions"])
+    panels = ("assignment-list", "course-list", "create-assignment", "formgrader", "menu")
+    assert {f"@jupyter/nbgrader:{panel}" for panel in panels} <= left_out
+    assert "@jupyter/nbgrader:validate-assignment" not in left_out
+    assert served == {"formgrader": False, "assignments": False, "nbgrader_version": True}
+    assert markdown["properties"]["defaultViewers"]["default"] == {"markdown": "Markdown Preview"}
+    assert not [path for path in tmp_path.rglob("*page_config*")]

@@ -240,14 +240,14 @@ def nbgrader(root, *words):
 
 
 def command(root, *words):
-    """`grade-class`, running."""
+    """`course grade`, running."""
     program = [sys.executable, "-c", "from autograder.classroom.command import main; main()", UNIT, *words, *BOX]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     return subprocess.Popen(program, cwd=root, env=ENVIRONMENT, start_new_session=True, **pipes)
 
 
 def graded(root, *words):
-    """What `grade-class` prints, and its exit status."""
+    """What `course grade` prints, and its exit status."""
     process = command(root, *words)
     printed, _ = process.communicate(timeout=300)
     return process.returncode, printed
