@@ -6,9 +6,9 @@
 Writes speed_tasks.csv and speed_tasks.md. An answer that has a row for the text it has today is not measured again.
 The check cell runs as it stands, twice, in a kernel that has run the notebook, with a bench that has just started; then
 its two functions are timed 20 times, by four measuring processes (a wrong answer's 10 times, by two). The answers of a
-unit follow each other in one kernel. A bar is fit to grade by when the slowest of a solution's 20 ratios is 1.6 times the
-highest tier or more, and the fastest of a wrong answer's is 0.6 of the lowest tier or less: `test_speed_tasks.py` holds
-the table to that, and to what the timing depends on as it is today (`_timed_text.py`).
+unit follow each other in one kernel. A bar is fit to grade by when the slowest of a solution's 20 ratios is 1.6 times
+the highest tier or more, and the fastest of a wrong answer's is 0.6 of the lowest tier or less: `test_speed_tasks.py`
+holds the table to that, and to what the timing depends on as it is today (`_timed_text.py`).
 """
 
 import argparse
