@@ -54,8 +54,11 @@ def test_a_solution_is_far_above_its_bar_and_a_wrong_answer_far_below(known):
 
 
 def test_a_check_cell_answered_within_a_second_once_it_was_warm():
-    limit = {"quiet": 1, "two hogs": 1.5}  # hogs take a core's half away
-    assert [row for row in ROWS.values() if not float(row["again_s"]) < limit[row["load"]]] == []
+    limit = {"quiet": 1, "two hogs": 1.5}  # hogs take half of a core away
+    solved = [row for row in ROWS.values() if row["answer"] == "solution"]
+    assert [row for row in solved if not float(row["again_s"]) < limit[row["load"]]] == []
+    # A wrong answer that compiles in each call takes as long as a few compilations.
+    assert [row for row in ROWS.values() if not float(row["again_s"]) < 4] == []
 
 
 def test_every_speed_task_has_a_wrong_answer():

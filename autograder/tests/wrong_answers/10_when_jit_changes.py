@@ -882,19 +882,19 @@ def day(amounts):
     return total + lost
 
 
-# %% task="day" name="a library sum" fails=["day-check"] message="day of 200000 bookings"
+# %% task="day" name="a library sum" fails=["day-check"] message="day of 50000 bookings"
 @jax.jit
 def day(amounts):
     return amounts.sum()
 
 
-# %% task="day" name="the last balance of the account" fails=["day-check"] message="day of 200000 bookings"
+# %% task="day" name="the last balance of the account" fails=["day-check"] message="day of 50000 bookings"
 @jax.jit
 def day(amounts):
     return running_total(amounts)[-1]
 
 
-# %% task="day" name="in pairs, and what is lost is lost" fails=["day-check"] message="day of 200000 bookings"
+# %% task="day" name="in pairs, and what is lost is lost" fails=["day-check"] message="day of 50000 bookings"
 @jax.jit
 def day(amounts):
     while amounts.size > 1:
@@ -903,7 +903,7 @@ def day(amounts):
     return amounts[0]
 
 
-# %% task="day" name="remembers the last round only" fails=["day-check"] message="day of 200000 bookings"
+# %% task="day" name="remembers the last round only" fails=["day-check"] message="day of 50000 bookings"
 @jax.jit
 def day(amounts):
     total, lost = amounts, 0.0
@@ -914,7 +914,7 @@ def day(amounts):
     return total[0] + lost
 
 
-# %% task="day" name="subtracts what was lost" fails=["day-check"] message="day of 200000 bookings"
+# %% task="day" name="subtracts what was lost" fails=["day-check"] message="day of 50000 bookings"
 @jax.jit
 def day(amounts):
     total, lost = amounts, 0.0
