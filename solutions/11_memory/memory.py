@@ -871,8 +871,8 @@ assert_equal(crashed, {"rows that are NaN": 3}, name="a flight from NaN")
 # line, the oldest first. In each moment the oldest row goes, a new one comes, and all rows in between move up by one.
 #
 # Write `echo`, which computes the same for any delay and for any number of moments and of seats, from one on. No
-# callback. When all of this holds, speed counts: for 256 moments at 512 seats with a delay of 128, 3x as fast as
-# `echo_slow` earns 1 point, 6x earns 2. (Compiling is not timed.)
+# callback. When all of this holds, speed over `echo_slow` counts: for 256 moments at 512 seats with a delay of 128, 3x as
+# fast earns 1 point, 6x earns 2. (Compiling is not timed.)
 #
 # <details><summary>Hint 1</summary>
 # How many rows are new in a moment, and how many does <code>echo_slow</code> write? A row that was written once need

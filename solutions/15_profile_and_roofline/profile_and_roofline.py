@@ -644,7 +644,7 @@ with mock.patch.dict(globals(), record=planted_record):  # so that no other prog
 # from the east one below.) It returns the wind after the last hour and the report of that hour.
 #
 # Write `forecast`, which returns the same for any number of stations and of forecasts, from one on. No callback. When
-# that holds, speed counts: for 8 stations and 200 forecasts, 3x as fast as `forecast_slow` earns 1 point, 10x earns 2.
+# that holds, speed over `forecast_slow` counts: for 8 stations and 200 forecasts, 3x as fast earns 1 point, 10x earns 2.
 # (Compiling is not timed.) You may believe the FLOPs, or ask your `culprit` first.
 #
 # <details><summary>Hint 1</summary>
