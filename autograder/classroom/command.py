@@ -27,9 +27,9 @@ def grade(
     report: Annotated[bool, typer.Option("--report", help="write report/UNIT.html: where the class falls")] = False,
     table: Annotated[Path | None, typer.Option("--csv", help="write the points into this file, too")] = None,
 ) -> None:
-    """Grade a whole class at once, into nbgrader's gradebook, with the same points as `nbgrader autograde`.
+    """Grade a class at once, with the points of `nbgrader autograde`.
 
-    What is in submitted/ and has no grade yet is graded, on all cores of this machine or on a cluster. It can be
+    The grades go into nbgrader's gradebook. What is in submitted/ and has no grade yet is graded, on all cores of this machine or on a cluster. It can be
     stopped at any moment; the same command goes on. Settings of nbgrader's can follow: --RunNotebook.memory=2
 
     The exit status is 0 if everything was graded and ran to its end, 1 if something did not, 2 if nothing was begun.
