@@ -29,8 +29,9 @@ def grade(
 ) -> None:
     """Grade a class at once, with the points of `nbgrader autograde`.
 
-    The grades go into nbgrader's gradebook. What is in submitted/ and has no grade yet is graded, on all cores of this machine or on a cluster. It can be
-    stopped at any moment; the same command goes on. Settings of nbgrader's can follow: --RunNotebook.memory=2
+    The grades go into nbgrader's gradebook. What is in submitted/ and has no grade yet is graded, on all cores of this
+    machine or on a cluster. It can be stopped at any moment; the same command goes on. Settings of nbgrader's can
+    follow: --RunNotebook.memory=2
 
     The exit status is 0 if everything was graded and ran to its end, 1 if something did not, 2 if nothing was begun.
     """
