@@ -164,10 +164,10 @@ def save(measured: list[dict]) -> None:
     write(TABLE, FIELDS, sorted(measured, key=lambda row: [row[field] for field in IDENTITY]))
 
 
-def tiers(measured: list[dict]) -> dict[str, list[float]]:
-    """The tiers of each check, as its solution was measured."""
+def tiers(measured: list[dict]) -> dict[tuple[str, str], list[float]]:
+    """The tiers of each check, by its unit and name, as its solution was measured."""
     solutions = [row for row in measured if row["answer"] == "solution"]
-    return {row["check"]: [float(tier) for tier in row["tiers"].split()] for row in solutions}
+    return {(row["unit"], row["check"]): [float(tier) for tier in row["tiers"].split()] for row in solutions}
 
 
 def table() -> str:
@@ -185,7 +185,7 @@ def table() -> str:
         "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in measured:
-        steps = ", ".join(f"{tier:g}x" for tier in tiers_of[row["check"]])
+        steps = ", ".join(f"{tier:g}x" for tier in tiers_of[row["unit"], row["check"]])
         ratios = f"{row['low']}x | {row['median']}x | {row['high']}x" if row["median"] else "refused | – | –"
         lines.append(
             f"| {row['unit'][:2]} | {row['check']} | {steps} | {row['answer']} | {row['jax']} | {row['load']} "

@@ -48,9 +48,9 @@ def test_a_solution_is_far_above_its_bar_and_a_wrong_answer_far_below(known):
     answer = answers()[known]
     for row in measured(answer):
         if answer.name == "solution":
-            assert float(row["low"]) >= WIDE * max(TIERS[answer.check]), row
+            assert float(row["low"]) >= WIDE * max(TIERS[answer.unit, answer.check]), row
         else:
-            assert row["refused"] or float(row["high"]) <= NARROW * min(TIERS[answer.check]), row
+            assert row["refused"] or float(row["high"]) <= NARROW * min(TIERS[answer.unit, answer.check]), row
 
 
 def test_a_check_cell_answered_within_a_second_once_it_was_warm():
