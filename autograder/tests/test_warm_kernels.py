@@ -30,6 +30,12 @@ print(json.dumps(state))
 """
 
 
+@pytest.fixture(autouse=True)
+def no_kernel_was_forked_before(monkeypatch):
+    """Another test of this process may have forked some under its own environment; it would be the one to compare."""
+    monkeypatch.setattr(warm_kernels, "_imported_under", None)
+
+
 @pytest.fixture(params=[False, pytest.param(True, marks=linux)], ids=["started", "forked"])
 def forked(request, monkeypatch):
     monkeypatch.setattr(kernel_runner, "COLD", 0 if request.param else 10**9)
@@ -125,7 +131,6 @@ def test_under_another_environment_nothing_old_is_used(make_notebook, tmp_path, 
 
 def test_where_forking_is_not_safe_no_kernel_is_forked(monkeypatch):
     monkeypatch.setattr(warm_kernels.sys, "platform", "darwin")
-    monkeypatch.setattr(warm_kernels, "_imported_under", None)
     assert not warm_kernels._can_fork({})
 
 

@@ -159,7 +159,7 @@ def _multiples(leaf: Value) -> _Variants | None:
         new = np.asarray(array * first)
         if not ordered:
             start, stop = (chance.stretch * array.size).astype(int)
-            new.reshape(-1)[start : stop + 1] *= second
+            new.reshape(-1)[start : min(stop + 1, start + array.size - 1)] *= second  # never all of them
         return _like(leaf, new)
 
     return make
