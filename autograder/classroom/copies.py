@@ -68,12 +68,13 @@ def form(source: str) -> str:
 
 def _form(tree: ast.Module) -> str:
     own: dict[str, str] = {}
-    for node in ast.walk(tree):
+    nodes = [node for node in ast.walk(tree) if not isinstance(node, ast.alias)]  # a module's name is not the answer's
+    for node in nodes:
         for field in _NAMES:
             name = getattr(node, field, None)
             if isinstance(name, str) and not (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)):
                 own.setdefault(name, f"n{len(own)}")
-    for node in ast.walk(tree):
+    for node in nodes:
         for field in _NAMES:
             name = getattr(node, field, None)
             if isinstance(name, str):

@@ -38,6 +38,10 @@ def test_another_program_is_another(other):
     assert form(other) != form(ANSWER)
 
 
+def test_a_module_is_no_name_of_the_answers_own():
+    assert form("import jax.numpy as np\nx = np.ones(3)") != form("import numpy as np\nx = np.ones(3)")
+
+
 def test_what_is_no_program_is_compared_as_text():
     assert form("def f(x:\n  1") == form("def f( x:\n1") != form("def f(y:\n1")
     assert form("(" * 5000) == "(" * 5000
