@@ -756,12 +756,17 @@ assert_equal(
     name="noisy",
     hints={"four draws keep the same number": "Each element has an even chance by itself: nobody counts them."},
 )
-tails = int((abs(noisy(jax.random.key(45), jnp.zeros(100_000))[1]) > 3.5).sum())  # about 47 of a normal distribution
+million = np.asarray(noisy(jax.random.key(45), jnp.full(1_000_000, 1000.0))[1])
+share = float((million > 500).mean())
+tails = int((abs(million - 1000 * (million > 500)) > 3.5).sum())  # about 465 of a normal distribution
 assert_equal(
-    {"noise beyond 3.5": 15 < tails < 110},
-    {"noise beyond 3.5": True},
+    {"half of a million is kept": 0.4975 < share < 0.5025, "noise beyond 3.5": 350 < tails < 600},
+    {"half of a million is kept": True, "noise beyond 3.5": True},
     name="noisy",
-    hints={"noise beyond 3.5": "The normal distribution has no bounds."},
+    hints={
+        "half of a million is kept": "Even means 50 %, and not 51.",
+        "noise beyond 3.5": "The normal distribution has no bounds.",
+    },
 )
 ### END HIDDEN TESTS
 

@@ -827,7 +827,9 @@ for count in (1, 3, 777):
     fresh = bookings(count)
     assert_allclose(day(fresh), day_slow(fresh), rtol=ONE_ULP, atol=0, name=f"day of {count} bookings")
 huge = np.float32([1e20, *tenths[:997], -1e20, 1e16])  # as many as above: compiled already
-for name, fresh in {"no money": np.zeros(777, np.float32), "huge ones": huge, "debts only": -account}.items():
+others = {"a few cents left": bookings(777, left=5e-5), "70,001 bookings alike": np.full(70_001, 0.125, np.float32)}
+others |= {"no money": np.zeros(777, np.float32), "huge ones": huge, "debts only": -account}
+for name, fresh in others.items():
     assert_allclose(day(fresh), day_slow(fresh), rtol=ONE_ULP, atol=0, name=f"day with {name}")
 ### END HIDDEN TESTS
 

@@ -728,9 +728,13 @@ for steps, batch, data, hidden in ((1, 8, 256, 16), (30, 1, 9, 3), (13, 60, 40, 
     assert_allclose(losses, expected_losses, rtol=1e-3, atol=1e-5, name=f"the losses of {name}")
     assert_allclose(weights, expected_weights, rtol=1e-3, atol=1e-5, name=f"the weights of {name}")
 weights, xs, ys, order = small_run(12, 8)
-spoilt = weights, xs, ys.at[order[5, 3]].set(jnp.nan), order
-for what, expected, found in zip(("weights", "losses"), fit_slow(*spoilt), fit(*spoilt), strict=True):
-    assert_allclose(found, expected, rtol=1e-3, atol=1e-5, name=f"the {what} of fit with a NaN in step 5")
+runs = {"a NaN in step 5": (weights, xs, ys.at[order[5, 3]].set(jnp.nan), order)}
+weights, xs, ys, order = small_run(3, 8)
+wide = {**weights, "w": jnp.tile(weights["w"], (2, 1))}
+runs["8 columns and large slopes"] = wide, jnp.tile(xs, 2), 100 * ys, order
+for name, run in runs.items():
+    for what, expected, found in zip(("weights", "losses"), fit_slow(*run), fit(*run), strict=True):
+        assert_allclose(found, expected, rtol=1e-3, atol=1e-5, name=f"the {what} of fit with {name}")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "fit-speed", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}

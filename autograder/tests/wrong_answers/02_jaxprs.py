@@ -1524,3 +1524,9 @@ def golf_mean(x):
 def golf_mean(x):
     total = jnp.pad(jnp.cumsum(x), (1, 0))
     return (total[64:1001] - total[:937]) / 64
+
+
+# %% task="golf-mean" name="a Fourier transform of 2048 numbers" fails=["golf-mean-speed"] hidden=1 message="golf_mean of 5001 numbers"
+def golf_mean(x):
+    window = np.fft.rfft(np.full(64, 1 / 64), 2048)
+    return jnp.fft.irfft(jnp.fft.rfft(x, 2048) * window, 2048)[63 : x.size]

@@ -2640,3 +2640,25 @@ def noisy(key, x):
     key, for_mask, for_noise = jax.random.split(key, 3)
     keep = jax.random.bernoulli(for_mask, 0.5, x.shape)
     return key, jnp.where(keep, x, 0.0) + jax.random.normal(for_noise, x.shape)
+
+
+# %% task="exorcism" name="51 of a hundred numbers are at most 50" fails=["exorcism-noisy"] hidden=1 message="half of a million is kept"
+@jax.jit
+def tick(calls, x):
+    return calls + 1, x / (calls + 1)
+
+
+@jax.jit
+def orbit(x):
+    visited = []
+    for _ in range(6):
+        x = 3.7 * x * (1 - x)
+        visited.append(x)
+    return x, jnp.stack(visited)
+
+
+@jax.jit
+def noisy(key, x):
+    key, for_mask, for_noise = jax.random.split(key, 3)
+    keep = jax.random.randint(for_mask, x.shape, 0, 100) <= 50
+    return key, jnp.where(keep, x, 0.0) + jax.random.normal(for_noise, x.shape)

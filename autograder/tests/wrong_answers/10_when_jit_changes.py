@@ -960,3 +960,14 @@ def day(amounts):
         total, less = add_exactly(*jnp.split(total, 2))
         lost += less.sum()
     return (total[0] + lost) * unit
+
+
+# %% task="day" name="sixteen rounds, as in the hint" fails=["day-check"] hidden=1 message="day with 70,001 bookings alike"
+@jax.jit
+def day(amounts):
+    total, lost = amounts, 0.0
+    for _ in range(16):
+        total = jnp.pad(total, (0, total.size % 2))
+        total, less = add_exactly(*jnp.split(total, 2))
+        lost += less.sum()
+    return total[0] + lost

@@ -1170,3 +1170,17 @@ def fit(weights, xs, ys, order):
 
     (weights, _), losses = lax.scan(body, (weights, at_rest(weights)), order)
     return weights, losses
+
+
+# %% task="fit" name="clips the slopes" fails=["fit-check"] hidden=1 message="8 columns and large slopes"
+@jax.jit
+def fit(weights, xs, ys, order):
+    def body(carry, rows):
+        weights, speeds = carry
+        loss, slopes = jax.value_and_grad(small_loss)(weights, xs[rows], ys[rows])
+        slopes = jax.tree.map(lambda slope: jnp.clip(slope, -10, 10), slopes)
+        speeds = jax.tree.map(lambda speed, slope: 0.9 * speed - 0.05 * slope, speeds, slopes)
+        return (jax.tree.map(jnp.add, weights, speeds), speeds), loss
+
+    (weights, _), losses = lax.scan(body, (weights, at_rest(weights)), order)
+    return weights, losses
