@@ -79,7 +79,7 @@ def test_a_terminal_that_lacks_the_signs_gets_others(course):
 
 def test_the_help_names_every_command_on_a_line_of_its_own():
     code, out = run("--help")
-    names = ["start", "check", "watch", "hint", "reset", "doctor", "export", "teach", "grade"]
+    names = ["start", "check", "watch", "hint", "reset", "doctor", "export", "teach", "new-unit", "grade"]
     commands = out.split("Commands:\n")[1].splitlines()
     assert code == 0 and [line.split()[0] for line in commands if line] == names
     assert all(len(line) < 80 and not line.endswith("...") for line in commands)
