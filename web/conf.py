@@ -71,7 +71,8 @@ def what_runs() -> str:
 nb_execution_mode = "cache"
 nb_execution_cache_path = str(WEB / "_build" / "executed" / what_runs())
 nb_execution_excludepatterns = ["exercises/*/*"]
-nb_execution_in_temp = True  # each in a folder of its own
+# Each where it is staged, as in a learner's room: beside the other lessons, with the exercises next door.
+nb_execution_in_temp = False
 nb_execution_timeout = 300  # seconds a cell
 nb_execution_raise_on_error = True
 nb_execution_show_tb = True

@@ -17,20 +17,20 @@ from nbformat.v4 import new_code_cell
 from packaging.requirements import Requirement
 
 PAGES_BRANCH = "gh-pages"  # what the hosted CI publishes; Colab reads the copies there
-# What a notebook of the course imports. The rest is for JupyterLab, grading and the terminal, and would replace parts
-# of Colab that are running (ipykernel, tornado), after which it has to be reset.
-FOR_A_KERNEL = {
-    "cloudpickle",
-    "flatbuffers",
-    "flax",
-    "jax",
-    "jaxlib",
-    "lazy-loader",
-    "matplotlib",
-    "optax",
-    "orbax-checkpoint",
+# What is for JupyterLab, grading and the terminal, and which no notebook imports. In Colab it would replace parts that
+# are running (ipykernel, tornado), after which Colab has to be reset.
+NOT_FOR_A_KERNEL = {
+    "jupyterlab",
+    "jupytext",
+    "latex2mathml",
+    "nbgrader",
+    "pytest",
+    "rich",
+    "typer",
+    "watchfiles",
 }
 _GITHUB = re.compile(r"github\.com[:/]([\w.-]+)/([\w.-]+?)(?:\.git)?/?$")
+_OPENED = re.compile(r"""["'](\.\./[\w/]+\.ipynb)["']""")
 _RELATIVE = re.compile(r"(\]\()((?:\.\./)*[\w/]+)\.(?:ipynb|md)(?=[#)])")
 
 
@@ -75,14 +75,17 @@ def find_repository(course: Path) -> Repository | None:
 def requirements(course: Path) -> list[str]:
     """What a kernel needs, with the versions that pyproject.toml asks for."""
     listed = tomllib.loads((course / "pyproject.toml").read_text())["project"]["dependencies"]
-    return [one for one in listed if Requirement(one).name in FOR_A_KERNEL]
+    return [one for one in listed if Requirement(one).name not in NOT_FOR_A_KERNEL]
 
 
-def install_cell(repository: Repository, needed: list[str]) -> str:
-    """The text of the first cell of a copy: it installs what is missing, and nothing where the course is installed."""
+def install_cell(repository: Repository, needed: list[str], opened: dict[str, str] | None = None) -> str:
+    """The text of the first cell of a copy: it installs what is missing, and nothing where the course is installed.
+
+    `opened` are files of the course that the notebook reads: where it looks for them -> where they lie in the course.
+    """
     package = f"git+{repository.address}" + (f"@{repository.commit}" if repository.commit else "")
     listed = "".join(f'        "{one}",\n' for one in needed)
-    return f'''\
+    text = f'''\
 # Installs the course where it is missing (some minutes); elsewhere this cell does nothing.
 import importlib.util
 import subprocess
@@ -95,6 +98,17 @@ if importlib.util.find_spec("autograder") is None:
     subprocess.run([*pip, *needed], check=True)
     subprocess.run([*pip, "--no-deps", "{package}"], check=True)
 '''
+    for path, place in (opened or {}).items():
+        source = f"https://raw.githubusercontent.com/{repository.owner}/{repository.name}/{repository.commit or 'HEAD'}"
+        text += f'''
+import pathlib
+import urllib.request
+
+if not (file := pathlib.Path("{path}")).exists():  # this notebook reads it
+    file.parent.mkdir(parents=True, exist_ok=True)
+    urllib.request.urlretrieve("{source}/{place}", file)
+'''
+    return text
 
 
 def for_colab(notebook: NotebookNode, place: str, repository: Repository, needed: list[str]) -> NotebookNode:
@@ -106,8 +120,10 @@ def for_colab(notebook: NotebookNode, place: str, repository: Repository, needed
     for cell in copy.cells:
         if cell.cell_type == "markdown":
             cell.source = _RELATIVE.sub(lambda link: link[1] + _page(repository, place, link[2]), cell.source)
-    first = new_code_cell(install_cell(repository, needed), id="install", metadata={"jupyter": {"source_hidden": True}})
-    copy.cells.insert(0, first)
+    code = "\n".join(cell.source for cell in copy.cells if cell.cell_type == "code")
+    opened = {path: os.path.normpath(os.path.join(os.path.dirname(place), path)) for path in _OPENED.findall(code)}
+    text = install_cell(repository, needed, opened)
+    copy.cells.insert(0, new_code_cell(text, id="install", metadata={"jupyter": {"source_hidden": True}}))
     return copy
 
 

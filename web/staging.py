@@ -49,7 +49,6 @@ def as_page(notebook: NotebookNode, place: str, repository: Repository | None) -
             cell.source = plain_links(cell.source)
         elif cell.metadata.get("jupyter", {}).get("source_hidden"):
             _fold(cell)
-        cell.metadata.pop("nbgrader", None)
     page.cells.insert(1, new_markdown_cell(note(place, repository), id="how-to-read"))
     return page
 

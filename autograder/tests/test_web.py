@@ -69,7 +69,7 @@ def test_what_jupyterlab_folds_is_folded_under_its_first_line_and_a_picture_has_
     page = as_page(new_notebook(cells=[*cells, new_code_cell("x")]), "lessons/01_a", None)
     title, how_to_read, picture, check, plain = page.cells
     assert title.source == "# 01 · A" and "You are reading a notebook that has been run" in how_to_read.source
-    assert picture.metadata["tags"] == ["hide-input"] and "nbgrader" not in picture.metadata
+    assert picture.metadata["tags"] == ["hide-input"] and "nbgrader" in picture.metadata, "lesson 16 reads it"
     assert picture.metadata["mystnb"]["code_prompt_show"] == "Picture: traces so far"
     assert picture.metadata["mystnb"]["image"] == {"alt": "Traces so far"}
     assert check.metadata["mystnb"]["code_prompt_show"] == "The check"
@@ -135,7 +135,8 @@ def test_the_first_cell_in_colab_installs_what_a_kernel_needs_and_no_part_of_jup
     run_cell(install_cell(SOMEWHERE, requirements(COURSE)))
     needed, package = commands
     assert needed[:5] == [sys.executable, "-m", "pip", "install", "--quiet"]
-    assert {re.match(r"[\w-]+", one)[0] for one in needed[5:]} == launch.FOR_A_KERNEL
+    named = {re.match(r"[\w-]+", one)[0] for one in needed[5:]}
+    assert named >= {"jax", "matplotlib", "lazy-loader"} and not named & launch.NOT_FOR_A_KERNEL
     assert package[5:] == ["--no-deps", "git+https://github.com/somebody/course@abc123"]
 
 
@@ -151,6 +152,26 @@ def test_a_copy_for_colab_has_that_cell_first_and_links_to_the_site():
         text.source == f"[a]({site}/exercises/01_a/a.html#x), [b]({site}/index.html#the-units), [c](https://c.org/d.md)"
     )
     assert cells[0].source.startswith("[a](../exercises"), "the original is as it was"
+
+
+def test_what_a_notebook_reads_of_the_course_is_there_in_colab(tmp_path, monkeypatch):
+    (tmp_path / "lessons").mkdir()
+    monkeypatch.chdir(tmp_path / "lessons")
+    fetched = []
+    monkeypatch.setattr("urllib.request.urlretrieve", lambda address, file: fetched.append(address) or file.touch())
+    lesson = nbformat.read(COURSE / "lessons/16_slow_lab.ipynb", 4)
+    cell = for_colab(lesson, "lessons/16_slow_lab", SOMEWHERE, []).cells[0].source
+    for _ in range(2):
+        run_cell(cell)
+    place = "exercises/16_slow_lab/slow_lab.ipynb"
+    assert fetched == [f"https://raw.githubusercontent.com/somebody/course/abc123/{place}"]
+    assert (tmp_path / place).exists()
+    others = [path for path in COURSE.glob("lessons/*.ipynb") if path.stem != "16_slow_lab"]
+    assert not [path for path in others if "urlretrieve" in install_of(path)]
+
+
+def install_of(path):
+    return for_colab(nbformat.read(path, 4), f"lessons/{path.stem}", SOMEWHERE, []).cells[0].source
 
 
 # --- docstrings
