@@ -41,6 +41,8 @@ html_theme_options = {
     "show_toc_level": 2,
     "home_page_in_toc": True,
     "use_fullscreen_button": False,
+    "footer_content_items": ["copyright.html"],
+    "navbar_persistent": "",  # the search is in the sidebar
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
     "search_bar_text": "Search the course",
@@ -78,6 +80,7 @@ nb_execution_raise_on_error = True
 nb_execution_show_tb = True
 nb_output_stderr = "remove-warn"  # a lesson writes nothing there, and pytest holds it to that as well
 nb_merge_streams = True
+nb_render_markdown_format = "myst"  # of what a cell shows: tables and formulas
 nb_code_prompt_show = nb_code_prompt_hide = "Code"
 suppress_warnings = ["mystnb.unknown_mime_type"]  # Mermaid, beside which a view always has a text
 

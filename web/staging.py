@@ -74,23 +74,26 @@ def note(place: str, repository: Repository | None) -> str:
             f"[on Binder]({repository.binder(notebook)}){{.run}}",
         ]
     if place.startswith("lessons/"):
+        about = "A notebook that has been run"
         says = (
             "You are reading a notebook that has been run, with what it measured on the machine that made this page. "
             "Where a cell says `guess = None`, make your guess before you look below it; in a notebook of your own you "
             "can type it, and see it beside the measurement."
         )
     else:
+        about = "A notebook to be filled in"
         says = (
             "This exercise is shown as it is handed out: nothing has been run. Fill it in, and its checks say what "
             "they found."
         )
-    return f":::{{note}}\n{says}\n\nRun it: {' · '.join(links)}\n:::"
+    return f":::{{admonition}} {about}\n:class: note\n\n{says}\n\nRun it: {' · '.join(links)}\n:::"
 
 
 def _fold(cell: NotebookNode) -> None:
     """Hide the source behind a line that says what it is, as JupyterLab does with the cell's first line."""
     first = cell.source.split("\n", 1)[0]
-    title = first.removeprefix("# ") if first.startswith("# ") else "The check"
+    check = re.match(r'"""(\d+ points?\. .+?)(?:""")?$', first)
+    title = f"Check, {check[1]}" if check else first.removeprefix("# ")
     cell.metadata["tags"] = [*cell.metadata.get("tags", []), "hide-input"]
     options = {"code_prompt_show": title, "code_prompt_hide": title}
     if found := re.match(r"(?:Picture|Table): (.+)", title):

@@ -64,7 +64,7 @@ def test_what_jupyterlab_folds_is_folded_under_its_first_line_and_a_picture_has_
     cells = [
         new_markdown_cell("# 01 · A"),
         folded("# Picture: traces so far\nplot()"),
-        folded('"""5 points."""\ncheck()'),
+        folded('"""5 points. It holds."""\ncheck()'),
     ]
     page = as_page(new_notebook(cells=[*cells, new_code_cell("x")]), "lessons/01_a", None)
     title, how_to_read, picture, check, plain = page.cells
@@ -72,7 +72,7 @@ def test_what_jupyterlab_folds_is_folded_under_its_first_line_and_a_picture_has_
     assert picture.metadata["tags"] == ["hide-input"] and "nbgrader" in picture.metadata, "lesson 16 reads it"
     assert picture.metadata["mystnb"]["code_prompt_show"] == "Picture: traces so far"
     assert picture.metadata["mystnb"]["image"] == {"alt": "Traces so far"}
-    assert check.metadata["mystnb"]["code_prompt_show"] == "The check"
+    assert check.metadata["mystnb"]["code_prompt_show"] == "Check, 5 points. It holds."
     assert plain.metadata == {}
 
 
@@ -244,6 +244,8 @@ def test_a_small_course_builds_without_a_warning(tmp_path):
 View()"""
     lesson = [new_markdown_cell("# 01 · One"), new_markdown_cell("## A `b`, c?"), new_code_cell("print(6 * 7)")]
     lesson += [folded(f"# Picture: nothing\n{view}"), new_code_cell(view)]
+    table = "| a |\\n|---|\\n| 1 |"
+    lesson += [new_code_cell(f'from IPython.display import Markdown\nMarkdown("{table}")')]
     lesson += [new_markdown_cell("[back](../README.md#the-units) [on](../exercises/01_one/one.ipynb)")]
     exercise = [new_markdown_cell("# Exercise 01 · One\n\n$x^2$"), new_code_cell("raise NotImplementedError")]
     for place, cells in {"lessons/01_one": lesson, "exercises/01_one/one": exercise}.items():
@@ -259,6 +261,7 @@ View()"""
     page = BeautifulSoup((site / "lessons/01_one.html").read_text(), "html.parser")
     assert "42" in page.select_one("div.cell_output").text
     assert [image["alt"] for image in page.select("div.cell_output img")] == ["Nothing", "3 equations"]
+    assert page.select_one("div.cell_output table td").text == "1"
     assert "Picture: nothing" in page.select_one("details summary").text
     assert {"../index.html#the-units", "../exercises/01_one/one.html"} <= {
         a["href"] for a in page.select("article a[href]")
