@@ -301,6 +301,35 @@ def teach(
     jupyterlab.run(jupyterlab.teachers_command(course, ["--no-browser"] * no_browser + list(options or [])), course)
 
 
+@app.command(name="new-unit")
+def new_unit(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="07_pytrees; or pytrees, for the next free number.")],
+    title: Annotated[str, typer.Option("--title", help="What it is called; else its name in words.")] = "",
+    into: Annotated[
+        Path | None, typer.Option("--into", metavar="FOLDER", help="A course of your own; made if it is not there.")
+    ] = None,
+) -> None:
+    """For a teacher: a whole small unit to begin from.
+
+    It builds, and its solution earns every point; replace it piece by piece. Nothing is ever written over.
+    """
+    from .new_unit import new_unit
+    from .outline import find_course
+
+    made = new_unit(into or find_course(), name, title)
+    typer.echo(f"The unit {made.name} is begun in {made.course.resolve()}:")
+    for place in made.files:
+        typer.echo(f"  {place}")
+    typer.echo("Next, in that folder:")
+    typer.echo("  build-notebooks                 # the lesson, the solution and the exercise as notebooks")
+    typer.echo("  course teach                    # JupyterLab, with solutions and nbgrader's panels")
+    typer.echo(f"  pytest solutions/{made.name}/{made.name[3:]}.ipynb    # does the solution earn every point?")
+    if made.row:
+        typer.echo(f"A line for the table of units in README.md:\n  {made.row}")
+    if made.has_tests:
+        typer.echo('What else this course\'s tests ask for is in CONTRIBUTING.md, "Add a unit", from 4 on.')
+
+
 def _console() -> "Console":
     from rich.console import Console
 

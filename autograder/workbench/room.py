@@ -17,7 +17,7 @@ from .bad_input import BadInput
 from .outline import Unit
 
 VARIABLE = "COURSE_WORK"
-_OF_THE_COURSE = ("autograder", "benchmarks", "exercises", "lessons", "solutions")
+_OF_THE_COURSE = ("autograder", "benchmarks", "exercises", "lessons", "solutions", "web")
 
 
 @dataclass
