@@ -13,19 +13,26 @@ from autograder.instruments.graphs.graph import Graph, fits, picture
 from autograder.instruments.graphs.of_hlo import HloGraph
 from autograder.instruments.graphs.of_jaxpr import JaxprGraph
 
+_CELL = "text-align:left;padding:.1em 1.2em .1em 0"
 _SCROLLS = '<div style="overflow-x:auto">{}</div>'
 
 
-def retraces(reasons: Sequence[str]) -> Callable[[], str]:
+def retraces(traces: Sequence[tuple[str, str]]) -> Callable[[], str]:
     """A row for each trace: the argument that was to blame, and what it was before and then.
 
-    reasons  as in `TraceLog.reasons`: "steps: static 1 -> static 10".
+    traces  the function's name, empty where only one is followed, and the reason: "steps: static 1 -> static 10".
     """
 
     def table() -> str:
-        head = "".join(f'<th style="text-align:left">{name}</th>' for name in ("trace", "because of", "before", "then"))
-        rows = "".join(f"<tr><td>{i}</td>{_cells(reason)}</tr>" for i, reason in enumerate(reasons, 1))
-        return _SCROLLS.format(f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>")
+        named = any(name for name, _ in traces)
+        names = ["trace", *["of"] * named, "because of", "before", "then"]
+        head = "".join(f'<th style="{_CELL}">{name}</th>' for name in names)
+        rows = []
+        for i, (function, reason) in enumerate(traces, 1):
+            of = [f"<code>{escape(function)}</code>"] if named else []
+            before = "".join(f'<td style="{_CELL}">{part}</td>' for part in (str(i), *of))
+            rows.append(f"<tr>{before}{_cells(reason)}</tr>")
+        return _SCROLLS.format(f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>")
 
     return table
 
@@ -34,12 +41,11 @@ def _cells(reason: str) -> str:
     first, *more = reason.split("; ")
     name, _, change = first.partition(": ")
     before, arrow, then = change.partition(" -> ")
-    cell = '<td style="text-align:left">{}</td>'.format
     if not arrow:
-        return f'<td colspan="3" style="text-align:left">{escape(reason)}</td>'
+        return f'<td colspan="3" style="{_CELL}">{escape(reason)}</td>'
     also = f" <small>({escape('; '.join(more))})</small>" if more else ""
     parts = (f"<b>{escape(name)}</b>", f"<code>{escape(before)}</code>", f"<code>{escape(then)}</code>{also}")
-    return "".join(map(cell, parts))
+    return "".join(f'<td style="{_CELL}">{part}</td>' for part in parts)
 
 
 def marked_jaxpr(name: str, jaxpr: ClosedJaxpr, guilty: Collection[JaxprEqn]) -> Callable[[], str]:

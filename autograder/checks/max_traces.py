@@ -110,7 +110,7 @@ class assert_max_traces:
             evidence="\n".join(lines),
             why=why,
             attempt=attempt,
-            exhibit=retraces(reasons),
+            exhibit=retraces([(r.removesuffix(c.text)[:-2], c.text) for r, c in zip(reasons, log.causes, strict=True)]),
         )
 
     def _program_called(self, frame: types.FrameType) -> None:

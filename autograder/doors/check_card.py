@@ -90,17 +90,19 @@ def as_html(card: Card) -> str:
 
 
 def _failure(failure: CheckFailed, exhibit: str) -> list[str]:
+    """What happened, the evidence, why, what to try; then the picture, which may be long. A table is the evidence."""
+    is_table = "<table" in exhibit
     parts = [f'<div style="margin-top:.3em"><b>{_prose(failure.happened)}</b></div>']
-    if exhibit:
+    if is_table:
         parts.append(f'<div style="margin:.4em 0">{exhibit}</div>')
-        if failure.evidence:
-            parts.append(f"<details><summary>The evidence as text</summary>{_pre(failure.evidence)}</details>")
     elif failure.evidence:
         parts.append(_pre(failure.evidence))
     if failure.why:
         parts.append(f"<div><b>Why this usually happens:</b> {_prose(failure.why)}</div>")
     if failure.attempt:
         parts.append(f"<div><b>Try:</b> {_prose(failure.attempt)}</div>")
+    if exhibit and not is_table:
+        parts.append(f'<div style="margin:.6em 0 .2em">{exhibit}</div>')
     return parts
 
 

@@ -56,7 +56,10 @@ def begin(possible: float | None) -> None:
     """A cell begins to run. `possible`: the points of a check, None for any other cell."""
     global _open
     _open = CheckDisplay(possible) if is_watched() else None
-    failure.hear = _open.hear if _open is not None and possible is not None else None
+    failure.hear = None
+    if _open is not None and possible is not None:
+        failure.hear = _open.hear
+        _open.show()  # at once, so that it stands above whatever else the cell shows
 
 
 def failed(error: CheckFailed) -> None:

@@ -55,9 +55,13 @@ def test_a_failure_has_its_parts_and_nothing_of_it_is_taken_for_html():
     assert [(a.text, a["href"]) for a in page.find_all("a")] == [("Map", "../../README.md")]
 
 
-def test_with_a_picture_the_evidence_is_there_to_be_opened():
-    page = text_of(Card([], 0, 3, FAILED, exhibit="<table><tr><td>1</td></tr></table>"))
-    assert page.table and page.details.pre.text == FAILED.evidence and not page.details.has_attr("open")
+def test_a_table_is_the_evidence_and_a_picture_comes_last():
+    table = text_of(Card([], 0, 3, FAILED, exhibit="<table><tr><td>1</td></tr></table>"))
+    assert table.table and not table.pre
+    assert table.text.index("1 allowed") < table.text.index("Why this")
+    picture = text_of(Card([], 0, 3, FAILED, exhibit="<svg><text>seen</text></svg>"))
+    assert picture.pre.text == FAILED.evidence
+    assert picture.text.endswith("seen")
 
 
 def test_the_text_beside_it_is_what_is_printed_elsewhere():

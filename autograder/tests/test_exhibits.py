@@ -40,8 +40,26 @@ def test_a_retrace_names_the_argument_and_what_it_was_before_and_then():
     assert rows == [["1", "first call"], ["2", "x", "float32[8]", "float32[3]"]]
 
 
+def test_where_several_functions_are_traced_each_row_names_its_own():
+    def outer(x):
+        for n in (1, 2):
+            x = jax.jit(inner, static_argnames="n")(x, n=n)
+        return x
+
+    def inner(x, n):
+        return x + n
+
+    def check():
+        with assert_max_traces(outer, 1):
+            outer(X)
+
+    rows = [[cell.text for cell in row.find_all("td")] for row in shown(check).tbody.find_all("tr")]
+    assert rows == [["1", "inner", "first call"], ["2", "inner", "n", "static 1", "static 2"]]
+
+
 def test_a_reason_of_any_form_has_a_row():
-    page = BeautifulSoup(retraces(["n: static 1 -> static <2>; m: a -> b", "another <function>"])(), "html.parser")
+    told = [("", "n: static 1 -> static <2>; m: a -> b"), ("", "another <function>")]
+    page = BeautifulSoup(retraces(told)(), "html.parser")
     rows = [[cell.text for cell in row.find_all("td")] for row in page.tbody.find_all("tr")]
     assert rows == [["1", "n", "static 1", "static <2> (m: a -> b)"], ["2", "another <function>"]]
 

@@ -12,6 +12,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,12 +39,23 @@ class Server:
 
     def __init__(self, root: Path, settings: Path, address: str):
         self.root, self.address = root, address
+        self._base, _, self._token = address.partition("/lab?token=")
         self._themes = settings / "@jupyterlab" / "apputils-extension" / "themes.jupyterlab-settings"
 
     def choose(self, theme: str) -> None:
         """The theme of pages that are opened from now on."""
         self._themes.parent.mkdir(parents=True, exist_ok=True)
         self._themes.write_text(json.dumps({"theme": THEMES[theme]}))
+
+    def end_kernels(self) -> None:
+        """End every kernel, so that the next page starts with a fresh one."""
+        for session in json.loads(self._ask("GET", "/api/sessions")):
+            self._ask("DELETE", f"/api/sessions/{session['id']}")
+
+    def _ask(self, method: str, path: str) -> bytes:
+        headers = {"Authorization": f"token {self._token}"}
+        with urllib.request.urlopen(urllib.request.Request(self._base + path, method=method, headers=headers)) as reply:
+            return reply.read()
 
 
 @contextmanager
@@ -103,8 +115,19 @@ def theme(request):
 
 
 @pytest.fixture
-def open_page(browser, request):
-    """A function that opens a file of a server in a window; every error of the page's own fails the test."""
+def keep(request):
+    """A function that keeps a picture of a window, or of a part of it, in the folder that SHOTS names."""
+
+    def keep(shown, name=""):
+        if folder := os.environ.get("SHOTS"):
+            shown.screenshot(path=Path(folder, re.sub(r"\W+", "-", f"{request.node.name} {name}").strip("-") + ".png"))
+
+    return keep
+
+
+@pytest.fixture
+def open_page(browser, keep):
+    """A function that opens a file of a server in a window."""
     windows = []
 
     def open_page(server, path, theme="light", window=WINDOW, scale=1):
@@ -113,14 +136,12 @@ def open_page(browser, request):
         windows.append(context)
         page = context.new_page()
         page.set_default_timeout(60_000)
-        page.goto(f"{server.address.replace('/lab?', f'/lab/tree/{path}?')}&reset")
+        page.goto(server.address.replace("/lab?", f"/lab/tree/{path}?" if path else "/lab?") + "&reset")
         page.locator(".jp-MainAreaWidget:visible").first.wait_for()
         return page
 
     yield open_page
-    folder = os.environ.get("SHOTS")
     for context in windows:
-        for number, page in enumerate(context.pages if folder else []):
-            name = re.sub(r"\W+", "-", request.node.name)
-            page.screenshot(path=Path(folder, f"{name}{number or ''}.png"))
+        for page in context.pages:
+            keep(page)
         context.close()

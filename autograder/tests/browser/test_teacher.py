@@ -32,7 +32,7 @@ def course_server(tmp_path_factory):
         yield server
 
 
-def test_generate_autograde_and_read_a_students_page(course_server, open_page, browser, theme):
+def test_generate_autograde_and_read_a_students_page(course_server, open_page, browser, theme, keep):
     page = open_page(course_server, "", theme)
     menu(page, "Nbgrader", "Formgrader")
     frame = page.frame_locator("iframe:visible").first
@@ -59,6 +59,7 @@ def test_generate_autograde_and_read_a_students_page(course_server, open_page, b
         reader.goto(feedback.as_uri())
         expect(reader.locator("h1.score")).to_contain_text("2.0 / 5.0")
         assert not pale(reader, "main")
+        keep(reader, "feedback")
     finally:
         context.close()
     page.goto(course_server.address.replace("/lab?", f"/formgrader/gradebook/{UNIT}/{NAME}?"))
