@@ -5,7 +5,7 @@ import platform
 import tempfile
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import nbformat
@@ -14,6 +14,7 @@ from autograder.doors.box.kernels import stop
 from autograder.doors.box.rules import why_not
 from autograder.doors.graded_notebook import UnreadableNotebook, parse_notebook
 from autograder.doors.run_submission import Conditions, in_line, run_submission
+from autograder.doors.solved_programs import with_programs
 
 from .cores import Core, has_devices, last_core, own_core
 
@@ -30,8 +31,9 @@ class NoBox(Exception):
 
 @dataclass(frozen=True)
 class Release:
-    """A unit's notebook with its hidden tests and without them, as texts."""
+    """A unit's notebook with its answers, without them, and without its hidden tests either, as texts."""
 
+    solution: str
     graded: str
     released: str
 
@@ -100,9 +102,18 @@ def _run(order: Order, core: Core) -> dict[str, str]:
             for cell in notebook.cells:
                 if cell.cell_type == "code":
                     cell.outputs, cell.execution_count = [], None
-            run_submission(notebook, folder, order.conditions, course, core.alone)
+            run_submission(notebook, folder, _with_programs(order, release), course, core.alone)
             done[name] = nbformat.writes(notebook)
     return done
+
+
+def _with_programs(order: Order, release: Release) -> Conditions:
+    """As `nbgrader autograde` does it, on the machine of this worker."""
+    under = order.conditions
+    if under.box and under.programs:
+        box = with_programs(under.box, order.unit, _read(release.solution), lambda line: None)
+        return replace(under, box=box)
+    return under
 
 
 def _where(core: Core) -> str:

@@ -264,7 +264,7 @@ class _Grading:
 
     def _report(self, unit: Unit, rows: list[Row]) -> None:
         """Write the page about a unit. Raises OSError."""
-        from .marks import possible_points, read_paper, tasks  # half a second, with what draws the pictures
+        from .marks import forms, possible_points, read_paper, tasks  # half a second, with what draws the pictures
         from .report import write_report
 
         papers = []
@@ -275,7 +275,8 @@ class _Grading:
                     papers.append(read_paper(row.student, notebooks))
         if papers:
             path = Path("report", f"{unit.name}.html")
-            write_report(path, unit.name, papers, tasks(papers, possible_points(unit.graded.values())), rows)
+            graded = unit.graded.values()
+            write_report(path, unit.name, papers, tasks(papers, possible_points(graded)), rows, forms(graded))
             _say(self.console, f"{path}: what the class says of its tasks.")
 
     def _graded(self, unit: Unit, student: str) -> list[Path]:

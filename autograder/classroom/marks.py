@@ -8,16 +8,22 @@ from dataclasses import dataclass, field
 from nbformat import NotebookNode
 
 from autograder.doors.faults import TITLES
-from autograder.doors.graded_notebook import failure_text, is_graded, not_begun, score, task_of
+from autograder.doors.graded_notebook import failure_text, is_graded, nbgrader_metadata, not_begun, score, task_of
+
+from .copies import form
 
 
 @dataclass
 class Paper:
-    """What one student has handed in: points by task, the first line of what each lost check said, and the fault."""
+    """What one student has handed in: points by task, the first line of what each lost check said, and the answers.
+
+    Answers are there by the name of their cell, in the form in which they are compared.
+    """
 
     student: str
     points: dict[str, float] = field(default_factory=dict)
     said: dict[str, list[str]] = field(default_factory=dict)
+    answers: dict[str, str] = field(default_factory=dict)
 
     @property
     def total(self) -> float:
@@ -29,7 +35,8 @@ NOT_BEGUN = "not begun"
 
 def read_paper(student: str, notebooks: Iterable[NotebookNode]) -> Paper:
     """Read off graded notebooks what each task earned, by nbgrader's rule."""
-    paper = Paper(student)
+    notebooks = list(notebooks)
+    paper = Paper(student, answers=forms(notebooks))
     graded = [(task_of(n.cells, i), cell) for n in notebooks for i, cell in enumerate(n.cells) if is_graded(cell)]
     for task, cell in graded:
         result = score(cell)
@@ -40,6 +47,12 @@ def read_paper(student: str, notebooks: Iterable[NotebookNode]) -> Paper:
             if line not in lines:
                 lines.append(line)
     return paper
+
+
+def forms(notebooks: Iterable[NotebookNode]) -> dict[str, str]:
+    """The answers by the names of their cells, as `copies` compares them."""
+    cells = [(nbgrader_metadata(cell), cell) for notebook in notebooks for cell in notebook.cells]
+    return {entry["grade_id"]: form(cell.source) for entry, cell in cells if entry.get("solution")}
 
 
 def _first_line(cell: NotebookNode, message: str) -> str:

@@ -28,13 +28,13 @@ class Replay(RunNotebook):
     def assert_possible(self) -> None:
         """Students' code does not run here."""
 
-    def fill_in(self, nb: NotebookNode, folder: Path) -> None:
+    def fill_in(self, nb: NotebookNode, resources: dict) -> None:
         """As in the parent class. Raises NbGraderException if it is another notebook that was executed."""
         task = self._task
         if task.given_up:
             nb.metadata["not_graded"] = task.given_up
             return
-        text = task.executed.get(self._name(folder))
+        text = task.executed.get(resources["metadata"]["name"])
         executed = nbformat.reads(text, as_version=4) if text else nbformat.v4.new_notebook()
         if [_known_by(cell) for cell in executed.cells] != [_known_by(cell) for cell in nb.cells]:
             raise NbGraderException("the submission was changed while it was graded; it has no grade yet")
@@ -43,17 +43,9 @@ class Replay(RunNotebook):
                 cell.outputs, cell.execution_count = done.outputs, done.execution_count
         nb.metadata["boxed"] = executed.metadata["boxed"]
 
-    def preprocess(self, nb, resources):
-        """As in the parent class."""
-        self._notebook = resources["metadata"]["name"]
-        return super().preprocess(nb, resources)
-
     def tell(self, found: Fault, why: str, entry: dict) -> None:
         """As in the parent class."""
         self._task.faults.append((found, why))
-
-    def _name(self, folder: Path) -> str:
-        return self._notebook
 
     @property
     def _task(self) -> "_Task":

@@ -12,6 +12,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from .copies import alike
 from .marks import Paper, Task
 from .screen import Row
 
@@ -22,8 +23,10 @@ ALL = 0.999  # of a task's points, from which on it is everything; sums of parts
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
-def write_report(path: Path, unit: str, papers: list[Paper], tasks: list[Task], rows: list[Row]) -> None:
-    """Write the page. Raises OSError."""
+def write_report(
+    path: Path, unit: str, papers: list[Paper], tasks: list[Task], rows: list[Row], untouched: dict[str, str]
+) -> None:
+    """Write the page. `untouched` are the answers' forms as they were released. Raises OSError."""
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(_TEMPLATES), autoescape=True, trim_blocks=True)
     totals = [paper.total for paper in papers]
     page = environment.get_template("report.html.j2").render(
@@ -35,6 +38,7 @@ def write_report(path: Path, unit: str, papers: list[Paper], tasks: list[Task], 
         tasks=tasks,
         rows=sorted(rows, key=lambda row: (row.points is not None, -(row.points or 0), row.student)),
         all=ALL,
+        alike=alike({paper.student: _own(paper, untouched) for paper in papers}),
         by_task=_svg(partial(_by_task, tasks), 0.8 + 0.42 * len(tasks)),
         totals=_svg(partial(_totals, totals, sum(task.possible for task in tasks)), 2.4),
     )
@@ -42,6 +46,10 @@ def write_report(path: Path, unit: str, papers: list[Paper], tasks: list[Task], 
     new = path.with_name(f".{path.name}.new")
     new.write_text(page, encoding="utf-8")
     new.replace(path)
+
+
+def _own(paper: Paper, untouched: dict[str, str]) -> dict[str, str]:
+    return {task: answer for task, answer in paper.answers.items() if answer != untouched.get(task)}
 
 
 def _by_task(tasks: list[Task], figure: Figure) -> None:

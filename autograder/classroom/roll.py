@@ -16,7 +16,7 @@ from nbgrader.coursedir import CourseDirectory
 from nbgrader.utils import find_all_files
 from traitlets.config import LoggingConfigurable
 
-from autograder.doors.graded_notebook import UnreadableNotebook, bytes_of, is_graded
+from autograder.doors.graded_notebook import UnreadableNotebook, bytes_of, is_graded, read_notebook
 from autograder.doors.nbgrader_steps import origin
 from autograder.doors.register_units import graded_form, released_form
 from autograder.doors.run_submission import Conditions
@@ -46,6 +46,7 @@ class Unit:
         self.name, self.course = name, course
         folder = Path(course.format_path(course.source_directory, ".", name))
         self.solutions = sorted(folder.glob("*.ipynb"))
+        self._solved = {path.stem: read_notebook(path) for path in self.solutions}
         self._graded = {path.stem: graded_form(path, parent) for path in self.solutions}
         self._released = {name: released_form(graded, parent) for name, graded in self._graded.items()}
 
@@ -53,7 +54,7 @@ class Unit:
     def releases(self) -> dict[str, Release]:
         """Each notebook as texts, for a worker."""
         return {
-            name: Release(nbformat.writes(graded), nbformat.writes(self._released[name]))
+            name: Release(*map(nbformat.writes, (self._solved[name], graded, self._released[name])))
             for name, graded in self._graded.items()
         }
 

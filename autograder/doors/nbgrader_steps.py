@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import nbformat
@@ -15,11 +16,12 @@ from traitlets import Bool, Float, Integer, List, Unicode
 
 from .box.rules import Rules, why_not
 from .faults import Fault, end_in, fault
-from .graded_notebook import UnreadableNotebook, bytes_of, is_graded, parse_notebook
+from .graded_notebook import UnreadableNotebook, bytes_of, is_graded, parse_notebook, read_notebook
 from .guard.course import Course
 from .kernel_runner import CELL_SECONDS
 from .register_units import graded_form, register, released_form
 from .run_submission import NOTEBOOK_SECONDS, Conditions, in_line, run_submission
+from .solved_programs import with_programs
 from .submissions import bear_everything, is_plain
 
 
@@ -69,6 +71,11 @@ def origin(handed_in: bytes, graded: NotebookNode) -> str:
     return hashlib.sha256(nbformat.writes(graded).encode() + b"\0" + handed_in).hexdigest()
 
 
+def _solution(entry: dict) -> Path:
+    """The solution's notebook, from what nbgrader says of a submission; nbgrader runs in the course's folder."""
+    return Path("solutions", entry["assignment"], f"{entry['notebook']}.ipynb")
+
+
 class RestoreRelease(NbGraderPreprocessor):
     """Bring a submission back in line with the release, and put the hidden tests in.
 
@@ -77,9 +84,8 @@ class RestoreRelease(NbGraderPreprocessor):
     """
 
     def preprocess(self, nb, resources):
-        """Runs in the course's folder, as all of nbgrader does."""
-        unit, name = resources["nbgrader"]["assignment"], resources["nbgrader"]["notebook"]
-        graded = graded_form(Path("solutions", unit, f"{name}.ipynb"), self)
+        """As in the parent class."""
+        graded = graded_form(_solution(resources["nbgrader"]), self)
         changes, course = in_line(nb, graded, released_form(graded, self))
         nb.metadata["graded_from"] = origin(resources.get("handed_in", b""), graded)
         if isinstance(self.parent, SubmissionExporter):
@@ -87,7 +93,7 @@ class RestoreRelease(NbGraderPreprocessor):
         if "not_graded" in resources:
             nb.metadata["not_graded"] = resources["not_graded"]  # for `RunNotebook`, and for the page
         elif changes:
-            path = Path(resources["metadata"]["path"], f"{name}.ipynb")
+            path = Path(resources["metadata"]["path"], f"{resources['nbgrader']['notebook']}.ipynb")
             self.log.warning("%s: put back as released: %s", path, ", ".join(changes))
         return nb, resources
 
@@ -106,6 +112,7 @@ class RunNotebook(NbGraderPreprocessor):
     guard = Bool(True, help="leave out cells that use what no answer needs (see autograder/THREATS.md)").tag(
         config=True
     )
+    programs = Bool(True, help="compile what the solution compiles once, and not for each student").tag(config=True)
     memory = Float(Rules.memory, help="GiB of memory in the box").tag(config=True)
     disk = Float(Rules.disk, help="GiB of files in the box; they lie in memory").tag(config=True)
     processes = Integer(Rules.processes, help="processes in the box").tag(config=True)
@@ -115,7 +122,7 @@ class RunNotebook(NbGraderPreprocessor):
     def conditions(self) -> Conditions:
         """What the options above say."""
         limits = Rules(self.memory, self.disk, self.processes, devices=tuple(self.devices), programs=not self.guard)
-        return Conditions(self.seconds, self.budget, limits if self.box else None, self.guard)
+        return Conditions(self.seconds, self.budget, limits if self.box else None, self.guard, self.programs)
 
     def assert_possible(self) -> None:
         """Say what to do where students' code would have to run without a box. Raises NbGraderException."""
@@ -127,9 +134,13 @@ class RunNotebook(NbGraderPreprocessor):
             self.log.error(line)
             raise NbGraderException(line)
 
-    def fill_in(self, nb: NotebookNode, folder: Path) -> None:
+    def fill_in(self, nb: NotebookNode, resources: dict) -> None:
         """Execute a submission's notebook in place, or note in its metadata why it is not graded."""
-        run_submission(nb, folder, self.conditions, getattr(self.parent, "course", None))
+        under, entry = self.conditions, resources.get("nbgrader")
+        if under.box and under.programs and entry:
+            solution = read_notebook(_solution(entry))
+            under = replace(under, box=with_programs(under.box, entry["assignment"], solution, self.log.info))
+        run_submission(nb, Path(resources["metadata"]["path"]), under, getattr(self.parent, "course", None))
 
     def tell(self, found: Fault, why: str, entry: dict) -> None:
         """Note that something went wrong in a submission apart from its answers."""
@@ -138,7 +149,7 @@ class RunNotebook(NbGraderPreprocessor):
     def preprocess(self, nb, resources):
         """Fill in the outputs of every code cell, and how they came about."""
         if "not_graded" not in nb.metadata:
-            self.fill_in(nb, Path(resources["metadata"]["path"]))
+            self.fill_in(nb, resources)
         if "not_graded" in nb.metadata:
             for cell in filter(is_graded, nb.cells):
                 cell.outputs = []

@@ -19,12 +19,16 @@ NOTEBOOK_SECONDS = 900
 
 @dataclass(frozen=True)
 class Conditions:
-    """Under which a submission is run: seconds for each cell and for all of them, the box, whether cells are judged."""
+    """Under which a submission is run: seconds for each cell and for all of them, the box, whether cells are judged.
+
+    programs: whether the box has what was compiled for the unit's solution (see `solved_programs`).
+    """
 
     seconds: float = CELL_SECONDS
     budget: float = NOTEBOOK_SECONDS
     box: Rules | None = field(default_factory=Rules)
     guard: bool = True
+    programs: bool = True
 
 
 def in_line(notebook: NotebookNode, graded: NotebookNode, released: NotebookNode) -> tuple[list[str], Course]:

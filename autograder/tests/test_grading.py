@@ -254,7 +254,7 @@ def test_it_is_run_in_the_courses_folder(tmp_path, monkeypatch):
 def test_the_help_needs_neither_dask_nor_nbgrader():
     program = (
         "import sys\nfrom typer.testing import CliRunner\nfrom autograder.classroom.command import app\n"
-        "assert 'Grade a whole class' in CliRunner().invoke(app, ['--help']).output\n"
+        "assert 'Grade a class at once' in CliRunner().invoke(app, ['--help']).output\n"
         "print(sorted({'dask', 'distributed', 'nbgrader', 'nbformat', 'jax'} & set(sys.modules)))"
     )
     assert subprocess.check_output([sys.executable, "-c", program], text=True) == "[]\n"

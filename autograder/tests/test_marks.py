@@ -81,7 +81,7 @@ def test_the_page_is_whole_needs_no_network_and_runs_nothing_of_a_students(tmp_p
     some = papers((2, 3), (0, 3))
     some[1].said = {"f": ["<script>alert(1)</script>"]}
     path = tmp_path / "report" / "unit.html"
-    write_report(path, UNIT, some, tasks(some, POSSIBLE), ROWS)
+    write_report(path, UNIT, some, tasks(some, POSSIBLE), ROWS, {})
     page = path.read_text()
     assert "<script>" not in page and "&lt;script&gt;" in page and "&lt;b&gt;bob" in page
     assert "2 students, 5 points: median 4, mean 4.0." in page
@@ -91,6 +91,19 @@ def test_the_page_is_whole_needs_no_network_and_runs_nothing_of_a_students(tmp_p
     assert names == ["{http://www.w3.org/2000/svg}svg"] * 2
     outside = re.sub(r"(xmlns|xlink|rdf|cc|dc)[:\w]*=\"[^\"]*\"|<metadata>.*?</metadata>", "", page, flags=re.DOTALL)
     assert not re.search(r"(src|href)=\"(?!#)", outside)
+
+
+def test_pairs_that_share_rare_answers_stand_on_the_page_and_an_untouched_stub_is_no_answer(tmp_path):
+    some = papers(*[(2, 3)] * 30)
+    for number, paper in enumerate(some):
+        paper.answers = {"f": f"own {number}", "g": f"own {number}", "h": f"own {number}", "i": "the stub"}
+    some[7].answers = some[3].answers
+    path = tmp_path / "unit.html"
+    write_report(path, UNIT, some, tasks(some, POSSIBLE), ROWS, {"i": "the stub"})
+    assert re.search(r"<td>student 3 and student 7</td><td>f, g, h</td><td[^>]*>15</td>", path.read_text())
+    some[7].answers = {"i": "the stub"}
+    write_report(path, UNIT, some, tasks(some, POSSIBLE), ROWS, {"i": "the stub"})
+    assert "No pair" in path.read_text()
 
 
 def test_it_is_seen_what_is_run_and_where_if_there_are_several_machines():

@@ -55,12 +55,18 @@ class BoxedKernelManager(AsyncKernelManager):
         self.provisioner = self.keeper
         submitted = os.path.join(self.slot, "submitted")
         _copy_files(folder, submitted, box.programs)
+        self.fills, compiled = "", box.compiled
+        if box.compiles:  # a box can write nowhere but below the server's folder
+            self.fills, compiled = box.compiled, os.path.join(self.slot, "compiled")
+            os.mkdir(compiled)
         self.keeper.request = {
-            "box": box.command(connection, submitted),
+            "box": box.command(connection, submitted, compiled),
             "connection": connection,
             "environment": rules.environment(),
             "path": python_path(),
             "limits": box.limits(),
+            "compiled": rules.COMPILED if box.compiled else "",
+            "compiles": box.compiles,
         }
 
     def seal(self) -> None:
@@ -90,6 +96,9 @@ class _Provisioner(LocalProvisioner):
         """As in the parent class, and nothing is left on the disk."""
         await super().cleanup(restart)
         if self.parent is not None and not restart:
+            if self.parent.fills:  # once: this is called again
+                shutil.copytree(os.path.join(self.parent.slot, "compiled"), self.parent.fills, dirs_exist_ok=True)
+                self.parent.fills = ""
             shutil.rmtree(self.parent.slot, ignore_errors=True)
 
 

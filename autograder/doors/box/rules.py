@@ -12,6 +12,7 @@ import autograder
 from autograder.doors.warm_kernels import python_path
 
 BWRAP = "bwrap"
+COMPILED = "/compiled"
 # Parts of a Python's prefix. Never all of it: a prefix may be somebody's home.
 _OF_PREFIX = ("bin", "lib", "lib64", "etc", "share", "include", "pyvenv.cfg")
 _SYSTEM = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store"]
@@ -33,6 +34,8 @@ class Rules:
     cpu: int = 3600  # seconds, of each process
     devices: tuple[str, ...] = field(default=())  # such as /dev/nvidia0
     programs: bool = True  # whether modules that lie beside the notebook come with it
+    compiled: str = ""  # the folder in which JAX looks for programs that it has compiled before
+    compiles: bool = False  # whether it keeps them there; otherwise nobody in the box can write them
 
     def __str__(self) -> str:
         devices = f", with {', '.join(self.devices)}" if self.devices else ""
@@ -46,8 +49,11 @@ class Rules:
         sizes = {"memory": int(self.memory * 2**30), "disk": int(self.disk * 2**30)}
         return {**sizes, "processes": self.processes, "cpu": self.cpu}
 
-    def command(self, connection: str, submitted: str) -> list[str]:
-        """Bubblewrap's command line. `connection` can be written in, `submitted` can be read, both are ours."""
+    def command(self, connection: str, submitted: str, compiled: str = "") -> list[str]:
+        """Bubblewrap's command line. `connection` can be written in, `submitted` can be read, both are ours.
+
+        `compiled` is where programs lie while the box is there.
+        """
         disk = self.limits()["disk"]
         words = [BWRAP, "--unshare-all", "--unshare-user", *_no_more_namespaces(), "--die-with-parent", "--new-session"]
         words += ["--cap-drop", "ALL", "--clearenv", "--uid", "1000", "--gid", "1000", "--hostname", "box"]
@@ -60,8 +66,11 @@ class Rules:
         if self.devices:
             words += ["--ro-bind", "/sys", "/sys"]
         words += ["--size", str(disk // 4), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
-        words += ["--bind", connection, connection, "--ro-bind", submitted, "/submitted", "--remount-ro", "/"]
-        return words
+        words += ["--bind", connection, connection, "--ro-bind", submitted, "/submitted"]
+        if compiled:
+            # Another grader may have removed it: then there is nothing to be found.
+            words += ["--dir", COMPILED, "--bind-try" if self.compiles else "--ro-bind-try", compiled, COMPILED]
+        return [*words, "--remount-ro", "/"]
 
 
 def server_command(folder: str) -> list[str]:

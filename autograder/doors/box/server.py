@@ -153,10 +153,21 @@ def _be_kernel(request: dict, lifeline: socket.socket, user_namespace: int) -> N
             os.dup2(null, standard)
         _tell(lifeline, ready=True)
         os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+        if request["compiled"]:
+            _look_for_programs(request["compiled"], request["compiles"])
         become_kernel(request["arguments"], request["environment"], WORK, request["path"])
     except BaseException as error:
         _tell(lifeline, failed=f"{type(error).__name__}: {error}")
     os._exit(1)
+
+
+def _look_for_programs(folder: str, compiles: bool) -> None:
+    """Let JAX look there for what it is to compile, and keep there what it has not found, or nothing."""
+    import jax
+
+    jax.config.update("jax_compilation_cache_dir", folder)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0 if compiles else float("inf"))
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
 def _limit(limits: dict) -> None:
