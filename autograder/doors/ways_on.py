@@ -43,7 +43,7 @@ def _beside(lessons: Path, name: str) -> tuple[Path | None, Path | None]:
     texts = sorted(lessons.glob("[0-9][0-9]_*.py"))
     earlier = [text for text in texts if text.stem < name]
     later = [text for text in texts if text.stem > name]
-    return (earlier or [None])[-1], (later or [None])[0]
+    return earlier[-1] if earlier else None, later[0] if later else None
 
 
 def _title(lesson: Path) -> str:

@@ -1,4 +1,4 @@
-"""A real JupyterLab, started as a learner or a teacher starts it, and a real browser that looks at it.
+"""A real JupyterLab, started as a learner starts it, and a real browser that looks at it.
 
 `pytest -m browser autograder/tests/browser` runs these tests; they need the extra `browser` and a Chromium
 (`/usr/bin/chromium`, or the one that CHROMIUM names). With SHOTS=FOLDER each test leaves pictures there.
