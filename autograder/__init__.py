@@ -17,4 +17,5 @@ def __getattr__(name: str):
     require_supported()
     import_module(f"{__name__}.instruments.fresh_caches")  # before the learner's first function is compiled; see there
     import_module(f"{__name__}.doors.cell_messages").register()
+    import_module(f"{__name__}.workbench.in_notebook").register()
     return _import(name)

@@ -1,6 +1,7 @@
 """How a check speaks: one line of evidence when it passes, a lesson when it fails."""
 
 import traceback
+from collections.abc import Callable
 from typing import NoReturn
 
 
@@ -9,10 +10,24 @@ class CheckFailed(AssertionError):
 
     The message has four parts, always in this order: what happened against what was expected, the evidence,
     why it usually happens, and one thing to try. A part of which nothing is known is left out.
+
+    `exhibit` makes a picture or table of the evidence, as HTML, for a notebook that somebody looks at. It is asked for
+    it at most once, and what it raises costs nothing but the picture.
     """
 
-    def __init__(self, happened: str, *, evidence: str = "", why: str = "", attempt: str = ""):
+    told_in = ""  # where the message is shown already; then one line stands in the place of the traceback
+
+    def __init__(
+        self,
+        happened: str,
+        *,
+        evidence: str = "",
+        why: str = "",
+        attempt: str = "",
+        exhibit: Callable[[], str] | None = None,
+    ):
         self.happened, self.evidence, self.why, self.attempt = happened, evidence, why, attempt
+        self.exhibit = exhibit
         parts = [f"✗ {happened}"]
         if evidence:
             parts.append(_indent(evidence))
@@ -26,7 +41,7 @@ class CheckFailed(AssertionError):
         # IPython prints these lines instead of a traceback: the frames are the autograder's own, and the
         # source lines around them would show a hidden test. The line number is kept, because the feedback
         # needs to know whether a visible or a hidden line failed.
-        first, *rest = str(self).splitlines()
+        first, *rest = self.told_in.splitlines() or str(self).splitlines()
         # Bold and not red: no red is legible both on JupyterLab's light and on its dark background of an error.
         lines = [f"\x1b[1m{first}\x1b[0m", *rest]
         number = cell_line(self)
@@ -35,14 +50,19 @@ class CheckFailed(AssertionError):
         return lines
 
 
-def fail(happened: str, *, evidence: str = "", why: str = "", attempt: str = "") -> NoReturn:
-    """Raise `CheckFailed`; the arguments are its four parts."""
-    raise CheckFailed(happened, evidence=evidence, why=why, attempt=attempt)
+def fail(
+    happened: str, *, evidence: str = "", why: str = "", attempt: str = "", exhibit: Callable[[], str] | None = None
+) -> NoReturn:
+    """Raise `CheckFailed`; the arguments are its four parts, and what makes a picture of the evidence."""
+    raise CheckFailed(happened, evidence=evidence, why=why, attempt=attempt, exhibit=exhibit)
 
 
 def passed(line: str) -> None:
     """Print one line of evidence. Standard output is not graded, standard error would cost the points."""
-    print(f"✓ {line}")
+    (hear or print)(f"✓ {line}")
+
+
+hear: Callable[[str], None] | None = None  # who shows these lines instead of `print`: see doors/check_display
 
 
 def cell_line(error: BaseException) -> int | None:

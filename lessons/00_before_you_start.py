@@ -252,5 +252,3 @@ show_hlo(curve, ones)
 # | mesh | Devices in a grid whose axes have names. | [13](13_many_devices.ipynb),&nbsp;[JAX](https://docs.jax.dev/en/latest/201/sharding.html) |
 # | collective | An operation in which devices communicate, such as a sum over all of them. | [13](13_many_devices.ipynb),&nbsp;[JAX](https://docs.jax.dev/en/latest/201/shard-map.html) |
 # | roofline | The speed that a device cannot exceed, because of its arithmetic or because of its memory. | [15](15_profile_and_roofline.ipynb) |
-#
-# Begin: [01 · Three clocks](01_three_clocks.ipynb), or look at [all units](../README.md#the-units).

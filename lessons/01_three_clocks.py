@@ -736,5 +736,3 @@ print(f"It has paid for itself by call number {np.ceil(pays):.0f}.")
 #
 # [The exercise](../exercises/01_three_clocks/three_clocks.ipynb): write a stopwatch that nobody can fool, catch eight
 # lying benchmarks, make a polynomial many times faster, and read four sealed dials with nothing but a clock. 20 points.
-#
-# Next: [02 · Reading the tape](02_jaxprs.ipynb). Back to [all units](../README.md#the-units).

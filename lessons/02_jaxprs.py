@@ -714,5 +714,3 @@ display(Markdown(f"| claim | today | measured above |\n|---|:-:|---|\n{rows}"))
 # [Exercise 02](../exercises/02_jaxprs/jaxprs.ipynb): predict jaxprs, play jaxpr golf, turn a jaxpr back into Python,
 # write the meter that XLA lacks, and an interpreter for jaxprs that finds where a NaN is born. At the end you begin
 # `minijit`, a `jit` of your own in NumPy: it writes down what a function does, and runs that. 26 points.
-#
-# Next: [03 · Ghost effects](03_ghost_effects.ipynb). Back to [all units](../README.md#the-units).

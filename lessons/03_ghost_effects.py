@@ -868,5 +868,3 @@ assert "convert_element_type" in then_jaxpr and "0.0:f32[]" in then_jaxpr
 # [Exercise 03](../exercises/03_ghost_effects/ghost_effects.ipynb): a séance, three cures with their prices, an
 # exorcism, a leak hunt, a purity detector that you then have to fool, and a `jit` of your own made of one dictionary.
 # Then `minijit`, the tracer that you began in unit 02, learns to refuse what a jaxpr cannot hold. 26 points.
-#
-# Next: [04 · Static or traced](04_static_or_traced.ipynb). Back to [all units](../README.md#the-units).

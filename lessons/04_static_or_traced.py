@@ -1074,5 +1074,3 @@ display(Markdown(f"| claim | today | measured above |\n|---|:-:|---|\n{rows}"))
 # [Exercise 04](../exercises/04_static_or_traced/static_or_traced.ipynb): sort values into static and traced,
 # collect eight errors, price a static argument and the mask in its place, return the negatives under `jit`, repair an
 # amplifier that does not listen, and find out with a few calls what a sealed function keeps static. 22 points.
-#
-# Next: [05 · The cache](05_the_cache.ipynb). Back to [all units](../README.md#the-units).

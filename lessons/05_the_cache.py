@@ -869,5 +869,3 @@ assert objected and log.traces == 0
 # [Exercise 05: the cache](../exercises/05_the_cache/the_cache.ipynb). You predict twelve call sequences, cure a loop and
 # a training run, bucket ragged data, and write the cache key yourself. Then your `minijit` learns to remember: it traces
 # once for each signature, and says why when it traces again. 24 points.
-#
-# Next: [06 · Loops that compile](06_loops_that_compile.ipynb). Back to [all units](../README.md#the-units).

@@ -880,5 +880,3 @@ Markdown(f"| claim | today | measured above |\n|---|:-:|---|\n{rows}")
 # [Exercise 06](../exercises/06_loops_that_compile/loops_that_compile.ipynb): grow a universe of cells from one number,
 # fly with Collatz, build a computer whose programs need no compiling, give a sliding puck a gradient, and read a
 # thousand letters at once. 20 points.
-#
-# Next: [07 · Batch everything](07_batch_everything.ipynb). Back to [all units](../README.md#the-units).

@@ -881,5 +881,3 @@ assert eight.tolist() == [0, 2, 4, 6, 8, 10, 12, 14]
 # [Exercise 07](../exercises/07_batch_everything/batch_everything.ipynb): ten shape puzzles (with a game of life, and a
 # sort without sort), a bill to cut down, and gradients for every example, 60 times faster than the loop. Then your
 # `minijit` learns `vmap`: a jaxpr, read once more with other rules. 24 points.
-#
-# Next: [08 · Composition](08_composition.ipynb). Back to [all units](../README.md#the-units).

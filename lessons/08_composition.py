@@ -831,5 +831,3 @@ Markdown(f"| claim | today | measured above |\n|---|:-:|---|\n{rows}")
 # [Exercise 08: composition](../exercises/08_composition/composition.ipynb). You predict two dozen compositions, read a
 # jaxpr backwards, run Newton's method without its matrix, find a planet through a loop that has no backward pass, and put a
 # simulation on a diet. Then your `minijit` gets its last piece, `grad`. 26 points.
-#
-# Next: [09 · What XLA made of it](09_what_xla_made.ipynb). Back to [all units](../README.md#the-units).

@@ -890,5 +890,3 @@ display(Markdown(f"| claim | today | measured above |\n|---|:-:|---|\n{rows}"))
 #
 # [Exercise 09](../exercises/09_what_xla_made/what_xla_made.ipynb): predict the survivors, build a flight recorder and
 # a byte meter, cut a bill in half, set two brackets, and write a benchmark that XLA cannot delete. 20 points.
-#
-# Next: [10 · When jit changes the answer](10_when_jit_changes.ipynb). Back to [all units](../README.md#the-units).

@@ -1212,5 +1212,3 @@ display(Markdown(f"| claim | today | measured above |\n|---|:-:|---|\n{rows}"))
 # [Exercise 10](../exercises/10_when_jit_changes/when_jit_changes.ipynb): foretell what jit changes, count ulps, exorcise
 # the NaN, build a laboratory, keep an account that loses no cent, add up a day of it many times faster than Python can, and
 # judge forty products. 22 points.
-#
-# Next: [11 · Memory](11_memory.ipynb). Back to [all units](../README.md#the-units).

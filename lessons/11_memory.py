@@ -870,5 +870,3 @@ assert shown == [False, True] and immutable and fresh.is_deleted()
 # [Exercise 11: memory](../exercises/11_memory/memory.ipynb). Fourteen memory analyses to predict, a training loop that
 # hoards, a memory that must not grow, a table that must not be compiled, a flight recorder, an echo that moves all it
 # remembers, and a loss on a diet. 22 points.
-#
-# Next: [12 · Ahead of time](12_ahead_of_time.ipynb). Back to [all units](../README.md#the-units).

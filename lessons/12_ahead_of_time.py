@@ -934,5 +934,3 @@ assert moved == [2, 0]
 #
 # [Exercise 12](../exercises/12_ahead_of_time/ahead_of_time.ipynb): predict the stages, plan a model that does not fit,
 # open a server that never compiles, find the second, hold a key still, and write shapes that keep a promise. 20 points.
-#
-# Next: [13 · Many devices](13_many_devices.ipynb). Back to [all units](../README.md#the-units).

@@ -1462,5 +1462,3 @@ assert pmap_talk == {"all-reduce": 1}
 # [Exercise 13](../exercises/13_many_devices/many_devices.ipynb): read and draw maps, pass heat around a ring, get a
 # variance over the phone with a single call, mend the eightfold gradient, and four holes of communication golf.
 # 20 points.
-#
-# Next: [14 · Train](14_train.ipynb). Back to [all units](../README.md#the-units).

@@ -1462,5 +1462,3 @@ assert all(works != today.startswith("`") for _, works, today in claims) and war
 # [Exercise 14](../exercises/14_train/train.ipynb): predict the traces of eight training loops, port a network, pad a
 # batch without bending its mean, put an epoch into one call, spare a run of small steps the price of a hundred
 # calls, keep a log that never waits, and convict the parallel steps that Adam acquitted. 22 points.
-#
-# Next: [15 · Profile and roofline](15_profile_and_roofline.ipynb). Back to [all units](../README.md#the-units).

@@ -1228,5 +1228,3 @@ display(Markdown(f"| claim | | by the roof |\n|---|:-:|---|\n{rows}"))
 # [Exercise 15](../exercises/15_profile_and_roofline/profile_and_roofline.ipynb): name the wall for eight programs,
 # price a program, find the culprit in a profile and do without its work, keep a device fed, serve sixteen users for the
 # price of one, and survey a machine that you cannot see into. 22 points.
-#
-# Next: [16 · The Slow Lab](16_slow_lab.ipynb). Back to [all units](../README.md#the-units).

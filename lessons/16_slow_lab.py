@@ -642,5 +642,3 @@ display(Markdown(f"| claim | today | measured above |\n|---|:-:|---|\n{rows}"))
 #
 # [Exercise 16: the slow lab](../exercises/16_slow_lab/slow_lab.ipynb). The folder is open now: 150 lines, thirteen crimes,
 # thirteen lines on the card, one stopwatch, 20 points. And then golf.
-#
-# Next: [17 · When fusion is not enough](17_kernels.ipynb). Back to [all units](../README.md#the-units).

@@ -761,5 +761,3 @@ assert not differentiable and "implementation" in inspect.signature(jax.nn.dot_p
 #
 # [Exercise 17](../exercises/17_kernels/kernels.ipynb): predict what grids move, turn a table tile by tile, write a softmax
 # and a sum that hold at the edges, then attention in one kernel within a budget of bytes. 20 points.
-#
-# This was the last unit. Back to [all units](../README.md#the-units).

@@ -82,7 +82,6 @@ nb_output_stderr = "remove-warn"  # a lesson writes nothing there, and pytest ho
 nb_merge_streams = True
 nb_render_markdown_format = "myst"  # of what a cell shows: tables and formulas
 nb_code_prompt_show = nb_code_prompt_hide = "Code"
-suppress_warnings = ["mystnb.unknown_mime_type"]  # Mermaid, beside which a view always has a text
 
 # --- the reference
 

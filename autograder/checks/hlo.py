@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Any
 
 from autograder.failure import fail, passed
@@ -9,6 +10,10 @@ from autograder.instruments import flops, read_hlo, read_jaxpr
 from autograder.instruments.watch_functions import function_name
 from autograder.jax_internals import is_jitted
 from autograder.wording import count, repeated, tally
+
+from .exhibits import before_and_after
+
+Exhibit = Callable[..., Callable[[], str]]  # from the operations to be marked to what draws them
 
 
 def assert_hlo(
@@ -60,9 +65,10 @@ def assert_hlo(
         raise ValueError(f"max_{min(factors)} is a factor of the reference's figure: pass reference=")
     if includes or excludes or collectives is not None or factors:
         compiled = read_hlo.hlo(fn, *args)
-        evidence += _check_ops(name, compiled.module, _names(includes), _names(excludes))
+        exhibit = partial(before_and_after, name, fn, args, compiled.module)
+        evidence += _check_ops(name, compiled.module, _names(includes), _names(excludes), exhibit)
         if collectives is not None:
-            evidence.append(_check_collectives(name, compiled.module, collectives))
+            evidence.append(_check_collectives(name, compiled.module, collectives, exhibit))
         if factors and reference is not None:
             compiled_reference = read_hlo.hlo(reference, *args)
             for figure, factor in factors.items():
@@ -70,7 +76,7 @@ def assert_hlo(
                 theirs = _figure(figure, reference, args, compiled_reference, compiled)
                 if figure == "bytes":
                     _refuse_loops(name, compiled, function_name(reference), compiled_reference)
-                evidence.append(_check_factor(name, figure, mine, theirs, factor, compiled, hint))
+                evidence.append(_check_factor(name, figure, mine, theirs, factor, compiled, hint, exhibit))
     passed(f"{name}: " + ", ".join(evidence or ["compiles"]))
 
 
@@ -94,7 +100,9 @@ def _check_modules(name: str, fn: Callable, args: tuple, most: int) -> str:
     return f"{count(len(built), 'XLA module')} built ({', '.join(built[:4])}{', ...' * (len(built) > 4)})"
 
 
-def _check_ops(name: str, module: read_hlo.Module, includes: list[str], excludes: list[str]) -> list[str]:
+def _check_ops(
+    name: str, module: read_hlo.Module, includes: list[str], excludes: list[str], exhibit: Exhibit
+) -> list[str]:
     found = module.ops
     if module.fusions:
         found["fusion"] = module.fusions
@@ -107,6 +115,7 @@ def _check_ops(name: str, module: read_hlo.Module, includes: list[str], excludes
                 "operations into cheaper ones.",
                 attempt=f'compare `show_hlo({name}, ..., stage="lowered")` with `show_hlo({name}, ...)`: is it lost in '
                 "between, or was it never there?",
+                exhibit=exhibit(),
             )
     for unwanted in excludes:
         if unwanted in found:
@@ -116,6 +125,7 @@ def _check_ops(name: str, module: read_hlo.Module, includes: list[str], excludes
                 why="XLA removes only what it can prove to be without effect on the result.",
                 attempt=f'look for it in `show_hlo({name}, ..., stage="lowered")` and see which of your lines it '
                 "comes from.",
+                exhibit=exhibit([unwanted]),
             )
     return [f"{wanted} found" for wanted in includes] + [f"no {unwanted}" for unwanted in excludes]
 
@@ -126,7 +136,7 @@ def _instructions(module: read_hlo.Module, operation: str) -> str:
     return repeated(f"{i.opcode}: {read_hlo.type_name(i.type)}   {i.origin}".rstrip() for i in found)
 
 
-def _check_collectives(name: str, module: read_hlo.Module, expected: int | Mapping[str, int]) -> str:
+def _check_collectives(name: str, module: read_hlo.Module, expected: int | Mapping[str, int], exhibit: Exhibit) -> str:
     found = module.collectives
     if isinstance(expected, Mapping):
         holds = {k: v for k, v in expected.items() if v} == dict(found)
@@ -142,6 +152,7 @@ def _check_collectives(name: str, module: read_hlo.Module, expected: int | Mappi
             "together.",
             attempt="compare the sharding of the operands with the one that the operation needs: the axis that is "
             "summed over, and the layout of the result.",
+            exhibit=exhibit(found),
         )
     return f"collectives: {tally(found)}"
 
@@ -193,6 +204,7 @@ def _check_factor(
     factor: float,
     compiled: read_hlo.Hlo,
     hint: str | None,
+    exhibit: Exhibit,
 ) -> str:
     if mine is None or theirs is None:
         return f"{figure} not compared (no estimate on this backend)"
@@ -205,5 +217,6 @@ def _check_factor(
             evidence=f"its operations: {tally(compiled.module.ops)}",
             why=why,
             attempt=hint or attempt,
+            exhibit=exhibit(),
         )
     return f"{number} (reference {theirs:,})"

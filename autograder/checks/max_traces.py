@@ -22,6 +22,8 @@ from autograder.instruments.watch_functions import (
 from autograder.jax_internals import COMPILED_CALL, clear_cache, in_jax, is_jitted
 from autograder.wording import count
 
+from .exhibits import retraces
+
 
 class assert_max_traces:
     """A context manager that allows `n` traces of `fn` inside the block.
@@ -108,6 +110,7 @@ class assert_max_traces:
             evidence="\n".join(lines),
             why=why,
             attempt=attempt,
+            exhibit=retraces([(r.removesuffix(c.text)[:-2], c.text) for r, c in zip(reasons, log.causes, strict=True)]),
         )
 
     def _program_called(self, frame: types.FrameType) -> None:

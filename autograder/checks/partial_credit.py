@@ -26,7 +26,7 @@ def partial_credit(value: Any, tiers: Mapping[float, float]) -> float:
     """
     rising = _checked_tiers(tiers)
     total = rising[-1][1]
-    _show(value)
+    _show(value, dict(rising))
     value, unit, verdict_at = _read(value)
 
     verdicts = [verdict_at(threshold) for threshold, _ in rising]
@@ -46,10 +46,12 @@ def partial_credit(value: Any, tiers: Mapping[float, float]) -> float:
     return float(points)
 
 
-def _show(value: Any) -> None:
+def _show(value: Any, tiers: dict[float, float]) -> None:
     """A speedup's own line and picture, where nbgrader does not look: it reads results, errors and standard error."""
     if not hasattr(value, "_repr_mimebundle_"):
         return
+    if hasattr(value, "tiers"):
+        value.tiers = tiers
     if "IPython" in sys.modules and sys.modules["IPython"].get_ipython():
         sys.modules["IPython"].display.display(value)
     else:

@@ -11,6 +11,8 @@ from autograder.instruments import flops, jaxpr_statistics, read_jaxpr, run_flop
 from autograder.instruments.watch_functions import function_name
 from autograder.wording import count, repeated, tally
 
+from .exhibits import marked_jaxpr
+
 LOOPS = frozenset({"scan", "while"})
 CALLBACKS = frozenset({"debug_callback", "io_callback", "pure_callback"})
 SEALED = frozenset({"call_exported", "ffi_call"})  # equations that hide a whole program
@@ -95,7 +97,7 @@ class _Found:
     """A function's name, its equations and their counts; how its check fails."""
 
     def __init__(self, name: str, jaxpr: Any, hint: str | None):
-        self.name, self.hint = name, hint
+        self.name, self.hint, self.jaxpr = name, hint, jaxpr
         self.counts = jaxpr_statistics.statistics(jaxpr)
         self.equations = list(read_jaxpr.equations(jaxpr))
         self.costs = list(flops.costs(jaxpr))
@@ -107,8 +109,11 @@ class _Found:
     def primitives(self) -> str:
         return f"its primitives: {tally(self.counts.primitives)}"
 
-    def fail(self, happened: str, *, evidence: str, why: str, attempt: str) -> NoReturn:
-        fail(happened, evidence=evidence, why=why, attempt=self.hint or attempt)
+    def fail(
+        self, happened: str, *, evidence: str, why: str, attempt: str, guilty: Collection[JaxprEqn] = ()
+    ) -> NoReturn:
+        exhibit = marked_jaxpr(self.name, self.jaxpr, guilty)
+        fail(happened, evidence=evidence, why=why, attempt=self.hint or attempt, exhibit=exhibit)
 
 
 def _names(names: Collection[str]) -> list[str]:
@@ -152,6 +157,7 @@ def _no_loop(found: _Found, missing: str) -> NoReturn:
             why="`fori_loop` becomes a scan when its bounds are known while JAX traces, and a while when they are "
             "arguments. A known number of rounds is part of the program: another number is another program.",
             attempt="make the number of rounds an ordinary argument for a while, or a static one for a scan.",
+            guilty=other,
         )
     found.fail(
         f"`{found.name}` has no loop in {count(found.counts.equations, 'equation')}: expected a {missing}",
@@ -188,6 +194,7 @@ def _check_open(found: _Found, asked_for: Collection[str]) -> None:
         evidence=_lines(guilty),
         why="an exported or foreign program is one equation of the jaxpr, whatever it does.",
         attempt="call the function itself, so that its equations stand in the jaxpr.",
+        guilty=guilty,
     )
 
 
@@ -209,7 +216,7 @@ def _check_excluded(found: _Found, unwanted: str) -> None:
         why = "a function of `jax.numpy` may be made of several primitives, and this is one of them."
         attempt = f"look at `show_jaxpr({found.name}, ...)`, find what brings in {name}, and write it differently."
     happened = f"`{found.name}` uses {name} ({count(len(guilty), 'equation')}), which this task leaves out"
-    found.fail(happened, evidence=_lines(guilty), why=why, attempt=attempt)
+    found.fail(happened, evidence=_lines(guilty), why=why, attempt=attempt, guilty=guilty)
 
 
 def _check_count(found: _Found, primitive: str, expected: int) -> None:
@@ -227,6 +234,7 @@ def _check_count(found: _Found, primitive: str, expected: int) -> None:
         evidence=_lines(guilty) or found.primitives,
         why=why,
         attempt=attempt,
+        guilty=guilty,
     )
 
 
@@ -251,6 +259,7 @@ def _check_flops(found: _Found, most: int, flops_needed: int, exact: bool, when:
             why="the order of operations decides how large the intermediate results are: (A @ B) @ v multiplies two "
             "matrices, A @ (B @ v) never does.",
             attempt="start with the first of these equations: make its operands smaller, or move it out of a loop.",
+            guilty=[eqn for eqn, cost in found.costs if cost == max(cost for _, cost in found.costs)],
         )
     if not exact:
         found.fail(
@@ -279,4 +288,5 @@ def _check_intermediate(found: _Found, most: int) -> None:
         why="broadcasting two arrays against each other, or stacking all steps of a loop, makes a value larger than "
         "both the input and the result.",
         attempt="contract while you compute (`jnp.einsum`, `@`), or keep a running result in a loop's carry.",
+        guilty=guilty,
     )

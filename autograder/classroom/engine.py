@@ -6,6 +6,7 @@ given up. Only as many are under way as there are workers, so that no other wait
 
 import logging
 import platform
+import signal
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -17,6 +18,8 @@ from typing import Any
 import dask
 from distributed import Client, Future, LocalCluster, get_worker, wait
 from distributed.scheduler import KilledWorker
+from distributed.utils import LoopRunner
+from tornado.ioloop import IOLoop
 
 from .execution import Executed, NoBox, Order, execute
 
@@ -55,7 +58,9 @@ def local_cluster(workers: int, dashboard: bool) -> Iterator[Client]:
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # it tells of each worker that is replaced
     with (
         dask.config.set(_SETTINGS),
+        _loop_that_is_not_interrupted() as loop,
         LocalCluster(
+            loop=loop,
             n_workers=workers,
             threads_per_worker=1,
             memory_limit=0,  # the boxes have limits of their own
@@ -69,6 +74,24 @@ def local_cluster(workers: int, dashboard: bool) -> Iterator[Client]:
         Client(cluster) as client,
     ):
         yield client
+
+
+@contextmanager
+def _loop_that_is_not_interrupted() -> Iterator[IOLoop]:
+    """The thread that starts Dask's workers, with SIGINT blocked, as it then is in them until they can deal with it.
+
+    A terminal sends Ctrl-C to all processes; one that still imports would end with a traceback. See `local_worker`.
+    """
+    runner = LoopRunner()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        runner.start()  # a thread inherits what is blocked where it is begun
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    try:
+        yield runner.loop
+    finally:
+        runner.stop()
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import nbformat
 
 from .durations import write_durations
 from .graded_notebook import nbgrader_metadata
+from .ways_on import ways_on
 
 _KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 
@@ -30,6 +31,8 @@ def notebook_from_text(text: Path) -> nbformat.NotebookNode:
         cell.metadata.pop("lines_to_next_cell", None)  # a matter of the text alone
         cell.id = name if seen[name] == 1 else f"{name}-{seen[name]}"
     write_durations(notebook.cells)  # after the ids, which depend on the text alone
+    if last := ways_on(text):
+        notebook.cells.append(last)
     notebook.metadata = {"kernelspec": _KERNELSPEC, "language_info": {"name": "python"}}
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     nbformat.validate(notebook)

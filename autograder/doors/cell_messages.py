@@ -10,13 +10,14 @@ import os
 import re
 import symtable
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from autograder.failure import cell_line
+from autograder.failure import CheckFailed, cell_line
 from autograder.not_begun import NotBegun, unwritten
 
+from . import check_display
 from .learner_record import note_points, place_of
 
 if TYPE_CHECKING:
@@ -55,10 +56,10 @@ def register() -> None:
     """In a notebook, say these things from now on; anywhere else nothing happens."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     if shell is not None:
-        shell.set_custom_exc((NotImplementedError, NameError), _show)
-        shell.events.register("post_run_cell", _say_points)
+        shell.set_custom_exc((NotImplementedError, NameError, CheckFailed), _show)
+        shell.events.register("pre_run_cell", _begin)
+        shell.events.register("post_run_cell", _end)
         shell.events.register("post_run_cell", _say_left_out)
-        shell.events.register("post_run_cell", _note_points)
 
 
 def register_in_the_course() -> None:
@@ -70,6 +71,8 @@ def register_in_the_course() -> None:
 
 def _show(shell, kind: type, error: BaseException, frames, tb_offset=None) -> None:
     global _cells_missing
+    if isinstance(error, CheckFailed):
+        check_display.failed(error)
     instead: NotBegun | CellsNotRun | None = None
     if name := unwritten(error):
         instead = NotBegun(name)
@@ -161,36 +164,63 @@ def _first_line(source: str) -> str:
     return next((line for line in source.split("\n") if line.strip() and not line.startswith("#")), "")
 
 
-def _say_points(result) -> None:
-    """After a graded cell that ran through. One with tiers returns its points, and `partial_credit` has said them."""
-    found = _POINTS.match(result.info.raw_cell)
-    if found and result.success and not isinstance(result.result, float):
-        print(f"{found[1]} of {found[1]} points")
-
-
 _cells_missing = False  # whether the cell that ran last said which cells to run first
 
+# What can be done next after a check of the learner's room, as texts and links; see workbench/in_notebook.
+what_next: list[Callable[[Path, str, str], Sequence[tuple[str, str]]]] = []
 
-def _note_points(result) -> None:
-    """After a check of an exercise in the learner's room: its points go into the learner's record, for the map.
 
-    Nothing is noted where nbgrader runs the notebook, nor for a check that was stopped or that lacks cells above it.
-    """
+def _begin(info) -> None:
+    found = _POINTS.match(info.raw_cell)
+    check_display.begin(float(found[1]) if found else None)
+
+
+def _end(result) -> None:
+    """After a cell: what a check earned is said, and in the learner's room it is noted for the map."""
     global _cells_missing
     missing, _cells_missing = _cells_missing, False
     found = _POINTS.match(result.info.raw_cell)
     error = result.error_before_exec or result.error_in_exec
-    stopped = error is not None and not isinstance(error, Exception)
-    if not found or missing or stopped or "NBGRADER_EXECUTION" in os.environ:
+    judged = not missing and (error is None or isinstance(error, Exception))  # not stopped, nothing lacking
+    if not found:
+        check_display.end(None)
         return
-    path = notebook_file()
-    if path is None or place_of(path) is None:
-        return
-    name = next((cell.name for cell in code_cells(path) if cell.graded and cell.source == result.info.raw_cell), "")
     possible = float(found[1])
-    tiers = result.result if isinstance(result.result, float) else possible
-    if name:
-        note_points(path, {name: (min(max(tiers, 0.0), possible) if result.success else 0.0, possible)})
+    with_tiers = isinstance(result.result, float)  # one with tiers returns its points; `partial_credit` has said them
+    earned = 0.0 if not result.success else min(max(result.result, 0.0), possible) if with_tiers else possible
+    after = _note_points(result.info.raw_cell, earned, possible) if judged else ()
+    shown = check_display.end(earned if judged else None, _trouble(error, missing), after)
+    if result.success and not with_tiers and not shown:
+        print(f"{found[1]} of {found[1]} points")
+
+
+def _trouble(error: BaseException | None, missing: bool) -> str:
+    """What kept a check from being made, in a line; empty if nothing did."""
+    if error is None or isinstance(error, CheckFailed):
+        return ""
+    if missing:
+        return "Cells above have not been run yet: they are named below."
+    if name := unwritten(error):
+        return str(NotBegun(name)) + "."
+    if not isinstance(error, Exception):
+        return "The check was stopped."
+    return f"It ended in an error, a `{type(error).__name__}`: where, stands below."
+
+
+def _note_points(source: str, earned: float, possible: float) -> Sequence[tuple[str, str]]:
+    """Note the points of a check of an exercise in the learner's room. Returns what can be done next.
+
+    Nothing is noted where nbgrader runs the notebook.
+    """
+    path = notebook_file()
+    place = place_of(path) if path is not None and "NBGRADER_EXECUTION" not in os.environ else None
+    if path is None or place is None:
+        return ()
+    name = next((cell.name for cell in code_cells(path) if cell.graded and cell.source == source), "")
+    if not name:
+        return ()
+    note_points(path, {name: (earned, possible)})
+    return [one for tell in what_next for one in tell(*place, name)]
 
 
 class _Answers(NamedTuple):

@@ -170,9 +170,11 @@ class Runner:
 
     def _environment(self) -> dict[str, str]:
         """The kernel's environment. Below a home that is read-only, Matplotlib would complain in every first cell."""
-        if "MPLCONFIGDIR" in os.environ or os.access(Path.home(), os.W_OK):
-            return dict(os.environ)
-        return {**os.environ, "MPLCONFIGDIR": self._stack.enter_context(TemporaryDirectory())}
+        # Typed in a notebook's cell, a command inherits the name of that notebook, which is not the one it runs.
+        inherited = {name: value for name, value in os.environ.items() if name != "JPY_SESSION_NAME"}
+        if "MPLCONFIGDIR" in inherited or os.access(Path.home(), os.W_OK):
+            return inherited
+        return {**inherited, "MPLCONFIGDIR": self._stack.enter_context(TemporaryDirectory())}
 
     def run_new(self, source: str, metadata: dict | None = None) -> NotebookNode:
         """Append a code cell to the notebook, execute it and return it."""

@@ -1,12 +1,12 @@
-"""`show_jaxpr` and `show_hlo`: a program as a picture in JupyterLab, as text elsewhere, and as counts."""
+"""`show_jaxpr` and `show_hlo`: a program as a picture in a notebook, as text elsewhere, and as counts."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
-from jax.extend.core import ClosedJaxpr
+from jax.extend.core import ClosedJaxpr, JaxprEqn
 
-from autograder.instruments.graphs.graph import draw
+from autograder.instruments.graphs.graph import Graph, drawn, picture
 from autograder.instruments.graphs.of_hlo import HloGraph
 from autograder.instruments.graphs.of_jaxpr import JaxprGraph
 from autograder.jax_internals import jaxpr_text
@@ -20,13 +20,16 @@ MAX_LINES = 60
 
 
 class _View:
-    """What a picture has in common: Mermaid where it can be drawn, text where it cannot."""
+    """What a picture has in common: SVG where it can be shown, text where it cannot."""
 
     text: str
 
-    @property
-    def mermaid(self) -> str:
+    def graph(self) -> Graph:
         raise NotImplementedError
+
+    @property
+    def svg(self) -> str:
+        return picture(self.graph())
 
     def summary(self) -> str:
         raise NotImplementedError
@@ -43,7 +46,10 @@ class _View:
     __repr__ = __str__
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return {"text/vnd.mermaid": self.mermaid, "text/plain": str(self)}
+        # JupyterLab takes the HTML, in which a picture has a description; other programs may know images alone.
+        svg = self.svg
+        page = f'<div style="overflow-x:auto">{svg}</div>'
+        return {"text/html": page, "image/svg+xml": svg, "text/plain": str(self)}
 
 
 class JaxprView(_View):
@@ -51,7 +57,7 @@ class JaxprView(_View):
 
     primitives: Counter of names, into every sub-jaxpr. equations: int. flops: int, loop lengths multiplied;
     flops_lower_bound: whether part of it cannot be known. largest: type of the largest intermediate,
-    "float32[1000,1000]"; largest_size: its elements. text: the jaxpr as JAX prints it. mermaid: the graph.
+    "float32[1000,1000]"; largest_size: its elements. text: the jaxpr as JAX prints it. svg: the picture.
     """
 
     def __init__(self, name: str, jaxpr: ClosedJaxpr):
@@ -66,9 +72,9 @@ class JaxprView(_View):
         self.largest_size: int = counts.largest_size
         self.text = jaxpr_text(jaxpr)
 
-    @property
-    def mermaid(self) -> str:
-        return draw(JaxprGraph(self.jaxpr), f"{self.name}: {self.summary()}", self.primitives)
+    def graph(self, marked: Callable[[JaxprEqn], bool] | None = None) -> Graph:
+        """What is drawn; equations for which `marked` holds stand out."""
+        return drawn(JaxprGraph(self.jaxpr, marked), f"{self.name}: {self.summary()}", self.primitives)
 
     def summary(self) -> str:
         least = "at least " if self.flops_lower_bound else ""
@@ -82,7 +88,7 @@ class HloView(_View):
     """The HLO of one stage; see `read_hlo` for what counts how.
 
     ops: Counter of HLO operations. fusions: int. collectives: Counter. bytes, flops, temp_bytes: XLA's estimates, or
-    None; with loops=True a loop's body is counted once in them. text: as XLA prints it. mermaid: the graph.
+    None; with loops=True a loop's body is counted once in them. text: as XLA prints it. svg: the picture.
     """
 
     def __init__(self, name: str, hlo: read_hlo.Hlo):
@@ -98,9 +104,9 @@ class HloView(_View):
         self.temp_bytes: int | None = hlo.temp_bytes
         self.text = hlo.text
 
-    @property
-    def mermaid(self) -> str:
-        return draw(HloGraph(self.module), f"{self.name}, {self.stage}: {self.summary()}", self.ops)
+    def graph(self, marked: Collection[str] = ()) -> Graph:
+        """What is drawn; operations of these names stand out."""
+        return drawn(HloGraph(self.module, marked), f"{self.name}, {self.stage}: {self.summary()}", self.ops)
 
     def summary(self) -> str:
         parts = [count(self.ops.total(), "op")]
@@ -118,14 +124,14 @@ class HloView(_View):
 
 
 def show_jaxpr(fn: Callable, *args: Any) -> JaxprView:
-    """The jaxpr of `fn(*args)`: a graph in JupyterLab, text elsewhere, and counts to compute with.
+    """The jaxpr of `fn(*args)`: a graph in a notebook, text elsewhere, and counts to compute with.
 
     fn    jitted, with static arguments too, or plain.
     args  its arguments, as for a call. Of an array only the type counts: float32[8,4].
 
     Returns a `JaxprView`: `primitives` (a Counter of names), `equations`, `flops` (floating-point operations, loop
     lengths multiplied; a lower bound where `flops_lower_bound` says so), `largest` and `largest_size` (the type and the
-    number of elements of the largest intermediate), `text`, `mermaid`.
+    number of elements of the largest intermediate), `text`, `svg` (the picture).
 
     Looking changes nothing: the function is traced for itself, and its next call traces or hits the cache as it would
     have done anyway (`jax.make_jaxpr`, in contrast, shares the tracing cache of `jit`). Errors that `fn` raises under a
@@ -143,8 +149,8 @@ def show_hlo(fn: Callable, *args: Any, stage: read_hlo.Stage = "optimized") -> H
     args   its arguments, as for a call. Of an array only the type counts, and how it is laid out over devices.
     stage  "lowered" or "optimized".
 
-    Returns an `HloView`: a graph in JupyterLab, each fusion a box that holds its operations; text elsewhere. It has
-    `ops` and `collectives` (Counters of HLO operations), `fusions`, `loops` (whether there is one), `text`, `mermaid`,
+    Returns an `HloView`: a graph in a notebook, each fusion a box that holds its operations; text elsewhere. It has
+    `ops` and `collectives` (Counters of HLO operations), `fusions`, `loops` (whether there is one), `text`, `svg`,
     and XLA's estimates, each None where this backend gives none: `bytes` read and written, `flops` without
     transcendental functions, `temp_bytes` of scratch memory. They count the body of a loop once.
 

@@ -31,9 +31,9 @@ from autograder.not_begun import NotBegun
 from autograder.wording import is_number
 
 from . import bench
-from .picture import bar_svg
+from .picture import bar_svg, roofline_svg
 from .request import Comparison
-from .roofline import roofline
+from .roofline import Roofline, roofline
 from .verdict import LEAD, Verdict, interval
 
 # Official grading asks for this share of the bar, so that what passed at home passes at school.
@@ -71,6 +71,8 @@ class Speedup:
     limit: float | None = None
     binds: str = ""
     verdict: str = "undecided"
+    tiers: dict[float, float] = field(default_factory=dict)  # bar -> points, where a check gives some: for the picture
+    _roof: Roofline | None = field(default=None, repr=False)
     _comparison: Comparison = field(repr=False, kw_only=True)
     _ratios: list[float] = field(default_factory=list, repr=False)
     _answers: dict[float, str] = field(default_factory=dict, repr=False)
@@ -114,9 +116,17 @@ class Speedup:
         return "the times did not settle. Run the cell again"
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict[str, str]:
-        colour = {"pass": "#1b7837", "fail": "#b2182b"}.get(self.verdict if self.bar else "", "#555")
-        picture = bar_svg(self.ratio, self.low, self.high, self.bar, colour)
-        return {"text/plain": str(self), "text/html": f"<div>{html.escape(str(self))}<br>{picture}</div>"}
+        colour = {"pass": "#2a8a4a", "fail": "#d1414a"}.get(self.verdict if self.bar else "", "#777")
+        rounds = self._ratios if len(self._ratios) > 1 else []
+        picture = bar_svg(self.ratio, self.low, self.high, self.bar, colour, rounds, self.tiers)
+        more = ""
+        if self._roof is not None and self.operations and self.moved:
+            seconds, roof = self.seconds["candidate"], self._roof
+            possible, _ = roof.limit(self.moved, self.operations)
+            limits = roof.bandwidth.median, roof.arithmetic.median, possible
+            drawn = roofline_svg(self.operations, self.moved, seconds, *limits)
+            more = f"<details><summary>Below this machine's roof</summary>{drawn}</details>"
+        return {"text/plain": str(self), "text/html": f"<div>{html.escape(str(self))}<br>{picture}{more}</div>"}
 
 
 _LIMITS = {"memory bandwidth": "memory bandwidth", "arithmetic": "arithmetic rate", "dispatch": "dispatch rate"}
@@ -301,6 +311,7 @@ def _other_values(candidate: str, baseline: str, found: OtherValues) -> NoReturn
 def _compare_with_limit(answer: Speedup, returned: int) -> None:
     roof = roofline(answer.moved, seconds=0.08)
     seconds = answer.seconds["candidate"]
+    answer._roof = roof
     least, answer.binds = roof.limit(answer.moved, answer.operations)
     answer.limit = least / seconds
     moving = returned / roof.bandwidth.high

@@ -25,7 +25,7 @@ def built_files(root):
 
 @pytest.fixture(scope="module")
 def rebuilt(tmp_path_factory):
-    """A copy of the course with its texts only, built, and one unit of it built again; the files after each build."""
+    """A copy of the texts, built, then its lessons and one exercise built again; the files after each build."""
     root = tmp_path_factory.mktemp("course")
     shutil.copy(COURSE / "nbgrader_config.py", root)
     for folder in FOLDERS[:2]:
@@ -34,7 +34,6 @@ def rebuilt(tmp_path_factory):
     first = built_files(root)
     for unit in UNITS[1:]:
         shutil.rmtree(root / "solutions" / unit)
-        (root / "lessons" / f"{unit}.py").unlink()
     build(root)
     return first, built_files(root)
 

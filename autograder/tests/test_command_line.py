@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 import typer
-from _tiny_room import ANSWERS, NAME, UNIT, edit, make_course, sources
+from _tiny_room import ANSWERS, NAME, UNIT, edit, make_course, sources, write
+from conftest import solution
+from nbformat.v4 import new_code_cell
 from typer.testing import CliRunner
 
 from autograder.doors.learner_record import changed_record, read_record
@@ -79,7 +81,7 @@ def test_a_terminal_that_lacks_the_signs_gets_others(course):
 
 def test_the_help_names_every_command_on_a_line_of_its_own():
     code, out = run("--help")
-    names = ["start", "check", "watch", "hint", "reset", "doctor", "export", "teach", "new-unit", "grade"]
+    names = ["start", "check", "watch", "hint", "solution", "reset", "doctor", "export", "teach", "new-unit", "grade"]
     commands = out.split("Commands:\n")[1].splitlines()
     assert code == 0 and [line.split()[0] for line in commands if line] == names
     assert all(len(line) < 80 and not line.endswith("...") for line in commands)
@@ -99,6 +101,9 @@ def test_the_help_names_every_command_on_a_line_of_its_own():
         ["hint", "1"],
         ["hint", "0/1"],
         ["hint", "1/2", "--again"],
+        ["solution", "1"],
+        ["solution", "0/1"],
+        ["solution", "7/1"],
         ["reset", "powder"],
         ["start", "9"],
         ["export", "--to", "points.txt"],
@@ -109,6 +114,13 @@ def test_bad_input_is_one_line_and_ends_with_2(course, words):
     code, out = run(*words)
     assert code == 2
     assert out.startswith("course: ") and out.count("\n") == 1, out
+
+
+@pytest.mark.parametrize("words", [["check", "7"], ["watch", "0"], ["hint", "1"], ["reset", "powder"], ["start", "9"]])
+def test_a_name_that_there_is_not_makes_no_room(course, words):
+    code, out = run(*words)
+    assert code == 2 and out.startswith("course: ") and out.count("\n") == 1, out
+    assert not (course / "work").exists()
 
 
 def test_ctrl_c_is_one_line_and_ends_with_130(room, monkeypatch):
@@ -165,6 +177,31 @@ def test_watch_goes_on_after_a_notebook_that_cannot_be_read(room, monkeypatch):
     monkeypatch.setattr(watching, "saved_units", saves)
     code, out = run("watch", "1")
     assert code == 0 and "Watching 01 · Powers" in out and "is no JSON" in out
+
+
+def test_the_solution_opens_when_all_points_of_its_task_are_there(room, course):
+    cells = [solved("cube", "x * x * x"), solved("root", "x ** 0.5"), solved("square", "x * x")]
+    write(course / "solutions" / UNIT / f"{NAME}.ipynb", cells)
+    code, out = run("solution", "1/2")
+    assert code == 1 and out.count("\n") == 1
+    assert out.startswith("1/2, The others, has 0 of 3 points; the solution opens when it has all. ")
+    with changed_record(room) as record:
+        record.note(UNIT, {"cube-check": (2, 2), "root-check": (0.5, 1)})
+    assert run("solution", "1/others")[0] == 2
+    assert "has 2.5 of 3 points" in run("solution", "1/2")[1]
+    with changed_record(room) as record:
+        record.note(UNIT, {"root-check": (1, 1)})
+    code, out = run("solution", "1/2")
+    assert (code, out) == (0, "def cube(x):\n    return x * x * x\n\n\ndef root(x):\n    return x ** 0.5\n")
+    assert run("solution", "1/1")[0] == 1, "of another task"
+    (course / "solutions" / UNIT / f"{NAME}.ipynb").unlink()
+    code, out = run("solution", "1/2")
+    assert code == 2 and "holds no solution" in out
+
+
+def solved(name, answer):
+    source = f"def {name}(x):\n    ### BEGIN SOLUTION\n    return {answer}\n    ### END SOLUTION"
+    return new_code_cell(source, id=name, metadata={"nbgrader": solution(name)})
 
 
 def test_reset_names_the_copy(room):

@@ -31,6 +31,8 @@ def works(order: Order) -> Executed:
         return told("on")
     if order.student == "raises":
         raise OSError("no room\nat all")
+    if order.student == "blocked":
+        return told(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))
     if order.student == "environment":
         return told(" ".join(sorted(os.environ)))
     return told(f"hello {order.student}")
@@ -101,3 +103,14 @@ def test_where_no_scheduler_answers_one_line_says_so(monkeypatch):
     ):
         pass
     assert "\n" not in str(error.value)
+
+
+def test_ctrl_c_is_blocked_where_workers_begin_and_not_where_kernels_do(client):
+    """A worker that still imports would end with a traceback; a kernel is interrupted by that very signal."""
+
+    async def where_workers_begin():
+        return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+    assert client.sync(where_workers_begin)
+    assert backs(client, "blocked")["blocked"].executed.notebooks == {"told": False}
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])

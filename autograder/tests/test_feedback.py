@@ -25,6 +25,8 @@ from autograder.doors.kernel_runner import Runner
 from autograder.doors.nbgrader_steps import RunNotebook, SubmissionExporter
 from autograder.doors.output_size import LimitBytes
 from autograder.failure import CheckFailed
+from autograder.instruments.graphs.parts import Box, Edge, Node
+from autograder.instruments.graphs.svg import svg
 from autograder.measuring.picture import bar_svg
 
 pytestmark = pytest.mark.once
@@ -166,6 +168,16 @@ def test_links_lead_out_or_name_the_file(page, kind):
         ("https://docs.jax.dev/", "_blank", ["noopener", "noreferrer"])
     ]
     assert not soup.find_all(lambda tag: tag.name == "a" and tag.text in ("05 · The cache", "top", "x"))
+
+
+@pytest.mark.parametrize("kind", PAGES)
+def test_a_picture_of_a_program_is_an_image_that_says_what_it_shows(page, kind):
+    nodes = [Node("n1", ("x", "float32[8]"), "input"), Node("n2", ("<script>alert(1)</script>",))]
+    drawn = svg(Box("graph", "f: 1 equation", content=nodes), [Edge("n1", "n2")])
+    bundle = {"text/html": f"<div>{drawn}</div>", "image/svg+xml": drawn, "text/plain": "{ lambda ; a. let in () }"}
+    (image,) = content(page([shown(value(bundle))], kind)).find_all("img")
+    assert image["alt"] == "f: 1 equation"
+    assert base64.b64decode(image["src"].partition(",")[2]).decode() == drawn
 
 
 @pytest.mark.parametrize("kind", PAGES)

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import nbformat
+import psutil
 import pytest
 from _tiny_unit import ALL, ANSWERS, NAME, ONLY_F, ONLY_G, UNIT, handed_in, make_course
 from distributed import Security
@@ -342,6 +343,16 @@ def test_stopped_at_any_moment_it_goes_on_where_it_was(whole_class, number):
         assert "Traceback" not in printed
     status, printed = graded(whole_class, "--workers", "2", *QUICK)
     assert points(whole_class) == EXPECTED and re.search(r"[1-6] of 7 have a grade", printed)
+
+
+@pytest.mark.thorough
+def test_ctrl_c_while_the_workers_start_prints_no_traceback(whole_class):
+    process = command(whole_class, "--workers", "2", *QUICK)
+    wait_until(lambda: len(psutil.Process(process.pid).children(recursive=True)) >= 2, process)
+    os.killpg(process.pid, signal.SIGINT)
+    printed, _ = process.communicate(timeout=60)
+    assert "Traceback" not in printed and process.returncode == 1, printed
+    assert "The same command goes on." in printed
 
 
 @pytest.mark.thorough

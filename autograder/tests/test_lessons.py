@@ -39,14 +39,6 @@ def test_the_lesson_opens_with_its_question_and_ends_with_its_exercise(name):
 
 
 @pytest.mark.parametrize("name", LESSONS)
-def test_the_end_says_what_is_next(name):
-    last = lesson(name)[-1].source
-    following = LESSONS[LESSONS.index(name) + 1 :][:1]
-    assert all(f"({unit}.ipynb)" in last for unit in following), "a link to the next lesson"
-    assert "../README.md#the-units" in last, "the way back to the contents"
-
-
-@pytest.mark.parametrize("name", LESSONS)
 def test_a_guess_cannot_be_read_off(name):
     """What proves a sentence is executed, and folded; right below a guess stands what answers it."""
     cells = lesson(name)

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from autograder.measuring.picture import bar_svg
+from autograder.measuring.picture import bar_svg, roofline_svg
 
 
 def lines(picture, style):
@@ -15,7 +15,7 @@ def lines(picture, style):
 
 def marks(picture):
     """Where the numbers of the axis stand."""
-    return {name: float(x) for x, name in re.findall(r'<text x="([\d.]+)" y="45" [^>]*>([^<]*)</text>', picture)}
+    return {name: float(x) for x, name in re.findall(r'<text x="([\d.]+)" [^>]*>([\d.]+x)</text>', picture)}
 
 
 def test_the_band_goes_from_one_to_the_ratio_and_the_interval_lies_about_it():
@@ -55,3 +55,32 @@ def test_the_bar_is_named_on_the_side_where_there_is_room(bar, side):
     (text,) = re.findall(r"<text [^>]*>bar [^<]*</text>", picture)
     assert x == end and f'x="{x}"' in text and f">bar {bar}x<" in text
     assert ("end" in text) == (side == "left")
+
+
+def test_each_round_is_a_dot_and_each_tier_a_bar_that_says_what_it_earns():
+    picture = bar_svg(5, 4, 6, 10, "red", rounds=[3, 5, 7], tiers={2: 1, 10: 3})
+    axis = marks(picture)
+    dots = [float(x) for x in re.findall(r'<circle cx="([\d.]+)" cy="[\d.]+" r="2.5"', picture)]
+    assert len(dots) == 3 and dots == sorted(dots) and dots[1] == axis["5x"]
+    assert [x for x, _ in lines(picture, "stroke-dasharray")] == [axis["2x"], axis["10x"]]
+    words = re.findall(r'<text x="[\d.]+" y="(\d+)" [^>]*>(\d+x earns \d)</text>', picture)
+    assert [said for _, said in words] == ["2x earns 1", "10x earns 3"]
+    assert len({row for row, _ in words}) == 2, "each on a line of its own"
+    assert ", 3 rounds from 3 to 7, 2x earns 1, 10x earns 3" in picture and "bar 10x" not in picture
+
+
+@pytest.mark.parametrize("operations", [1e3, 1e6, 1e9])
+def test_a_program_stands_below_its_roof(operations):
+    """At 1e6 bytes, 1e10 bytes/s and 1e11 operations/s the roof bends at ten operations a byte."""
+    possible = max(1e6 / 1e10, operations / 1e11)
+    picture = roofline_svg(operations, 1e6, 4 * possible, 1e10, 1e11, possible)
+    (roof,) = re.findall(r'<polyline points="([^"]+)"', picture)
+    (slope, ridge, end) = [tuple(map(float, point.split(","))) for point in roof.split()]
+    assert slope[1] > ridge[1] == end[1] and slope[0] < ridge[0] < end[0]
+    x, y = map(float, re.search(r'<circle cx="([\d.]+)" cy="([\d.]+)"', picture).groups())
+    assert (x < ridge[0]) == (operations < 1e7)
+    height = ridge[1] if x >= ridge[0] else slope[1] + (ridge[1] - slope[1]) * (x - slope[0]) / (ridge[0] - slope[0])
+    assert y > height, "y grows downwards"
+    (top,) = re.findall(r'<line x1="[\d.]+" y1="[\d.]+" x2="[\d.]+" y2="([\d.]+)" stroke="#d1414a"', picture)
+    assert float(top) == pytest.approx(height, abs=0.2), "the dashed line ends at the roof"
+    assert "25 % of what this machine allows" in picture

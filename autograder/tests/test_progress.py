@@ -10,7 +10,8 @@ from conftest import COURSE
 from rich.console import Console
 
 from autograder.doors.learner_record import FILE, Points, Record, changed_record, read_record
-from autograder.workbench.course_map import page, print_map
+from autograder.workbench.course_map import print_map
+from autograder.workbench.first_page import page
 from autograder.workbench.outline import read_units
 from autograder.workbench.progress import State, _unit_progress, next_thing, progress_in
 from autograder.workbench.room import open_room

@@ -95,8 +95,9 @@ def test_the_line_names_both_functions_the_bar_and_the_verdict():
 def test_the_picture_is_small_and_says_the_numbers():
     bundle = speedup(fast, slow, X, at_least=5)._repr_mimebundle_()
     assert set(bundle) == {"text/plain", "text/html"}
-    assert "bar 5x" in bundle["text/html"]
-    assert len(bundle["text/html"]) < 3000
+    assert "bar 5x" in bundle["text/html"] and " rounds from " in bundle["text/html"]
+    assert "Below this machine's roof" in bundle["text/html"] and "% of what this machine allows" in bundle["text/html"]
+    assert len(bundle["text/html"]) < 12000
 
 
 def test_the_answer_says_what_was_measured():

@@ -156,7 +156,7 @@ def test_a_table_of_tasks_gives_the_points_of_each(unit):
 
 @each_unit
 def test_the_lesson_ends_with_the_points_of_its_exercise(unit):
-    last = read_notebook(COURSE / "lessons" / f"{unit}.ipynb").cells[-1].source
+    last = read_notebook(COURSE / "lessons" / f"{unit}.ipynb").cells[-2].source  # above the ways on
     assert points_said(last) == [TOTAL[unit]]
     tiers = {tier for task in TASKS if task.unit == unit for check in task.checks for tier in check.tiers}
     assert {float(times) for times in TIMES.findall(last)} <= tiers
@@ -164,7 +164,7 @@ def test_the_lesson_ends_with_the_points_of_its_exercise(unit):
 
 @each_unit
 def test_the_lesson_announces_the_piece_of_minijit_that_its_exercise_asks_for(unit):
-    last = read_notebook(COURSE / "lessons" / f"{unit}.ipynb").cells[-1].source
+    last = read_notebook(COURSE / "lessons" / f"{unit}.ipynb").cells[-2].source  # above the ways on
     assert ("`minijit`" in last) == any("minijit" in task.heading for task in TASKS if task.unit == unit)
 
 

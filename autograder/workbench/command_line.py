@@ -74,6 +74,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+_WHICH = "say which task: {}/1, for instance."
 _UNIT = "5, 05, the_cache or 05_the_cache"
 _TASK = f"{_UNIT}; a task by its number or name: 5/3"
 OneUnit = Annotated[str | None, typer.Argument(metavar="UNIT", help=_UNIT, show_default=False)]
@@ -119,10 +120,11 @@ def start(
     if unit is not None and unit.startswith("-"):  # what stands after `--`, when no unit stands before it
         more.insert(0, unit)
         unit = None
-    course, units, room = _enter()
+    course, units = _course()
+    wanted = None if unit is None else find_unit(units, unit)
+    room = _open_room(course, units)
     progress = progress_in(room, units)
-    wanted = None if unit is None else progress[units.index(find_unit(units, unit))]
-    ahead = next_thing(room, progress) if wanted is None else next_in(room, wanted)
+    ahead = next_thing(room, progress) if wanted is None else next_in(room, progress[units.index(wanted)])
     opened = room / units[0].lesson if ahead is None else ahead.place
     jupyterlab.run(jupyterlab.learners_command(room, opened, ["--no-browser"] * no_browser + more), course)
 
@@ -136,40 +138,45 @@ def check(
 
     Ends with 0 if every point was earned, with 1 if not.
     """
+    from .first_page import write_page
     from .outline import LESSON, find_task
     from .progress import State, progress_in
 
-    _, units, room = _enter()
+    course, units = _course()
+    chosen = []
+    if task is not None:
+        unit, one, what = find_task(units, task)
+        if what == LESSON or not unit.tasks:
+            raise BadInput(f"the lesson of {unit.name} has no checks.")
+        chosen = [(unit, [one] if one else unit.tasks)]
+    room = _open_room(course, units)
     if task is None:
         begun = (p.unit for p in progress_in(room, units) if p.tasks and p.state is not State.NOT_BEGUN)
         chosen = [(unit, unit.tasks) for unit in begun]
         if not chosen:
             typer.echo("No exercise is begun yet. `course` says what is next.")
             raise typer.Exit(1)
-    else:
-        unit, one, what = find_task(units, task)
-        if what == LESSON or not unit.tasks:
-            raise BadInput(f"the lesson of {unit.name} has no checks.")
-        chosen = [(unit, [one] if one else unit.tasks)]
 
     from .run_checks import print_checks  # the rest of the grader
 
     console = _console()
     complete = [print_checks(console, unit, unit.exercise_in(room), tasks, cell_seconds) for unit, tasks in chosen]
-    _write_page(room, units)
+    write_page(room, units)
     raise typer.Exit(0 if all(complete) else 1)
 
 
 @app.command()
 def watch(unit: OneUnit = None, cell_seconds: Seconds = 60) -> None:
     """Run the checks again each time you save. Ctrl-C ends it."""
+    from .first_page import write_page
     from .outline import find_unit
     from .watch import saved_units
 
-    _, units, room = _enter()
+    course, units = _course()
     chosen = [one for one in (units if unit is None else [find_unit(units, unit)]) if one.tasks]
     if not chosen:
         raise BadInput("the first unit has a lesson and no checks.")
+    room = _open_room(course, units)
 
     from .run_checks import print_checks
 
@@ -182,7 +189,7 @@ def watch(unit: OneUnit = None, cell_seconds: Seconds = 60) -> None:
             print_checks(console, saved, saved.exercise_in(room), saved.tasks, cell_seconds)
         except BadInput as error:  # half a notebook, for instance: the next time it is saved it may be whole
             typer.echo(f"course: {error}", err=True)
-        _write_page(room, units)
+        write_page(room, units)
 
 
 @app.command()
@@ -194,15 +201,34 @@ def hint(
     from .hints import next_hints
     from .outline import find_task
 
-    _, units, room = _enter()
+    course, units = _course()
     unit, one, cell = find_task(units, task)
     if one is None:
-        raise BadInput(
-            f"say which task: {int(unit.number)}/1, for instance." if unit.tasks else "lessons have no hints."
-        )
+        raise BadInput(_WHICH.format(int(unit.number)) if unit.tasks else "lessons have no hints.")
+    room = _open_room(course, units)
     console = _console()
     for text in next_hints(room, unit, one, cell, again):
         console.print(text, end="\n\n", markup=False, highlight=False)
+
+
+@app.command()
+def solution(task: OneTask) -> None:
+    """Show our answer to a task, once you have all of its points.
+
+    Ends with 1 if points are lacking.
+    """
+    from .outline import find_course, find_task, read_units
+    from .room import room_of
+    from .solution import answers, lacking
+
+    course = find_course()
+    unit, one, _ = find_task(read_units(course), task)
+    if one is None:
+        raise BadInput(_WHICH.format(int(unit.number)) if unit.tasks else "lessons have no solutions.")
+    if line := lacking(room_of(course), unit, one):
+        typer.echo(line)
+        raise typer.Exit(1)
+    typer.echo("\n\n\n".join(answers(unit, one)))
 
 
 @app.command()
@@ -213,11 +239,13 @@ def reset(
     ] = False,
 ) -> None:
     """Back to the untouched text; a copy of yours is kept beside it."""
+    from .first_page import write_page
     from .outline import LESSON, find_task
     from .reset import put_beside, reset_notebook, reset_task
 
-    _, units, room = _enter()
+    course, units = _course()
     unit, one, what = find_task(units, task)
+    room = _open_room(course, units)
     place = unit.lesson if what == LESSON or unit.exercise is None else unit.exercise
     try:
         if beside:
@@ -233,7 +261,7 @@ def reset(
         raise BadInput(f"{error.filename}: this cannot be written ({error.strerror}).") from None
     typer.echo(f"What was there is kept in {kept}.")
     typer.echo("If it is open in JupyterLab: File, Reload Notebook from Disk.")
-    _write_page(room, units)
+    write_page(room, units)
 
 
 @app.command()
@@ -336,13 +364,19 @@ def _console() -> "Console":
     return Console()
 
 
-def _enter() -> "tuple[Path, list[Unit], Path]":
-    """The course's folder, its units, and the learner's room, made or brought up to date; says what was done."""
+def _course() -> "tuple[Path, list[Unit]]":
+    """The course's folder and its units. A name is looked for in them before anything is written."""
     from .outline import find_course, read_units
-    from .room import name_of, open_room, room_of
 
     course = find_course()
-    units = read_units(course)
+    return course, read_units(course)
+
+
+def _open_room(course: Path, units: "list[Unit]") -> Path:
+    """The learner's room, made or brought up to date; says what was done."""
+    from .first_page import write_page
+    from .room import name_of, open_room, room_of
+
     room = room_of(course)
     opened = open_room(course, units)
     if opened.made:
@@ -352,22 +386,8 @@ def _enter() -> "tuple[Path, list[Unit], Path]":
     for name in opened.behind:
         line = f"`course reset {name_of(name)} --beside` puts it beside yours."
         typer.echo(f"{name} is yours, and the course has a new text: {line}")
-    _write_page(room, units)
-    return course, units, room
-
-
-def _write_page(room: Path, units: "list[Unit]") -> None:
-    """Make the room's first page anew, unless a page of the learner's own stands there."""
-    from .course_map import MARK, page
-    from .progress import next_thing, progress_in
-    from .room import write_whole
-
-    progress, target = progress_in(room, units), room / "README.md"
-    try:
-        if not target.exists() or target.read_bytes().startswith(MARK.encode()):
-            write_whole(target, page(progress, next_thing(room, progress), room).encode())
-    except OSError as error:
-        raise BadInput(f"{error.filename}: this cannot be written ({error.strerror}).") from None
+    write_page(room, units)
+    return room
 
 
 def main() -> None:

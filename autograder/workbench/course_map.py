@@ -1,18 +1,15 @@
-"""The map of the course: a line for each unit, with its points by task. In the terminal, and as the first page."""
+"""The map of the course in the terminal: a line for each unit, with its points by task."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from .progress import Next, State, UnitProgress
+from .progress import Next, State, UnitProgress, totals
 
 _STYLE = {State.DONE: "green", State.BEGUN: "yellow", State.NOT_BEGUN: "dim"}
-MARK = "<!-- Each `course` command writes this page anew. To keep a page of your own, take this line out. -->"
 _EARNED, _MISSING = "█", "░"
-_ON_PAPER = str.maketrans(_EARNED + _MISSING, "■□")  # a shade is a moiré in a browser
 
 
 def print_map(console: Console, course: Sequence[UnitProgress], ahead: Next | None) -> None:
@@ -38,11 +35,6 @@ def print_map(console: Console, course: Sequence[UnitProgress], ahead: Next | No
     console.print(f"  course start {int(ahead.unit.number)}", markup=False, highlight=False)
 
 
-def totals(course: Sequence[UnitProgress]) -> tuple[float, float]:
-    """Points earned, and points there are."""
-    return sum(progress.earned for progress in course), sum(progress.unit.points for progress in course)
-
-
 def _points(progress: UnitProgress) -> str:
     return f"{progress.earned:g}/{progress.unit.points:g}" if progress.tasks else ""
 
@@ -56,32 +48,3 @@ def _bar(progress: UnitProgress) -> Text:
         done = "green" if state is State.DONE else "yellow"
         tasks.append(Text.assemble((_EARNED * full, done), (_MISSING * (int(task.points) - full), missing)))
     return Text(" ").join(tasks)
-
-
-def page(course: Sequence[UnitProgress], ahead: Next | None, room: Path) -> str:
-    """The map as Markdown, for JupyterLab's preview: one click to each lesson and exercise."""
-    earned, possible = totals(course)
-    lines = [MARK, "# Just in Time", ""]
-    if ahead is not None:
-        lines += [f"**Next:** [{ahead.words}]({ahead.place.relative_to(room).as_posix()})", ""]
-    lines += [f"{earned:g} of {possible:g} points.", "", "## The units", ""]
-    lines += ["| | lesson | exercise | by task | points | |", "|---|---|---|---|---|---|"]
-    for progress in course:
-        unit = progress.unit
-        exercise, points = "", ""
-        if unit.exercise is not None:
-            exercise = f"[{unit.exercise.stem}]({unit.exercise.as_posix()})"
-            points = f"{progress.earned:g} of {unit.points:g}"
-        cells = (
-            unit.number,
-            f"[{unit.title}]({unit.lesson.as_posix()})",
-            exercise,
-            _bar(progress).plain.translate(_ON_PAPER),
-            points,
-        )
-        lines.append(f"| {' | '.join(cells)} | {progress.state} |")
-    lines += [
-        "",
-        "This page is as new as your last `course` command; `!course` in a cell of a notebook shows this moment.",
-    ]
-    return "\n".join(lines) + "\n"

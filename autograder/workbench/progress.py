@@ -95,6 +95,11 @@ def lesson_was_run(room: Path, unit: Unit) -> bool:
     return any(cell.get("execution_count") or cell.get("outputs") for cell in cells_of(room / unit.lesson))
 
 
+def totals(course: Sequence[UnitProgress]) -> tuple[float, float]:
+    """Points earned, and points there are."""
+    return sum(progress.earned for progress in course), sum(progress.unit.points for progress in course)
+
+
 def next_thing(room: Path, course: Sequence[UnitProgress]) -> Next | None:
     """The one thing to do next; None if everything is done.
 

@@ -1,1 +1,1 @@
-"""Pictures of jaxprs and HLO as Mermaid flow charts."""
+"""Pictures of jaxprs and HLO: a graph of what is computed, laid out by Graphviz and drawn as SVG."""

@@ -6,7 +6,8 @@ from typing import TypeAlias
 
 from autograder.wording import tally
 
-from .mermaid import Box, Edge, Frame, Kind, Node, flowchart
+from .parts import Box, Edge, Frame, Kind, Node
+from .svg import svg
 
 MAX_NODES = 60  # more than this is a hairball at 100 % zoom
 
@@ -26,8 +27,8 @@ class Graph:
         self._names += 1
         return f"n{self._names}"
 
-    def box(self, parent: Box, title: str, kind: Frame = "box") -> Box:
-        box = Box(self._id(), title, kind)
+    def box(self, parent: Box, title: str, kind: Frame = "box", marked: bool = False) -> Box:
+        box = Box(self._id(), title, kind, marked=marked)
         parent.content.append(box)
         return box
 
@@ -38,8 +39,9 @@ class Graph:
         kind: Kind = "compute",
         sources: Iterable[Source] = (),
         labels: Sequence[str] = (),
+        marked: bool = False,
     ) -> Node:
-        node = Node(self._id(), tuple(lines), kind)
+        node = Node(self._id(), tuple(lines), kind, marked)
         box.content.append(node)
         for index, source in enumerate(sources):
             self.edge(source, node, label=labels[index] if labels else "")
@@ -65,15 +67,26 @@ class Graph:
                 self.edges.append(edge)
 
 
-def draw(graph: Graph, title: str, operations: Counter[str]) -> str:
-    """The graph as Mermaid, or one node that says that it would be too large."""
-    size = sum(1 for _ in graph.root.nodes())
+def drawn(graph: Graph, title: str, operations: Counter[str]) -> Graph:
+    """The graph as it is drawn, under its title; one node that says so if it would be too large."""
     graph.root.title = title
+    if fits(graph):
+        return graph
+    note = Graph()
+    note.root.title = title
+    note.node(note.root, (f"too many operations to draw ({operations.total():,})", tally(operations, 6)))
+    return note
+
+
+def fits(graph: Graph) -> bool:
+    """Whether the graph is small enough to be looked at."""
+    return sum(1 for _ in graph.root.nodes()) <= MAX_NODES
+
+
+def picture(graph: Graph) -> str:
+    """The graph as SVG, without boxes that are empty."""
     _prune(graph.root)
-    if size <= MAX_NODES:
-        return flowchart(graph.root, graph.edges)
-    note = Node("n1", (f"too many operations to draw ({operations.total():,})", tally(operations, 6)))
-    return flowchart(Box("graph", title, content=[note]), [])
+    return svg(graph.root, graph.edges)
 
 
 def _prune(box: Box) -> None:

@@ -1,17 +1,20 @@
 """The graph of an HLO module."""
 
+from collections.abc import Collection
+
 from autograder.instruments import read_hlo
 from autograder.wording import count
 
 from .graph import Graph, Source, operation_label
-from .mermaid import Box, Kind, Node
+from .parts import Box, Kind, Node
 
 _REDUCTIONS = frozenset({"reduce", "reduce-window", "dot", "convolution", "sort"}) | read_hlo.COLLECTIVES
 
 
 class HloGraph(Graph):
-    def __init__(self, module: read_hlo.Module):
+    def __init__(self, module: read_hlo.Module, marked: Collection[str] = ()):
         super().__init__()
+        self._marked = marked  # operations
         self.module = module
         inputs = {}
         for instruction in module.computations[module.entry]:
@@ -89,7 +92,8 @@ class HloGraph(Graph):
             labels = ["1", "2"]
         kind: Kind = "reduction" if name in _REDUCTIONS else "compute"
         label = operation_label(name, operands, details)
-        return self.node(box, (label, read_hlo.type_name(instruction.type)), kind, operands, labels)
+        lines = label, read_hlo.type_name(instruction.type)
+        return self.node(box, lines, kind, operands, labels, name in self._marked)
 
     def while_loop(self, instruction: read_hlo.Instruction, start: Source, box: Box) -> Source:
         roles = dict(instruction.called)

@@ -1,6 +1,6 @@
 """The graph of a jaxpr."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jax.extend.core import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal
@@ -10,7 +10,7 @@ from autograder.jax_internals import argument_names
 from autograder.wording import count
 
 from .graph import Graph, Source, operation_label
-from .mermaid import Box, Kind, Node
+from .parts import Box, Kind, Node
 
 _DETAILS = ("y", "axes", "axis", "dimension")
 _ORDERED = frozenset({"sub", "div", "rem", "pow", "atan2", "lt", "le", "gt", "ge", "dot_general"})
@@ -18,8 +18,9 @@ _REDUCTIONS = ("reduce", "arg", "cum", "dot", "conv_", "sort", "psum", "pmax", "
 
 
 class JaxprGraph(Graph):
-    def __init__(self, jaxpr: ClosedJaxpr):
+    def __init__(self, jaxpr: ClosedJaxpr, marked: Callable[[JaxprEqn], bool] | None = None):
         super().__init__()
+        self._marked = marked or (lambda eqn: False)
         names = argument_names(jaxpr)
         inputs: list[Source] = []
         for index, variable in enumerate(jaxpr.in_avals):
@@ -53,7 +54,7 @@ class JaxprGraph(Graph):
         if name == "cond":
             return self.cond(eqn, operands, box)
         if len(inner) == 1 and len(inner[0].in_avals) == len(operands):
-            inside = box if name in read_jaxpr.WRAPPERS else self.box(box, name)
+            inside = box if name in read_jaxpr.WRAPPERS else self.box(box, name, marked=self._marked(eqn))
             outputs = self.program(inner[0], operands, inside)
             if len(outputs) == len(eqn.outvars):
                 return outputs
@@ -76,14 +77,15 @@ class JaxprGraph(Graph):
             kind = "reduction"
         elif "callback" in name:
             kind = "control"
-        node = self.node(box, (operation_label(name, operands, details), *types[:2]), kind, operands, labels)
+        lines = operation_label(name, operands, details), *types[:2]
+        node = self.node(box, lines, kind, operands, labels, self._marked(eqn))
         return [node] * len(eqn.outvars)
 
     def scan(self, eqn: JaxprEqn, operands: list[Source], box: Box) -> list[Source]:
         body = eqn.params["jaxpr"]
         consts, carries = read_jaxpr.scan_parts(eqn)
         length = eqn.params["length"]
-        inside = self.box(box, f"scan, {count(length, 'time')}", "loop")
+        inside = self.box(box, f"scan, {count(length, 'time')}", "loop", self._marked(eqn))
         inputs = list(operands[:consts])
         for index in range(consts, len(operands)):
             label = "carry" if index < consts + carries else "slice"
@@ -101,7 +103,9 @@ class JaxprGraph(Graph):
         first, second = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
         carried = operands[first + second :]
         trips = read_jaxpr.trip_count(eqn)
-        inside = self.box(box, "while" if trips is None else f"while, {count(trips, 'time')}", "loop")
+        inside = self.box(
+            box, "while" if trips is None else f"while, {count(trips, 'time')}", "loop", self._marked(eqn)
+        )
         carries: list[Source] = [
             self.start(inside, "carry", read_jaxpr.type_name(aval), source)
             for aval, source in zip(body.in_avals[second:], carried, strict=True)
@@ -123,7 +127,8 @@ class JaxprGraph(Graph):
         ]
         joins: list[Source] = []
         for index, variable in enumerate(eqn.outvars):
-            join = self.node(box, ("cond", read_jaxpr.type_name(variable.aval)), "control", [operands[0]], ["which"])
+            lines = "cond", read_jaxpr.type_name(variable.aval)
+            join = self.node(box, lines, "control", [operands[0]], ["which"], self._marked(eqn))
             for title, outputs in zip(titles, results, strict=True):
                 self.edge(outputs[index], join, title)
             joins.append(join)
