@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from typing import Any
 
 import dask
@@ -82,6 +83,7 @@ def _loop_that_is_not_interrupted() -> Iterator[IOLoop]:
 
     A terminal sends Ctrl-C to all processes; one that still imports would end with a traceback. See `local_worker`.
     """
+    resource_tracker.ensure_running()  # by that, the thread that starts the first process would unblock SIGINT
     runner = LoopRunner()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

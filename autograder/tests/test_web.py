@@ -240,7 +240,7 @@ def test_a_small_course_builds_without_a_warning(tmp_path):
     view = """class View:
     def _repr_mimebundle_(self, include=None, exclude=None):
         svg = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>'
-        return {"image/svg+xml": svg, "text/vnd.mermaid": "graph", "text/plain": "x\\n3 equations"}
+        return {"image/svg+xml": svg, "text/plain": "x\\n3 equations"}
 View()"""
     lesson = [new_markdown_cell("# 01 · One"), new_markdown_cell("## A `b`, c?"), new_code_cell("print(6 * 7)")]
     lesson += [folded(f"# Picture: nothing\n{view}"), new_code_cell(view)]
