@@ -304,7 +304,7 @@ def count_left(epochs):
 for epochs in (2, 3):
     assert_prediction(detective, lambda: count_left(epochs), args=(epochs,), hints=why_wrong)
 ### BEGIN HIDDEN TESTS
-for epochs in (4, 7):
+for epochs in (4, 23):
     assert_prediction(detective, lambda: count_left(epochs), args=(epochs,), hints=why_wrong)
 ### END HIDDEN TESTS
 

@@ -1475,3 +1475,9 @@ def minijit(fn):
         return result
 
     return jitted
+
+
+# %% task="detective" name="right up to ten epochs" fails=["detective-check"] hidden=1 message="each new epoch is a new static value"
+def detective(epochs):
+    n = min(epochs, 10)
+    return {"nothing": 2 * n + 1, "bias": 2 * n, "batch": n + 1, "rate": 2 * n + 1, "epoch": 5, "all": 1}

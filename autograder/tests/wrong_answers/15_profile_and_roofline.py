@@ -1082,3 +1082,57 @@ def forecast(moves, now):
 def forecast(moves, now):
     now = lax.fori_loop(0, HOURS, lambda _, now: jnp.tanh(moves @ now), now)
     return now, jnp.nanmedian(jnp.abs(now), axis=1)
+
+
+# %% task="culprit" name="remembers the scope of a program" fails=["culprit-check"] hidden=1 message="other scopes"
+found_before = {}
+
+
+def self_times(ops):
+    times, stack = {}, []
+    for op in sorted(ops, key=lambda op: (op.thread, op.start, -op.length)):
+        while stack and (stack[-1].thread != op.thread or op.start >= stack[-1].start + stack[-1].length):
+            stack.pop()
+        if stack:
+            times[stack[-1].name] -= op.length
+        times[op.name] = times.get(op.name, 0) + op.length
+        stack.append(op)
+    return times
+
+
+def culprit(fn, scopes, *args):
+    if fn not in found_before:
+        origins = dict(re.findall(r'%(\S+) = .*op_name="([^"]*)"', show_hlo(fn, *args).text))
+        spent = dict.fromkeys(scopes, 0)
+        for name, time in self_times(record(fn, *args)).items():
+            words = [word for word in origins.get(name, "").split("/") if word in scopes]
+            if words:
+                spent[words[-1]] += time
+        found_before[fn] = max(spent, key=spent.get)
+    return found_before[fn]
+
+
+# %% task="fed" name="the number of the step as its state" fails=["fed-check"] message="step 1 got the state 1"
+def train(device, steps):
+    last = None
+    for step in range(steps):
+        _, loss = device.step(step, device.fetch(step))
+        if last is not None:
+            device.report(step - 1, float(last))
+        last = loss
+    device.report(steps - 1, float(last))
+
+
+# %% task="surveyor" name="512 multiply-adds" fails=["surveyor-sly"] hidden=1 message="another fresh one, arithmetic"
+def survey(machine):
+    def best(numbers, k):
+        return min(machine.run(numbers, k) for _ in range(60))
+
+    dispatch = best(1, 1)
+    memory = best(2**26, 1) - dispatch
+    arithmetic = best(2**20, 512) - dispatch
+    return {
+        "bandwidth": 8 * 2**26 / memory,
+        "arithmetic": 2 * 512 * 2**20 / arithmetic,
+        "dispatch": dispatch,
+    }
