@@ -34,8 +34,8 @@ def course_server(tmp_path_factory):
 
 def test_generate_autograde_and_read_a_students_page(course_server, open_page, browser, theme, keep):
     page = open_page(course_server, "", theme)
-    question = page.locator(".Toastify__toast", has_text="Jupyter news")  # JupyterLab's own; it lies over the frame
-    question.get_by_role("button", name="No", exact=True).click()
+    news = page.locator(".Toastify__toast", has_text="Jupyter news")  # JupyterLab's own question, asked once
+    page.add_locator_handler(news, lambda toast: toast.get_by_role("button", name="No", exact=True).click())
     menu(page, "Nbgrader", "Formgrader")
     frame = page.frame_locator("iframe:visible").first
     row = frame.locator("tr", has_text=UNIT)
