@@ -739,7 +739,7 @@ def sown_by(sow, first, second, size):
     eaters, dishes, begins = sown(128, size)  # begins: from here on, a whole square
     _, *places = np.nonzero(begins)
     # In a small dish two of three squares often begin in one row.
-    small = [np.nonzero(begin) for begin in sown(64, 16)[2]]
+    small = [np.nonzero(begin) for begin in sown(128, 16)[2]]
     shared = [sum(len(set(found[axis])) < len(found[axis]) for found in small) for axis in (0, 1)]
 
     return {
@@ -755,6 +755,9 @@ def sown_by(sow, first, second, size):
         "dishes with a part of a square": int((joined(np.any, begins, 1) != dishes).any((1, 2)).sum()),
         "sixteenths of rows, and of columns, where no square begins": [
             16 - len(np.unique(16 * place // size)) for place in places
+        ],
+        "rows, and columns, of a dish of 16 x 16 where no square begins": [
+            16 - len({place for found in small for place in found[axis].tolist()}) for axis in (0, 1)
         ],
         "some squares begin in one row, and some in one column": [number > 1 for number in shared],
         "all squares on the diagonal": all(np.array_equal(d.any(0), d.any(1)) for d in dishes),
@@ -774,6 +777,7 @@ SOWN = {
     "squares, where none overlap": 3,
     "dishes with a part of a square": 0,
     "sixteenths of rows, and of columns, where no square begins": [0, 0],
+    "rows, and columns, of a dish of 16 x 16 where no square begins": [0, 0],
     "some squares begin in one row, and some in one column": [True, True],
     "all squares on the diagonal": False,
     "grain": True,
@@ -789,6 +793,7 @@ SOWN_HINTS = {
     "dishes with a part of a square": "The edges of the dish meet: what reaches over one goes on at the opposite one.",
     "sixteenths of rows, and of columns, where no square begins": "Any row is as likely as the others, also one from "
     "which a square reaches over the edge.",
+    "rows, and columns, of a dish of 16 x 16 where no square begins": "The last row is a row, too.",
     "some squares begin in one row, and some in one column": "Each row is drawn on its own, whatever the others are.",
     "all squares on the diagonal": "Are the rows drawn on their own, and the columns?",
     "grain": "GRAIN times uniform numbers from 0 to 1: as many from 0 to 0.1 as from 0.4 to 0.5.",
@@ -983,14 +988,17 @@ with jax.default_matmul_precision("highest"):  # a GPU or TPU drops digits of pr
     with trace_log() as log:
         serve_fresh = open_service(W_fresh, most)
     assert_equal({"compiled when opening": log.compiles > 0}, {"compiled when opening": True}, name="open_service")
-    serve_other = open_service(jnp.asarray(cells(7)[1]), most + 1)
+    W_other = cells(7)[1]
+    serve_other = open_service(jnp.asarray(W_other), most)
     numbers = most, 1, *np.random.default_rng().integers(1, most, 4).tolist()
     requests = [(cells(number)[0],) for number in numbers]
     assert_equal({"compiled": compiles(serve_fresh, *requests)}, {"compiled": 0}, name="serve")
     forecasts, wanted = [serve_fresh(*request) for request in requests], [A @ cells(7, 2)[1] for (A,) in requests]
+    others, wanted_of_other = [serve_other(*request) for request in requests], [A @ W_other for (A,) in requests]
     kinds = {type(forecast).__name__ for forecast in forecasts}
     assert_equal({"a forecast is": kinds}, {"a forecast is": {"ndarray"}}, name="serve")
 assert_allclose(forecasts, wanted, rtol=1e-4, atol=1e-4, name="forecasts of one of two services")
+assert_allclose(others, wanted_of_other, rtol=1e-4, atol=1e-4, name="forecasts of the other one")
 
 
 def reaches_a_device(serve, request):

@@ -1588,3 +1588,42 @@ def spread(dishes, mesh):
     if isinstance(dishes, jax.Array) and dishes is not placed:
         dishes.delete()
     return placed
+
+
+# %% task="pictures" name="never in the last row" fails=["pictures-ghosts"] message="The last row is a row, too."
+@functools.partial(jax.jit, static_argnames="size")
+def sow(key, size):
+    places, grit = jax.random.split(key)
+    i, j = jax.random.randint(places, (2, 3), 0, size - 1)
+    rows = (jnp.arange(size)[:, None, None] - i) % size < size // 8
+    columns = (jnp.arange(size)[None, :, None] - j) % size < size // 8
+    seeds = (rows & columns).any(-1)
+    grain = GRAIN * jax.random.uniform(grit, (size, size))
+    return jnp.where(seeds, 0.5, 1.0) - grain, jnp.where(seeds, 0.25, 0.0) + grain
+
+
+@jax.jit
+def render(v, gain):
+    glow = jnp.clip(gain * v, 0.0, 1.0)
+    return jnp.stack([glow**3, glow**1.5, glow * (2 - glow)], -1)
+
+
+# %% task="house" name="one service for ever" fails=["house-compiles"] hidden=1 message="forecasts of the other one"
+services = {}
+
+
+def open_service(W, most):
+    if most not in services:
+        form = jax.ShapeDtypeStruct((most, 7), jnp.float32)
+        services[most] = jax.jit(lambda A: A @ W).lower(form).compile()
+
+    def serve(A):
+        full = np.zeros((most, 7), np.float32)
+        full[: len(A)] = A
+        return np.asarray(services[most](full))[: len(A)]
+
+    return serve
+
+
+def spread(dishes, mesh):
+    return jax.device_put(dishes, jax.NamedSharding(mesh, P("x")))
