@@ -22,6 +22,7 @@ from conftest import COURSE
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
 THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
+START = 120_000  # milliseconds, in which a kernel is there
 WINDOW = {"width": 1280, "height": 720}
 
 
@@ -138,6 +139,8 @@ def open_page(browser, keep):
         page.set_default_timeout(60_000)
         page.goto(server.address.replace("/lab?", f"/lab/tree/{path}?" if path else "/lab?") + "&reset")
         page.locator(".jp-MainAreaWidget:visible").first.wait_for()
+        if path.endswith(".ipynb"):  # what is run before there is a kernel is forgotten
+            page.locator("#jp-main-statusbar", has_text="| Idle").wait_for(timeout=START)
         return page
 
     yield open_page
