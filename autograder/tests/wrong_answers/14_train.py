@@ -1184,14 +1184,3 @@ def fit(weights, xs, ys, order):
 
     (weights, _), losses = lax.scan(body, (weights, at_rest(weights)), order)
     return weights, losses
-
-
-# %% task="fit" name="the first weights are donated" fails=["fit-check"] hidden=1 message="do not donate them"
-@functools.partial(jax.jit, donate_argnums=0)
-def fit(weights, xs, ys, order):
-    def body(carry, rows):
-        weights, velocity, loss = small_step(*carry, xs, ys, rows)
-        return (weights, velocity), loss
-
-    (weights, _), losses = lax.scan(body, (weights, at_rest(weights)), order)
-    return weights, losses
