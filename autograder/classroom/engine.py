@@ -22,6 +22,8 @@ from distributed.scheduler import KilledWorker
 from distributed.utils import LoopRunner
 from tornado.ioloop import IOLoop
 
+from autograder.doors.held_folder import HeldFolder
+
 from .execution import Executed, NoBox, Order, execute
 
 DEATHS = 3  # of workers, until a submission is given up
@@ -58,10 +60,12 @@ def local_cluster(workers: int, dashboard: bool) -> Iterator[Client]:
     """A cluster on this machine that ends with the block: so many processes, which talk to each other by TLS alone."""
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # it tells of each worker that is replaced
     with (
-        dask.config.set(_SETTINGS),
+        HeldFolder("workers") as folder,
+        dask.config.set(_SETTINGS | {"temporary-directory": str(folder)}),  # the scheduler's
         _loop_that_is_not_interrupted() as loop,
         LocalCluster(
             loop=loop,
+            local_directory=str(folder),
             n_workers=workers,
             threads_per_worker=1,
             memory_limit=0,  # the boxes have limits of their own

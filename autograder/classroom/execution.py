@@ -2,7 +2,6 @@
 
 import os
 import platform
-import tempfile
 import threading
 import time
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ import nbformat
 from autograder.doors.box.kernels import stop
 from autograder.doors.box.rules import why_not
 from autograder.doors.graded_notebook import UnreadableNotebook, parse_notebook
+from autograder.doors.held_folder import HeldFolder
 from autograder.doors.run_submission import Conditions, in_line, run_submission
 from autograder.doors.solved_programs import with_programs
 
@@ -89,8 +89,7 @@ def execute(order: Order) -> Executed:
 
 def _run(order: Order, core: Core) -> dict[str, str]:
     done = {}
-    with tempfile.TemporaryDirectory(prefix="just-in-time-") as place:
-        folder = Path(place)
+    with HeldFolder("submission") as folder:
         _lay_out(order.files, folder)
         for name, data in order.notebooks.items():
             try:

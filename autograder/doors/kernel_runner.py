@@ -9,7 +9,6 @@ from enum import Enum
 from itertools import count
 from pathlib import Path
 from queue import Empty
-from tempfile import TemporaryDirectory
 
 from jupyter_client import AsyncKernelClient, AsyncKernelManager
 from jupyter_core.utils import run_sync
@@ -23,12 +22,14 @@ from .box.rules import Rules
 from .faults import NOT_RUN, cell_name, end_in
 from .guard.cells import Guard
 from .guard.restorer import digest
+from .held_folder import HeldFolder
 from .warm_kernels import WarmKernelManager
 
 CELL_SECONDS = 60
 STARTS = 3
 KEPT_OF_CELL, KEPT_OF_NOTEBOOK = 5_000_000, 50_000_000  # characters of output; a page shows far less
 DRAIN_SECONDS = 5  # after an interrupt, until the kernel has sent what was printed before it and listens again
+_GRADED = ("error", "execute_result")  # kinds of output that nbgrader looks at
 KEPT_ERRORS = 10  # of one cell, and as many results: the first of them decides the points
 COLD = 2  # kernels that start as usual; a process that needs more will need many, and they are forked
 
@@ -174,7 +175,7 @@ class Runner:
         inherited = {name: value for name, value in os.environ.items() if name != "JPY_SESSION_NAME"}
         if "MPLCONFIGDIR" in inherited or os.access(Path.home(), os.W_OK):
             return inherited
-        return {**inherited, "MPLCONFIGDIR": self._stack.enter_context(TemporaryDirectory())}
+        return {**inherited, "MPLCONFIGDIR": str(self._stack.enter_context(HeldFolder("settings")))}
 
     def run_new(self, source: str, metadata: dict | None = None) -> NotebookNode:
         """Append a code cell to the notebook, execute it and return it."""
@@ -295,7 +296,7 @@ class _Client(NotebookClient):
         """As in the parent class, as long as there is room; errors and results, which are graded, have their own."""
         size, kind = _size(msg["content"]), msg["msg_type"]
         self._kept[kind] += 1
-        graded = kind in ("error", "execute_result") and self._kept[kind] <= KEPT_ERRORS
+        graded = kind in _GRADED and self._kept[kind] <= KEPT_ERRORS
         if size > self._room and not graded:
             self._dropped += size
             return None
@@ -304,6 +305,11 @@ class _Client(NotebookClient):
         self._room -= size
         self._left -= size
         return super().output(outs, msg, display_id, cell_index)
+
+    def clear_output(self, outs, msg, cell_index):
+        """What is graded stays: a thread of an answer's could take back the points that a check has said."""
+        outs[:] = [output for output in outs if output.output_type in _GRADED]
+        self.clear_display_id_mapping(cell_index)
 
     def _update_display_id(self, display_id, msg):
         size = _size(msg["content"])

@@ -27,6 +27,7 @@ from nbformat import NotebookNode
 from .box import rules
 from .box.rules import Rules
 from .folder_lock import alone_in
+from .held_folder import HeldFolder
 from .kernel_runner import Runner
 
 KEPT = Path(sys.prefix, "var", "just-in-time", "programs")
@@ -84,7 +85,7 @@ def _fill(folder: Path, unit: str, solution: NotebookNode, box: Rules) -> None:
     new = Path(tempfile.mkdtemp(dir=KEPT))
     notebook = nbformat.from_dict(solution)
     filling = replace(box, compiled=str(new), compiles=True)
-    with tempfile.TemporaryDirectory() as empty, Runner(notebook, Path(empty), _SECONDS, filling) as runner:
+    with HeldFolder("solution") as empty, Runner(notebook, empty, _SECONDS, filling) as runner:
         runner.run_all()
     for program in new.iterdir():
         program.chmod(_READ)

@@ -249,9 +249,10 @@ class TraceLog:
 
     def _trace_is_active(self) -> bool:
         """Whether JAX is tracing in this thread. A function whose arguments are all static sees no tracer."""
-        if threading.get_ident() != self._thread:
-            return False
-        return trace_state() != self._outside
+        return trace_state() != (self._outside if self._in_own_thread() else _OUTSIDE)
+
+    def _in_own_thread(self) -> bool:
+        return threading.get_ident() == self._thread
 
     def _counts(self, frame: types.FrameType) -> bool:
         """Whether an inner function's run is below a followed function, and in no trace counted already."""
@@ -263,7 +264,7 @@ class TraceLog:
                 if any(above.f_code is code for code in (*self._roots, *self._above)):
                     return True
             above = above.f_back
-        return False
+        return not self._in_own_thread()  # who started that thread cannot be seen; while the block runs, they did
 
     def _reason(self, code: types.CodeType, signature: Signature, caller: "_Caller") -> Reason:
         earlier = [trace for trace in _traces(self._runs) if trace.code is code]
@@ -313,7 +314,7 @@ class _Caller:
         for variables, given in frames_above(frame):
             by_jax = True
             for value in variables.values():
-                if _runs(value, frame.f_code):
+                if _runs(value, frame.f_code) or (function is None and _hands_on(value, frame.f_code)):
                     function = value
             keywords = keywords if given is None else given
         if not by_jax:
@@ -336,6 +337,32 @@ def _runs(value: Any, code: types.CodeType) -> bool:
     else:
         end = inspect.getattr_static(type(value), "__call__", None)
     return isinstance(end, types.FunctionType) and end.__code__ is code
+
+
+_DEEP = 4  # a partial of a partial
+
+
+def _hands_on(value: Any, code: types.CodeType, deep: int = _DEEP) -> bool:
+    """Whether a call of `value` may end in this code by way of something that is not in Python, such as `reduce`."""
+    if isinstance(value, functools.partial):
+        inner = [value.func, *value.args, *value.keywords.values()]
+    elif type(value) is types.FunctionType or isinstance(value, type):
+        return False
+    else:
+        call = inspect.getattr_static(type(value), "__call__", None)
+        inner = [call.__func__] if isinstance(call, staticmethod | classmethod) else []
+        if _made_by_python(call):
+            return True
+    return bool(deep) and any(_runs(part, code) or _hands_on(part, code, deep - 1) for part in inner if callable(part))
+
+
+def _made_by_python(call: Any) -> bool:
+    """Whether what is called is made anew by Python code, as `functools.partialmethod` does: it may be anything."""
+    made = inspect.getattr_static(type(call), "__get__", None)
+    return isinstance(made, types.FunctionType)
+
+
+_OUTSIDE = trace_state()  # of every thread that traces nothing
 
 
 def trace_log(*fns: Callable) -> TraceLog:

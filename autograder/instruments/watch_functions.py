@@ -235,7 +235,8 @@ class _Monitoring:
 
 
 class _Profiling:
-    """Python 3.11, or a later one without a free tool: every call in this thread is reported, to one profiler.
+    """Python 3.11, or a later one without a free tool: every call in this thread, and in those that it starts, is
+    reported to one profiler.
 
     An earlier profiler hears them too, and is put back.
     """
@@ -251,11 +252,14 @@ class _Profiling:
                 earlier(frame, event, argument)
 
         sys.setprofile(profile)
+        self._earlier_in_threads = threading.getprofile()
+        threading.setprofile(profile)  # in those that are started from now on
 
     def observe(self, what: types.CodeType | dict[str, Any], on: bool) -> None:
         pass  # `entered` looks it up
 
     def release(self) -> None:
+        threading.setprofile(self._earlier_in_threads)
         if self._earlier is None or callable(self._earlier):
             sys.setprofile(self._earlier)
         else:

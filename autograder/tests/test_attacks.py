@@ -20,7 +20,7 @@ import jupytext
 import nbformat
 import psutil
 import pytest
-from _tiny_unit import ALL, ANSWERS, NAME, ONLY_F, ONLY_G, UNIT, handed_in, make_course
+from _tiny_unit import ALL, ANSWERS, LAZY, NAME, ONLY_F, ONLY_G, UNIT, handed_in, make_course
 from nbgrader.api import Gradebook
 
 import autograder
@@ -52,7 +52,7 @@ in_both = pytest.mark.parametrize("classroom", [REACHES, HARMS], indirect=True, 
 
 REACHING = [cell for cell in attacks("reaching_out") if cell.cell_type == "code" and "name" in cell.metadata]
 HARMING = [cell for cell in attacks("doing_harm") if cell.cell_type == "code" and "name" in cell.metadata]
-KERNEL = [cell for cell in attacks("in_the_kernel") if "road" in cell.metadata]
+KERNEL = [cell for cell in attacks("in_the_kernel") if cell.cell_type == "code" and "name" in cell.metadata]
 
 
 def student(cell):
@@ -111,6 +111,7 @@ class Class:
             "PORT": str(self.listener.port),
         }
         self.submit("honest", submission())
+        self.submit("lazy", handed_in(LAZY))
         self.submit("zoe", submission())  # after all attackers
         for cell in {"reaching_out": REACHING, "doing_harm": HARMING}[attackers]:
             source = cell.source
@@ -153,6 +154,7 @@ class Class:
             tricky.cells[3].source = f"{cell.source}\n\ndef g(x):\n    return x + x"
             self.submit(student(cell), tricky, GUARDED)
         self.submit("honest", submission("%timeit -n 1 abs(-1)\n"), GUARDED)
+        self.submit("lazy", handed_in(LAZY), GUARDED)
         beside = self.root / "course" / "submitted" / "honest" / GUARDED / "numpy.py"
         beside.write_text("print('REACHED')")
 
@@ -238,6 +240,16 @@ def test_the_guard_costs_the_honest_nothing(classroom):
     executed = classroom.executed("honest", GUARDED)
     assert printed(executed) == "" and executed.cells[1].source.startswith("%timeit")
     assert "left out" not in classroom.page("honest", GUARDED)
+
+
+@in_both
+def test_the_lazy_get_nothing_beside_them(classroom):
+    assert classroom.scores["lazy"] == classroom.of_guarded.get("lazy", 0) == 0
+
+
+def test_there_are_many_ideas_and_each_is_tried_once():
+    names = [student(cell) for cell in REACHING + HARMING + KERNEL]
+    assert len(set(names)) == len(names) >= 60
 
 
 @reaches

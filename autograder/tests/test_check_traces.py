@@ -1,6 +1,9 @@
 """assert_max_traces: what it allows, what it refuses, and in which words."""
 
 import functools
+import operator
+import re
+from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import jax.numpy as jnp
@@ -229,6 +232,63 @@ def test_a_program_for_each_rate_is_counted_wherever_it_is_kept(relax, why):
     text = message(relax, 1, lambda: relax_twice(relax))
     assert f"✗ {relax.__name__} uses functions that were traced 7 times, at most 1 allowed.\n" in text
     assert f"Why this usually happens: {why}" in text
+
+
+def rate_in_a_thread(x, rates, edge):
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(rate_in_a_partial, x, rates, edge).result()
+
+
+def rate_behind_a_function_in_c(x, rates, edge):
+    for rate in rates:
+        step = functools.partial(operator.call, functools.partial(diffuse, rate=rate, edge=edge))
+        x = jax.jit(step)(x)
+    return x
+
+
+class Step:
+    def __init__(self, rate, edge):
+        self.rate, self.edge = rate, edge
+
+    def run(self, v):
+        return diffuse(v, self.rate, self.edge)
+
+    __call__ = functools.partialmethod(run)
+
+
+def rate_behind_a_partial_method(x, rates, edge):
+    for rate in rates:
+        x = jax.jit(Step(rate, edge))(x)
+    return x
+
+
+class Called:
+    def __get__(self, step, kind):
+        return step.run
+
+
+class StepByDescriptor(Step):
+    __call__ = Called()
+
+
+def rate_behind_a_descriptor(x, rates, edge):
+    for rate in rates:
+        x = jax.jit(StepByDescriptor(rate, edge))(x)
+    return x
+
+
+HIDING = [rate_in_a_thread, rate_behind_a_function_in_c, rate_behind_a_partial_method, rate_behind_a_descriptor]
+
+
+@pytest.mark.parametrize("relax", HIDING)
+def test_a_trace_cannot_be_hidden(relax):
+    once = jax.jit(lambda v: v)  # else it is told that nothing is jitted
+
+    def hidden(*args):
+        return once(relax(*args))
+
+    text = message(hidden, 1, lambda: relax_twice(hidden))
+    assert re.search(r"hidden uses functions that were traced (8|15) times, at most 1", text), text
 
 
 def test_a_wrapper_may_call_something_else_than_what_it_wraps():

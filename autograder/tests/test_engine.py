@@ -50,6 +50,12 @@ def backs(client, *students, **more):
     return found
 
 
+def test_what_workers_write_lies_in_a_folder_that_is_removed(client):
+    places = [*client.run(lambda dask_worker: dask_worker.local_directory).values()]
+    places.append(client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.local_directory))
+    assert len(places) == 3 and all("/just-in-time-workers-" in place for place in places)
+
+
 def test_each_submission_comes_back_and_it_is_told_who_runs_it(client):
     started, looks = [], []
     names = ["ada", "bob", "cid"]

@@ -189,6 +189,7 @@ HONEST = [
     "def f(x):\n    n = xs.shape[0]\n    n -= 1\n    return n",
     "def f(g):\n    def inner(): return g()\n    inner.__name__ = 'inner'\n    return inner",
     "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(2) as pool:\n    pool.submit(abs, 1)",
+    "import jax\nwith jax.no_tracing(True), jax.transfer_guard('disallow'), jax.checking_leaks():\n    g(1)",
 ]
 
 
@@ -197,6 +198,7 @@ def test_an_honest_style_is_let_through(answer):
     assert judged(answer).why == ""
 
 
+POOL = "from concurrent.futures import ThreadPoolExecutor\n"
 TRICKS = {
     "DATA['a'] = 1": "writes a part of DATA",
     "d = DATA\nd['a'].append(3)": "calls .append of d",
@@ -291,6 +293,12 @@ TRICKS = {
     "def f(fn): fn.__name__ = 'boxed'": "writes .__name__",
     "import jax\ndef f(c): c.update('jax_disable_jit', True)\nf(jax.config)": "disable_jit",
     "import warnings\nwarnings.catch_warnings(module=memo)": "module",
+    "import jax\nwith jax.no_tracing(False): pass": "asks for .no_tracing; it can lift what a check forbids",
+    "import jax\ndef f(m): return m.no_tracing(xs)": "asks for .no_tracing",
+    "import jax\nfree = jax.no_tracing": "asks for .no_tracing",
+    "import jax\ngetattr(jax, 'transfer_guard')('allow')": "asks for .transfer_guard",
+    "from jax import transfer_guard as t": "imports transfer_guard",
+    f"{POOL}def f():\n    with ThreadPoolExecutor(1) as p:\n        yield p": "ThreadPoolExecutor in a generator",
     "import matplotlib.pyplot as plt\nplt.rc('axes', prop_cycle='1')": "prop_cycle",
     "def f(x):\n    text = '{}'\n    text = x\n    return text.format(check)": "calls format",
     **({"type A = int": "TypeAlias", "def g[T: eval('1')](x): pass": "TypeVar"} if sys.version_info >= (3, 12) else {}),
@@ -301,6 +309,20 @@ TRICKS = {
 def test_a_way_around_is_refused(answer):
     judgement = judged(answer)
     assert judgement.name == "NotAllowed" and TRICKS[answer] in judgement.why, judgement
+
+
+def test_what_is_forbidden_in_one_thread_is_not_done_in_another():
+    answer = f"{POOL}def g(x):\n    with ThreadPoolExecutor(1) as p:\n        return p.submit(abs, x).result()"
+    assert judged(answer).why == ""
+    checked = judged(answer, check=f"with jax.no_tracing(True):\n    {CHECK.splitlines()[1]}")
+    assert "the checks forbid something by jax.no_tracing, which another thread does not know" in checked.why
+
+
+@pytest.mark.parametrize("answer", ["with jax.disable_jit(): pass", "from jax import disable_jit"])
+def test_jit_stays_on_where_traces_are_counted(answer):
+    assert judged(answer).why == ""
+    counted = judged(answer, setup=f"{SETUP}from autograder import assert_max_traces\n")
+    assert "asks for disable_jit; the checks count traces" in counted.why
 
 
 def test_a_refusal_says_where_why_and_what_to_do():

@@ -40,6 +40,17 @@ def test_below_a_read_only_home_matplotlib_keeps_its_files_elsewhere(tmp_path, m
     assert existed == "True" and not Path(folder.strip()).exists()
 
 
+@pytest.mark.parametrize("wait", [False, True])
+def test_what_is_graded_cannot_be_cleared(tmp_path, make_notebook, wait):
+    cell = (
+        "ip = get_ipython(); ip.displayhook(3); print('gone'); " + f"ip.display_pub.clear_output({wait}); print('on')"
+    )
+    notebook = make_notebook(cell)
+    assert run(notebook, tmp_path) == [""]
+    assert [output.output_type for output in notebook.cells[0].outputs] == ["execute_result", "stream"]
+    assert text(notebook.cells[0]) == "on\n"
+
+
 def test_an_endless_python_loop_costs_its_own_cell(tmp_path, make_notebook):
     notebook = make_notebook("import time", "while True: time.sleep(0.01)", "print('on')")
     failures = run(notebook, tmp_path, seconds=3)

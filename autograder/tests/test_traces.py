@@ -384,7 +384,6 @@ def test_an_earlier_profiler_goes_on_and_comes_back(no_free_tool):
     assert log.eager == 1 and "call" in events
 
 
-@pytest.mark.skipif(not hasattr(sys, "monitoring"), reason="Python 3.11 reports the calls of one thread only")
 def test_another_thread_is_seen():
     f = fresh()
     with trace_log(f) as log:

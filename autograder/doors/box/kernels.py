@@ -17,15 +17,12 @@ import zmq
 from jupyter_client.manager import AsyncKernelManager
 from jupyter_client.provisioning import LocalProvisioner
 
+from autograder.doors.held_folder import HeldFolder
 from autograder.doors.warm_kernels import python_path
 
 from . import rules
 from .rules import Rules
 
-if sys.platform != "win32":
-    import fcntl
-
-_PREFIX = "just-in-time-box-"
 START_LIMIT = 120.0  # seconds until the server has imported everything
 _BOX_LIMIT = 60.0  # and until a kernel is in its box
 _LARGEST = 2**26  # bytes of one message from a kernel; a larger one is not received
@@ -168,10 +165,8 @@ class _Server:
         self.settings = _settings()
         place = tempfile.gettempdir()
         place = place if len(place) < 40 else "/tmp"  # the path of a socket has at most 107 characters
-        _remove_left_over(place)
-        self.folder = tempfile.mkdtemp(prefix=_PREFIX, dir=place)
-        self._held = os.open(self.folder, os.O_RDONLY)
-        fcntl.flock(self._held, fcntl.LOCK_EX)  # as long as this process lives
+        self._held = HeldFolder("box", place)
+        self.folder = self._held.path
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._log = os.path.join(self.folder, "log")
         command = [*rules.server_command(self.folder), sys.executable, "-m", "autograder.doors.box.server"]
@@ -228,24 +223,7 @@ class _Server:
         self._control.close()
         self._process.kill()
         self._process.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
-        os.close(self._held)
-
-
-def _remove_left_over(place: str) -> None:
-    """Remove what a grader has left in `place` that was killed: its folder is held by nobody.
-
-    A log lies in a folder from when it is held on, so that one which is just being made is left alone.
-    """
-    for folder in (log.parent for log in Path(place).glob(f"{_PREFIX}*/log")):
-        with contextlib.suppress(OSError):  # another's, or held
-            handle = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if os.fstat(handle).st_uid == os.geteuid():
-                    shutil.rmtree(folder, ignore_errors=True)
-            finally:
-                os.close(handle)
+        self._held.close()
 
 
 _running: _Server | None = None

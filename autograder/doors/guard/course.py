@@ -5,6 +5,8 @@ import builtins
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from .words import BANS
+
 
 class Course(NamedTuple):
     """One unit, as its cells say.
@@ -19,6 +21,7 @@ class Course(NamedTuple):
     of_checks: names that graded cells alone bind: what a check expects stands in one of them.
     in_checks: names that graded cells bind, but for those that a function of the release writes.
     numbers: names that locked cells make from numbers and texts that they write: nothing can change these.
+    bans: what the locked cells let JAX forbid while an answer runs, such as "no_tracing".
     released: the text of every cell as it was handed out.
     """
 
@@ -31,6 +34,7 @@ class Course(NamedTuple):
     of_checks: frozenset[str] = frozenset()
     in_checks: frozenset[str] = frozenset()
     numbers: frozenset[str] = frozenset()
+    bans: frozenset[str] = frozenset()
     released: frozenset[str] = frozenset()
 
 
@@ -54,6 +58,7 @@ def course_of(
         of_checks=frozenset({name for tree in asked_by for name in bound(tree)} - given - theirs),
         in_checks=frozenset({name for tree in asked_by for name in bound(tree)} - written),
         numbers=frozenset(name for tree in given_by for name in _numbers(tree)),
+        bans=frozenset(BANS & {name for tree in [*given_by, *asked_by] for name in _asked_for(tree)}),
         released=frozenset(released),
     )
 
@@ -93,6 +98,10 @@ def _pairs(target: ast.AST, value: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]
                 yield from _pairs(inner, part)
             return
     yield target, value
+
+
+def _asked_for(tree: ast.AST) -> Iterator[str]:
+    yield from (node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute))
 
 
 def _is_empty(node: ast.AST) -> bool:

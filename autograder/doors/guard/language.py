@@ -15,14 +15,17 @@ from .words import (
     ALL_BUILTINS,
     ASKED_OF_VALUES,
     ATTRIBUTE_FUNCTIONS,
+    BANS,
     BUILTINS,
     CLASS_NAMES,
     CLOCKS,
     EVERYTHING,
     FORBIDDEN,
+    FORBIDS,
     KNOWN,
     MODULES,
     MUTATORS,
+    NOT_IN_A_THREAD,
     OF_A_PARENT,
     OF_FILES,
     OF_IMPORTED,
@@ -52,6 +55,7 @@ _ASKS = {
     "prop_cycle": "a text there is run",
 }
 _POOL = "concurrent.futures.ThreadPoolExecutor"
+_COUNTS = "autograder.assert_max_traces"
 _READING = "read from outside, it would be a way into the checks"
 _NO_NEED = "An answer has no need of it: leave it out."
 
@@ -262,8 +266,20 @@ class _Reader(Names):
         """Threads end with the block that they are made for."""
         for item in node.items:
             if isinstance(item.context_expr, ast.Call) and _POOL in self.origins(item.context_expr.func):
+                self.pool(item.context_expr)
                 self.allowed.add(id(item.context_expr.func))
         self.generic_visit(node)
+
+    def pool(self, node: ast.AST) -> None:
+        """Threads are made, for a block."""
+        function = next((scope for scope in reversed(self.scopes) if scope.kind == "function"), None)
+        body = getattr(function.node, "body", []) if function is not None else []
+        if any(isinstance(part, ast.Yield | ast.YieldFrom) for part in own_statements(body)):
+            why = "between two values of a generator its threads would run on behind the answer"
+            self.refuse(node, "uses ThreadPoolExecutor in a generator", why, "Write a function that returns.")
+        for ban in sorted(self.course.bans & NOT_IN_A_THREAD):
+            why = f"the checks forbid something by jax.{ban}, which another thread does not know"
+            self.refuse(node, "uses ThreadPoolExecutor", why, "Calculate without threads.")
 
     def visit_MatchAs(self, node: ast.MatchAs) -> None:
         """It may bind a name."""
@@ -305,10 +321,12 @@ class _Reader(Names):
         for alias in node.names:
             name, whole = alias.asname or alias.name, f"{module}.{alias.name}"
             self.bind(node, name)
+            if alias.name == "disable_jit":
+                self.without_jit(node)
             if whole in self.course.imported.values() or (whole in MODULES and not node.level):
                 continue
             allowed = MODULES.get(module, frozenset()) if not node.level else frozenset()
-            hidden = alias.name in FORBIDDEN | OF_MODULES or alias.name.startswith("_") or alias.name == "*"
+            hidden = alias.name in FORBIDDEN | OF_MODULES | BANS or alias.name.startswith("_") or alias.name == "*"
             if module == "__future__":
                 hidden = alias.name != "annotations"
             if (allowed is EVERYTHING and hidden) or (allowed is not EVERYTHING and alias.name not in allowed):
@@ -429,6 +447,10 @@ class _Reader(Names):
             and not any(f"{module}.{attr}" in MODULES or "pallas" in module for module in modules)
         ):
             self.refuse(node, f"asks for .{attr}", _READING)
+        if attr == "disable_jit":
+            self.without_jit(node)
+        if attr in BANS and id(node) not in self.allowed:
+            self.refuse(node, f"asks for .{attr}", "it can lift what a check forbids", f"Call jax.{attr}, to forbid.")
         usual = attr in (OF_IMPORTED if modules else UNDERSCORE)
         if not attr.startswith("_") or usual or (id(node) in self.allowed and attr in OF_A_PARENT):
             return
@@ -439,6 +461,12 @@ class _Reader(Names):
         self.refuse(
             node, f"asks for .{attr}", "such names belong to Python or to a library, and lead behind the checks"
         )
+
+    def without_jit(self, node: ast.AST) -> None:
+        """JAX is asked to trace nothing."""
+        if _COUNTS in self.course.imported.values():
+            why = "the checks count traces, and then there are none"
+            self.refuse(node, "asks for disable_jit", why, "Leave it out once you have looked.")
 
     def is_kind(self, value: ast.AST) -> bool:
         """Whether this is a class of containers, whose methods can be given any object."""
@@ -555,6 +583,8 @@ class _Reader(Names):
             self.call_of_method(node, function)
         if self.owner(function) == "class" and (len(node.args) > 2 or node.keywords and len(node.args) > 1):
             self.refuse(node, "calls a type with three arguments", "with that, classes can be made")
+        if isinstance(function, ast.Attribute) and function.attr in BANS and self._forbids(node):
+            self.allowed.add(id(function))
         self.call_of_kinds(node)
         self.call_that_writes(node)
         for place, arg in enumerate(node.args):  # map(type, values)
@@ -563,6 +593,11 @@ class _Reader(Names):
                 if name in ("map", "tree_map", "asked", "sorted"):
                     self.allowed.add(id(arg))
         self.generic_visit(node)
+
+    def _forbids(self, node: ast.Call) -> bool:
+        """Whether a call of one of JAX's bans asks for it."""
+        said = [*node.args, *(keyword.value for keyword in node.keywords)]
+        return all(isinstance(arg, ast.Constant) and arg.value in FORBIDS for arg in said)
 
     def call_by_name(self, node: ast.Call, name: str) -> None:
         one = len(node.args) == 1 and not node.keywords and not isinstance(node.args[0], ast.Starred)

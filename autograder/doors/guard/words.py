@@ -153,6 +153,15 @@ FORBIDDEN = HIDDEN_MODULES | _words(
     "iadd iand iconcat ifloordiv ilshift imatmul imod imul ior ipow irshift isub itruediv ixor "
     "write_text write_bytes symlink_to hardlink_to rename chmod lchmod open putenv unsetenv"
 )
+# In a block of these JAX forbids something, in this thread: a check asks for it, and an answer may ask for it, too. It
+# may not lift it, by `no_tracing(False)` or `transfer_guard("allow")`.
+BANS = _words(
+    "no_tracing transfer_guard transfer_guard_host_to_device transfer_guard_device_to_device "
+    "transfer_guard_device_to_host checking_leaks check_tracer_leaks debug_key_reuse debug_nans debug_infs "
+    "enable_checks numpy_rank_promotion"
+)
+FORBIDS = (True, "disallow", "disallow_explicit", "raise", "log", "warn")
+NOT_IN_A_THREAD = {name for name in BANS if name.startswith(("no_tracing", "transfer_guard"))}
 # Of these, an answer's own classes may have methods.
 OF_FILES = _words("load save dump open")
 # Of what is no import, these may be modules that lead to others.

@@ -1,15 +1,14 @@
 # Cells that want points for an answer that is wrong: each stands above one, in the notebook's own process. What a
 # cell does is refused before it runs, but for those with `how="put back"`: they run, and what they changed is put back.
-# Those with `road=true` go all the way through `nbgrader autograde`, the others are only read.
 
-# %% name="rebinds the check" how="put back" road=true
+# %% name="rebinds the check" how="put back"
 check = lambda value, expected: None
 
 # %% name="rebinds the check in a loop" how="put back"
 for check in [lambda value, expected: None]:
     pass
 
-# %% name="rebinds the check by a pattern" how="put back" road=true
+# %% name="rebinds the check by a pattern" how="put back"
 match [lambda value, expected: None]:
     case [check]:
         pass
@@ -20,13 +19,13 @@ def helper(x=(check := lambda value, expected: None)):
     return x
 
 
-# %% name="rebinds the check by an import" how="put back" road=true
+# %% name="rebinds the check by an import" how="put back"
 from functools import partial as check
 
 # %% name="deletes what the check calls" how="put back"
 del check
 
-# %% name="gives a builtin another meaning" how="put back" road=true
+# %% name="gives a builtin another meaning" how="put back"
 sum = len = isinstance = lambda *values: 8
 
 
@@ -50,7 +49,7 @@ check.__code__ = (lambda value, expected: None).__code__
 # %% name="another code, in wide letters"
 check.__ｃｏｄｅ__ = (lambda value, expected: None).__ｃｏｄｅ__
 
-# %% name="the globals of a function" road=true
+# %% name="the globals of a function"
 check.__globals__["check"] = lambda value, expected: None
 
 # %% name="the globals of the notebook"
@@ -60,7 +59,7 @@ globals()["check"] = lambda value, expected: None
 g_ = globals
 g_()["check"] = print
 
-# %% name="text that is run" road=true
+# %% name="text that is run"
 exec("check = print")
 
 # %% name="text that is run, in wide letters"
@@ -105,7 +104,7 @@ class Eight(metaclass=Anything):
     pass
 
 
-# %% name="a format string walks to the globals" road=true
+# %% name="a format string walks to the globals"
 "{0.__globals__[expected]}".format(check)
 
 # %% name="a format string that is put together"
@@ -124,7 +123,9 @@ operator.attrgetter("__globals__")(check)["check"] = print
 # %% name="operator.setitem writes what a cell cannot"
 from operator import setitem
 
-# %% name="the frame of the caller" road=true
+setitem(globals(), "check", print)
+
+# %% name="the frame of the caller"
 import sys
 
 
@@ -145,6 +146,9 @@ np.ctypeslib.ctypes.c_int.from_address(id(8)).value = 4
 # %% name="memory by its address"
 import ctypes
 
+harmless = ctypes.py_object((lambda value, expected: None).__code__)
+ctypes.pythonapi.PyObject_SetAttrString(ctypes.py_object(check), b"__code__", harmless)
+
 # %% name="memory by strides"
 import numpy as np
 
@@ -162,7 +166,8 @@ def forever():
         yield
 
 
-forever().gi_frame.f_back
+running = forever()
+running.gi_frame.f_globals["check"] = print
 
 # %% name="the frame in a traceback"
 try:
@@ -177,10 +182,15 @@ class Quiet:
         return self
 
     def __exit__(self, kind, error, trace):
-        return bool(trace.tb_frame)
+        trace.tb_frame.f_globals["check"] = print
+        return True
 
 
-# %% name="an input transformer" road=true
+with Quiet():
+    check(1, 2)
+
+
+# %% name="an input transformer"
 get_ipython().input_transformers_cleanup.append(lambda lines: ["pass\n"])
 
 # %% name="an AST transformer, by import"
@@ -192,7 +202,7 @@ import sys
 sys.displayhook(10)
 
 
-# %% name="an error that shows nothing" road=true
+# %% name="an error that shows nothing"
 class Silent(Exception):
     def _render_traceback_(self):
         return []
@@ -208,7 +218,7 @@ class Bomb:
         print("now")
 
 
-# %% name="a clock that runs backwards" road=true
+# %% name="a clock that runs backwards"
 import time
 
 time.perf_counter = iter(range(10**6, 0, -1)).__next__
@@ -290,16 +300,40 @@ def change(x: "exec('check = print')"):
     return x
 
 
+typing.get_type_hints(change)
+
+
 # %% name="singledispatch evaluates annotations"
 from functools import singledispatch
+
+
+@singledispatch
+def change(x):
+    return x
+
+
+@change.register
+def _(x: "exec('check = print')"):
+    return x
+
 
 # %% name="the collector finds everything"
 import gc
 
-gc.get_objects()
+for found in gc.get_objects():
+    if getattr(found, "__name__", "") == "check":
+        found.__code__ = (lambda value, expected: None).__code__
 
 # %% name="a thread that waits for the check"
 import threading
+
+
+def wait():
+    while True:
+        globals()["check"] = print
+
+
+threading.Thread(target=wait, daemon=True).start()
 
 
 # %% name="what the check expects"
@@ -339,6 +373,8 @@ kind.sum = lambda array: 8
 # %% name="mock"
 from unittest import mock
 
+mock.patch("__main__.check").start()
+
 # %% name="a star keeps the name"
 *check, rest = 1, 2, 3
 check.append(4)
@@ -347,3 +383,31 @@ check.append(4)
 import warnings
 
 warnings.warn("who?", stacklevel=3)
+
+# %% name="lifts what a check forbids"
+import jax
+
+lifted = jax.no_tracing(False)
+lifted.__enter__()
+
+# %% name="a thread clears what a check has said"
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from IPython.display import display
+
+
+def clear():
+    while True:
+        display(clear=True)
+        time.sleep(0.0005)
+
+
+def hold():
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(clear)
+        yield
+
+
+held = hold()
+next(held)

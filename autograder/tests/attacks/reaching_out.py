@@ -66,7 +66,8 @@ from pathlib import Path
 
 folder = Path.home() / ".ipython/profile_default/startup"
 folder.mkdir(parents=True, exist_ok=True)
-(folder / "00-planted.py").write_text("print('REACHED the next kernel')")
+shows = "get_ipython().events.register('pre_run_cell', lambda info: print('REACHED the next kernel'))"
+(folder / "00-planted.py").write_text(shows)
 
 # %% name="leaves a file in the folder for temporary files"
 import tempfile
