@@ -68,24 +68,20 @@ def _pick_plain(fn, number, x, n_fast, n_slow):
 
 
 class Verdict:
-    """The rule of this package: each verdict calibrates afresh; every 50th gets a new process."""
+    """The rule of this package. Each verdict calibrates afresh; every 50th gets new processes, two from the start."""
 
     def __init__(self, comparison: Comparison):
         self.comparison, self.count = comparison, 0
 
     def __call__(self, bar: float) -> tuple[str, float]:
         if self.count % 50 == 0:
-            speedup_module.deliver(self.comparison, bench.renew())
+            bench.renew()
+            for place in range(2):
+                speedup_module.deliver(self.comparison, bench.current(place))
         self.count += 1
         began = time.perf_counter()
-        answer = None
-        for attempt in range(2):
-            request = Contest(self.comparison.load.job, bar, speedup_module.BUDGET, calibrate=True)
-            answer = bench.current().ask(request, limit=30).answer
-            if answer or attempt:
-                break
-            speedup_module.deliver(self.comparison, bench.renew())
-        return answer or "undecided", time.perf_counter() - began
+        decision = speedup_module.decide(self.comparison, bar, calibrate=True)
+        return decision.outcome.answer or "undecided", time.perf_counter() - began
 
 
 # --- conditions ------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ The journey of a candidate, by the names it meets:
         Jobs.answer, contest           worker/jobs.py, contest.py     pairs of blocks, timed by worker/clock.py
           Verdict                      verdict.py           says when there are enough
         Outcome
+      settle                           verdict.py           near the bar another process is asked the same
       interval, Speedup                verdict.py, speedup.py         the printed line, and picture.py
 
 Two processes, and each reads its own modules: the notebook those of this folder, the measuring process and its guest

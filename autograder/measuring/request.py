@@ -41,7 +41,7 @@ class Comparison:
             candidate=self._function("candidate"),
             reference=None,
         )
-        self.loaded: tuple[Bench, Loaded] | None = None  # the measuring process that has it, and what that one answered
+        self.loaded: dict[Bench, Loaded] = {}  # the measuring processes that have it, and what they answered
 
     @property
     def how(self) -> dict[str, str]:

@@ -9,7 +9,7 @@ import os
 import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import jax
 
@@ -34,11 +34,11 @@ from . import bench
 from .picture import bar_svg, roofline_svg
 from .request import Comparison
 from .roofline import Roofline, roofline
-from .verdict import LEAD, Verdict, interval
+from .verdict import LEAD, NEAR, Verdict, interval, settle
 
 # Official grading asks for this share of the bar, so that what passed at home passes at school.
 OFFICIAL = 0.8
-BUDGET = 1.5  # seconds of one contest; a second one follows in a new process before "undecided" is said
+BUDGET = 1.5  # seconds of one contest; one in another process follows before "undecided" is said
 LIMIT = 25.0  # seconds after which a load or a contest is given up
 T = TypeVar("T")
 IMPOSSIBLE = 1.5  # results that arrive this many times faster than memory can move them are refused
@@ -50,7 +50,9 @@ class Speedup:
 
     `seconds` of one call and `compile_seconds` (the first call) are by side, "candidate" and "baseline". `limit` is the
     share of the machine's limit that the candidate reached, `binds` the limit that holds it. `others` is
-    the share of the time in which other programs had the core.
+    the share of the time in which other programs had the core. `processes` is how many measuring processes gave the
+    verdict, and all figures are of their pairs together: if one was outvoted, its pairs do not count; where the verdict
+    is "undecided", the pairs of all count, because nobody knows which of them were right.
     """
 
     candidate: str
@@ -71,6 +73,7 @@ class Speedup:
     limit: float | None = None
     binds: str = ""
     verdict: str = "undecided"
+    processes: int = 1
     tiers: dict[float, float] = field(default_factory=dict)  # bar -> points, where a check gives some: for the picture
     _roof: Roofline | None = field(default=None, repr=False)
     _comparison: Comparison = field(repr=False, kw_only=True)
@@ -87,7 +90,10 @@ class Speedup:
                 known[threshold] = "fail"
             else:
                 bar = threshold * _leniency()
-                known[threshold] = _clear(self._ratios, bar) or decide(self._comparison, bar)[0].answer or "undecided"
+                # What one process says near a bar is not enough, whichever bar it is.
+                far = 3 / 2 if self.processes > 1 else NEAR
+                decided = _clear(self._ratios, bar, far) or decide(self._comparison, bar).outcome.answer
+                known[threshold] = decided or "undecided"
         return known[threshold]
 
     def __str__(self) -> str:
@@ -151,7 +157,8 @@ def speedup(
 
     Returns a `Speedup`: `ratio` (baseline time over candidate time) and its 95 % interval `low` to `high`; `verdict`,
     "pass", "fail" or "undecided", at the bar; `seconds` of a call and `compile_seconds` of the first one, each by side.
-    A slow candidate raises nothing.
+    A slow candidate raises nothing. A ratio between half and twice the bar needs the word of a second process, on
+    another core where there is one, and where the two disagree that of a third.
 
     Values agree as in `assert_allclose`, or if the candidate is not much further off than the baseline itself, which is
     run again in double precision. NaN agrees with NaN alone.
@@ -170,8 +177,8 @@ def speedup(
     at_least = _bar(at_least)
 
     comparison = Comparison(candidate, baseline, args)
-    outcome, loaded = decide(comparison, at_least and at_least * _leniency())
-    ratios = [slow / fast for slow, fast in zip(outcome.baseline, outcome.candidate, strict=True)]
+    outcome, loaded, processes = decide(comparison, at_least and at_least * _leniency())
+    ratios = ratios_of(outcome)
     low, ratio, high = interval(ratios)
     times = {"candidate": outcome.candidate, "baseline": outcome.baseline}
     answer = Speedup(
@@ -190,6 +197,7 @@ def speedup(
         others=statistics.fmean(outcome.others),
         moved=loaded.taken + loaded.returned,
         operations=comparison.operations(),
+        processes=processes,
         _ratios=ratios,
         _comparison=comparison,
     )
@@ -199,37 +207,81 @@ def speedup(
     return answer
 
 
-def decide(comparison: Comparison, bar: float | None) -> tuple[Outcome, Loaded]:
-    """Run the rule at `bar`; once more in a new process if it gives no answer, or the process dies."""
-    candidate, baseline = comparison.names["candidate"], comparison.names["baseline"]
-    for attempt in range(2):
+class Decision(NamedTuple):
+    """What processes said together: `outcome` has the answer, and the pairs of those `processes` that gave it."""
+
+    outcome: Outcome
+    loaded: Loaded
+    processes: int
+
+
+def decide(comparison: Comparison, bar: float | None, *, calibrate: bool = False) -> Decision:
+    """Run the rule at `bar`, in one process or, where `verdict.settle` asks for it, in up to three.
+
+    A process whose answer did not stand is ended, and if there is no answer, all but the last one are: whoever asks
+    again meets other processes then. One that dies is started afresh, once.
+    """
+    asked: list[tuple[bench.Bench, Outcome, Loaded]] = []
+    answer, died = None, False
+    while answer is None:
         try:
-            outcome, loaded = _contest(comparison, bar, bench.current())
-            too_slow = len(outcome.others) < LEAD  # no process would be quicker
-            if outcome.answer or bar is None or too_slow or attempt == 1:
-                return outcome, loaded
-            bench.renew()
+            process = bench.current(len(asked))
+            asked.append((process, *_contest(comparison, bar, process, calibrate)))
         except bench.BenchTimeout:
+            candidate, baseline = comparison.names["candidate"], comparison.names["baseline"]
             fail(
                 f"{candidate} and {baseline} did not finish within {LIMIT:.0f} seconds",
                 why="a loop that never ends, a compilation of an unrolled loop, or inputs that are too large",
                 attempt="call each of the two once, on smaller inputs, and look at the time",
             )
         except bench.BenchDied:
-            if attempt == 1:
+            if died:
                 fail(
                     "the measuring process ended twice without an answer",
                     why="it ran out of memory, or one of the two functions ended it",
                     attempt="use smaller inputs; restart the kernel if other cells fail too",
                 )
-    raise AssertionError("unreachable")
+            died = True
+            continue
+        outcome = asked[-1][1]
+        if bar is None:
+            break
+        if outcome.answer is None and len(outcome.others) < LEAD:  # no process would be quicker
+            answer = "undecided"
+        else:
+            answer = settle([(one.answer, interval(ratios_of(one))[1]) for _, one, _ in asked], bar)
+
+    agree = [found for found in asked if found[1].answer == answer]
+    kept = agree or asked[-1:]
+    for found in asked:
+        if found not in kept:
+            bench.dismiss(found[0])
+    outcomes = [outcome for _, outcome, _ in agree or asked]
+    return Decision(_pooled(outcomes), kept[0][2], len(outcomes))
 
 
-def _contest(comparison: Comparison, bar: float | None, process: bench.Bench) -> tuple[Outcome, Loaded]:
-    known_to, loaded = comparison.loaded or (None, None)
-    if loaded is None or known_to is not process:
-        loaded = deliver(comparison, process)
-    request = Contest(comparison.load.job, bar, BUDGET)
+def ratios_of(outcome: Outcome) -> list[float]:
+    """The ratio of the times in each pair."""
+    return [slow / fast for slow, fast in zip(outcome.baseline, outcome.candidate, strict=True)]
+
+
+def _pooled(outcomes: list[Outcome]) -> Outcome:
+    """Outcomes as one: the answer that all have, or none, and all their pairs."""
+    answers = {outcome.answer for outcome in outcomes}
+    return Outcome(
+        answer=answers.pop() if len(answers) == 1 else None,
+        baseline=[time for outcome in outcomes for time in outcome.baseline],
+        candidate=[time for outcome in outcomes for time in outcome.candidate],
+        others=[share for outcome in outcomes for share in outcome.others],
+        seconds=sum(outcome.seconds for outcome in outcomes),
+    )
+
+
+def _contest(
+    comparison: Comparison, bar: float | None, process: bench.Bench, calibrate: bool
+) -> tuple[Outcome, Loaded]:
+    loaded = comparison.loaded.get(process) or deliver(comparison, process)
+    request = Contest(comparison.load.job, bar, BUDGET, calibrate)
     reply = process.ask(request, limit=LIMIT)
     if isinstance(reply, Forgotten):
         loaded = deliver(comparison, process)
@@ -243,7 +295,7 @@ def deliver(comparison: Comparison, process: bench.Bench) -> Loaded:
     if isinstance(reply, NeedsReference):
         reply = process.ask(comparison.load_with_reference(), limit=LIMIT)
     loaded = _accept(comparison, reply, Loaded)
-    comparison.loaded = process, loaded
+    comparison.loaded[process] = loaded
     return loaded
 
 
@@ -325,11 +377,11 @@ def _compare_with_limit(answer: Speedup, returned: int) -> None:
         )
 
 
-def _clear(ratios: list[float], bar: float) -> str | None:
-    """The rule's answer on pairs already timed, if every one of them is far from the bar."""
+def _clear(ratios: list[float], bar: float, far: float) -> str | None:
+    """The rule's answer on pairs already timed, if every one of them is off the bar by a factor of `far` or more."""
     rule = Verdict(bar)
     for ratio in ratios:
-        if 2 / 3 < ratio / bar < 3 / 2:
+        if 1 / far < ratio / bar < far:
             return None
         rule.add(ratio)
     return rule.answer
