@@ -40,6 +40,7 @@ from .verdict import LEAD, NEAR, Verdict, interval, settle
 OFFICIAL = 0.8
 BUDGET = 1.5  # seconds of one contest; one in another process follows before "undecided" is said
 LIMIT = 25.0  # seconds after which a load or a contest is given up
+UNGRADED = "ungraded"  # the verdict where bars are by platform, and this one has none
 T = TypeVar("T")
 IMPOSSIBLE = 1.5  # results that arrive this many times faster than memory can move them are refused
 
@@ -74,6 +75,7 @@ class Speedup:
     binds: str = ""
     verdict: str = "undecided"
     processes: int = 1
+    platform: str = ""
     tiers: dict[float, float] = field(default_factory=dict)  # bar -> points, where a check gives some: for the picture
     _roof: Roofline | None = field(default=None, repr=False)
     _comparison: Comparison = field(repr=False, kw_only=True)
@@ -81,7 +83,12 @@ class Speedup:
     _answers: dict[float, str] = field(default_factory=dict, repr=False)
 
     def at_least(self, threshold: float) -> str:
-        """The verdict ("pass", "fail", "undecided") at another bar, by the same rule. Times anew where it must."""
+        """The verdict ("pass", "fail", "undecided") at another bar, by the same rule. Times anew where it must.
+
+        Where the platform has no bar, no number is one, and the verdict stays "ungraded".
+        """
+        if self.verdict == UNGRADED:
+            return UNGRADED
         known = self._answers
         if threshold not in known:
             if any(answer == "pass" and bar >= threshold for bar, answer in known.items()):
@@ -105,6 +112,8 @@ class Speedup:
             line += f", bar {self.bar:g}x{official}: {self.verdict}"
             if self.verdict == "undecided":
                 line += f", because {self._disturbance(self.bar)}"
+        elif self.verdict == UNGRADED:
+            line += f", no bar for this platform ({self.platform}): shown, not graded"
         if self.limit is not None:
             share = min(100.0, 100 * self.limit)
             line += f"; {share:.{0 if share >= 10 else 1}f} % of this machine's {_LIMITS[self.binds]}"
@@ -152,13 +161,14 @@ def speedup(
     baseline   the function that it is compared with, and that says what is right, in every pair, for every result.
     args       the arguments of both: arrays of any shape and dtype, Python numbers, and pytrees of them.
     at_least   the bar: how many times faster the candidate must be, a ratio of times. A dictionary gives the bar for
-               each platform, `{"cpu": 5, "gpu": 20}`. Without a bar only the ratio is estimated. When nbgrader grades,
-               0.8 of the bar is asked for, so that what passed at home passes at school.
+               each platform, `{"cpu": 5, "gpu": 20}`, and "default" that for all others; a platform that has none is
+               "ungraded". Without a bar only the ratio is estimated. When nbgrader grades, 0.8 of the bar is asked for,
+               so that what passed at home passes at school.
 
     Returns a `Speedup`: `ratio` (baseline time over candidate time) and its 95 % interval `low` to `high`; `verdict`,
-    "pass", "fail" or "undecided", at the bar; `seconds` of a call and `compile_seconds` of the first one, each by side.
-    A slow candidate raises nothing. A ratio between half and twice the bar needs the word of a second process, on
-    another core where there is one, and where the two disagree that of a third.
+    "pass", "fail", "undecided" or "ungraded", at the bar; `seconds` of a call and `compile_seconds` of the first one,
+    each by side. A slow candidate raises nothing. A ratio between half and twice the bar needs the word of a second
+    process, on another core where there is one, and where the two disagree that of a third.
 
     Values agree as in `assert_allclose`, or if the candidate is not much further off than the baseline itself, which is
     run again in double precision. NaN agrees with NaN alone.
@@ -166,7 +176,7 @@ def speedup(
     Raises `CheckFailed` when the values disagree, when a side raises, does not end or cannot be sent to the measuring
     process, when the candidate is faster than this machine can move its results, and when it is code and nothing in
     `args` can be new from call to call; `NotBegun` when a side is still the stub of an exercise. Raises TypeError for
-    what is not a function, ValueError for a bar that is not a positive number or is none for this platform.
+    what is not a function, ValueError for a bar that is not a positive number.
 
     Source: the rule is Wald's sequential test (https://doi.org/10.1214/aoms/1177731118); `autograder.measuring.verdict`
     has its error rates, and `benchmarks/` what they were measured to be.
@@ -174,17 +184,17 @@ def speedup(
     for role, fn in (("candidate", candidate), ("baseline", baseline)):
         if not callable(fn):
             raise TypeError(f"speedup: the {role} must be a function, got {type(fn).__name__}")
-    at_least = _bar(at_least)
+    bar = _bar(at_least)
 
     comparison = Comparison(candidate, baseline, args)
-    outcome, loaded, processes = decide(comparison, at_least and at_least * _leniency())
+    outcome, loaded, processes = decide(comparison, bar and bar * _leniency())
     ratios = ratios_of(outcome)
     low, ratio, high = interval(ratios)
     times = {"candidate": outcome.candidate, "baseline": outcome.baseline}
     answer = Speedup(
         comparison.names["candidate"],
         comparison.names["baseline"],
-        at_least,
+        bar,
         ratio,
         low,
         high,
@@ -197,12 +207,15 @@ def speedup(
         others=statistics.fmean(outcome.others),
         moved=loaded.taken + loaded.returned,
         operations=comparison.operations(),
+        platform=loaded.platform,
         processes=processes,
         _ratios=ratios,
         _comparison=comparison,
     )
-    if at_least is not None:
-        answer.verdict = answer._answers[at_least] = outcome.answer or "undecided"
+    if bar is not None:
+        answer.verdict = answer._answers[bar] = outcome.answer or "undecided"
+    elif at_least is not None:
+        answer.verdict = UNGRADED
     _compare_with_limit(answer, loaded.returned)
     return answer
 
@@ -388,16 +401,13 @@ def _clear(ratios: list[float], bar: float, far: float) -> str | None:
 
 
 def _bar(at_least: float | Mapping[str, float] | None) -> float | None:
-    if isinstance(at_least, Mapping):
-        platform = jax.default_backend()
-        if platform not in at_least:
-            raise ValueError(f"speedup: at_least has no bar for {platform}, only for {', '.join(at_least)}")
-        at_least = at_least[platform]
-    if at_least is None:
-        return None
-    if not is_number(at_least) or at_least <= 0:
-        raise ValueError(f"speedup: at_least must be a positive number, got {at_least!r}")
-    return float(at_least)
+    """The bar on this platform; None where there is none."""
+    bars = at_least if isinstance(at_least, Mapping) else {"default": at_least}
+    for bar in bars.values():
+        if bar is not None and not (is_number(bar) and bar > 0):
+            raise ValueError(f"speedup: at_least must be a positive number, got {bar!r}")
+    bar = bars.get(jax.default_backend(), bars.get("default"))
+    return None if bar is None else float(bar)
 
 
 def _leniency() -> float:
