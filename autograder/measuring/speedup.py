@@ -39,7 +39,9 @@ from .verdict import LEAD, NEAR, Verdict, interval, settle
 # Official grading asks for this share of the bar, so that what passed at home passes at school.
 OFFICIAL = 0.8
 BUDGET = 1.5  # seconds of one contest; one in another process follows before "undecided" is said
+COLD_BUDGET = 10.0  # seconds of a contest of first calls: three are enough for a verdict on a quiet machine
 LIMIT = 25.0  # seconds after which a load or a contest is given up
+COLD_LIMIT = 45.0  # the same for first calls
 UNGRADED = "ungraded"  # the verdict where bars are by platform, and this one has none
 T = TypeVar("T")
 IMPOSSIBLE = 1.5  # results that arrive this many times faster than memory can move them are refused
@@ -76,6 +78,7 @@ class Speedup:
     verdict: str = "undecided"
     processes: int = 1
     platform: str = ""
+    cold: bool = False
     tiers: dict[float, float] = field(default_factory=dict)  # bar -> points, where a check gives some: for the picture
     _roof: Roofline | None = field(default=None, repr=False)
     _comparison: Comparison = field(repr=False, kw_only=True)
@@ -97,8 +100,8 @@ class Speedup:
                 known[threshold] = "fail"
             else:
                 bar = threshold * _leniency()
-                # What one process says near a bar is not enough, whichever bar it is.
-                far = 3 / 2 if self.processes > 1 else NEAR
+                # What one process says near a bar is not enough, whichever bar it is. Cold calls are as many processes.
+                far = 1 if self.cold else 3 / 2 if self.processes > 1 else NEAR
                 decided = _clear(self._ratios, bar, far) or decide(self._comparison, bar).outcome.answer
                 known[threshold] = decided or "undecided"
         return known[threshold]
@@ -106,7 +109,8 @@ class Speedup:
     def __str__(self) -> str:
         word = f"{_number(self.ratio)}x faster than" if self.ratio >= 1 else f"{_number(1 / self.ratio)}x slower than"
         low, high = (self.low, self.high) if self.ratio >= 1 else (1 / self.high, 1 / self.low)
-        line = f"{self.candidate} is {word} {self.baseline} ({_number(low)} to {_number(high)})"
+        what = " to the first answer" if self.cold else ""
+        line = f"{self.candidate} is {word} {self.baseline}{what} ({_number(low)} to {_number(high)})"
         if self.bar is not None:
             official = f" (official grading: {self.bar * OFFICIAL:.3g}x)" if _leniency() < 1 else ""
             line += f", bar {self.bar:g}x{official}: {self.verdict}"
@@ -116,7 +120,8 @@ class Speedup:
             line += f", no bar for this platform ({self.platform}): shown, not graded"
         if self.limit is not None:
             share = min(100.0, 100 * self.limit)
-            line += f"; {share:.{0 if share >= 10 else 1}f} % of this machine's {_LIMITS[self.binds]}"
+            digits = ".0f" if share >= 10 else ".1f" if share >= 0.1 else ".1g"
+            line += f"; {share:{digits}} % of this machine's {_LIMITS[self.binds]}"
         return line
 
     def _disturbance(self, bar: float) -> str:
@@ -148,7 +153,11 @@ _LIMITS = {"memory bandwidth": "memory bandwidth", "arithmetic": "arithmetic rat
 
 
 def speedup(
-    candidate: Callable, baseline: Callable, *args: Any, at_least: float | Mapping[str, float] | None = None
+    candidate: Callable,
+    baseline: Callable,
+    *args: Any,
+    at_least: float | Mapping[str, float] | None = None,
+    cold: bool = False,
 ) -> Speedup:
     """Compare the values, then the times, of two functions called with `args`.
 
@@ -164,6 +173,11 @@ def speedup(
                each platform, `{"cpu": 5, "gpu": 20}`, and "default" that for all others; a platform that has none is
                "ungraded". Without a bar only the ratio is estimated. When nbgrader grades, 0.8 of the bar is asked for,
                so that what passed at home passes at school.
+    cold       time first calls, and not later ones: each call is made in a new process, in which JAX is imported and
+               its backend started, and the function, as code, and its arguments are there. From the call to the ready
+               result: tracing, lowering, compiling and running. Nothing is compiled beforehand, and no cache of
+               compiled programs is set up, in memory or on disk; what a function writes to disk itself, its next calls
+               find. Takes three seconds, or up to ten on a busy machine, and longer for what compiles for long.
 
     Returns a `Speedup`: `ratio` (baseline time over candidate time) and its 95 % interval `low` to `high`; `verdict`,
     "pass", "fail", "undecided" or "ungraded", at the bar; `seconds` of a call and `compile_seconds` of the first one,
@@ -186,7 +200,7 @@ def speedup(
             raise TypeError(f"speedup: the {role} must be a function, got {type(fn).__name__}")
     bar = _bar(at_least)
 
-    comparison = Comparison(candidate, baseline, args)
+    comparison = Comparison(candidate, baseline, args, cold=cold)
     outcome, loaded, processes = decide(comparison, bar and bar * _leniency())
     ratios = ratios_of(outcome)
     low, ratio, high = interval(ratios)
@@ -208,6 +222,7 @@ def speedup(
         moved=loaded.taken + loaded.returned,
         operations=comparison.operations(),
         platform=loaded.platform,
+        cold=cold,
         processes=processes,
         _ratios=ratios,
         _comparison=comparison,
@@ -243,7 +258,7 @@ def decide(comparison: Comparison, bar: float | None, *, calibrate: bool = False
         except bench.BenchTimeout:
             candidate, baseline = comparison.names["candidate"], comparison.names["baseline"]
             fail(
-                f"{candidate} and {baseline} did not finish within {LIMIT:.0f} seconds",
+                f"{candidate} and {baseline} did not finish within {_limit(comparison):.0f} seconds",
                 why="a loop that never ends, a compilation of an unrolled loop, or inputs that are too large",
                 attempt="call each of the two once, on smaller inputs, and look at the time",
             )
@@ -259,7 +274,9 @@ def decide(comparison: Comparison, bar: float | None, *, calibrate: bool = False
         outcome = asked[-1][1]
         if bar is None:
             break
-        if outcome.answer is None and len(outcome.others) < LEAD:  # no process would be quicker
+        if comparison.cold:  # each of its calls had a process of its own
+            answer = outcome.answer or "undecided"
+        elif outcome.answer is None and len(outcome.others) < LEAD:  # no process would be quicker
             answer = "undecided"
         else:
             answer = settle([(one.answer, interval(ratios_of(one))[1]) for _, one, _ in asked], bar)
@@ -290,23 +307,27 @@ def _pooled(outcomes: list[Outcome]) -> Outcome:
     )
 
 
+def _limit(comparison: Comparison) -> float:
+    return COLD_LIMIT if comparison.cold else LIMIT
+
+
 def _contest(
     comparison: Comparison, bar: float | None, process: bench.Bench, calibrate: bool
 ) -> tuple[Outcome, Loaded]:
     loaded = comparison.loaded.get(process) or deliver(comparison, process)
-    request = Contest(comparison.load.job, bar, BUDGET, calibrate)
-    reply = process.ask(request, limit=LIMIT)
+    request = Contest(comparison.load.job, bar, COLD_BUDGET if comparison.cold else BUDGET, calibrate)
+    reply = process.ask(request, limit=_limit(comparison))
     if isinstance(reply, Forgotten):
         loaded = deliver(comparison, process)
-        reply = process.ask(request, limit=LIMIT)
+        reply = process.ask(request, limit=_limit(comparison))
     return _accept(comparison, reply, Outcome), loaded
 
 
 def deliver(comparison: Comparison, process: bench.Bench) -> Loaded:
     """Have both functions loaded and their results compared. Raises `CheckFailed` if the two do not agree."""
-    reply = process.ask(comparison.load, limit=LIMIT)
+    reply = process.ask(comparison.load, limit=_limit(comparison))
     if isinstance(reply, NeedsReference):
-        reply = process.ask(comparison.load_with_reference(), limit=LIMIT)
+        reply = process.ask(comparison.load_with_reference(), limit=_limit(comparison))
     loaded = _accept(comparison, reply, Loaded)
     comparison.loaded[process] = loaded
     return loaded
