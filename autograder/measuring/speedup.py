@@ -39,7 +39,7 @@ from .verdict import LEAD, NEAR, Verdict, interval, settle
 # Official grading asks for this share of the bar, so that what passed at home passes at school.
 OFFICIAL = 0.8
 BUDGET = 1.5  # seconds of one contest; one in another process follows before "undecided" is said
-COLD_BUDGET = 10.0  # seconds of a contest of first calls: three are enough for a verdict on a quiet machine
+COLD_BUDGET = 15.0  # seconds of a contest of first calls: three are enough for a verdict on a quiet machine
 LIMIT = 25.0  # seconds after which a load or a contest is given up
 COLD_LIMIT = 45.0  # the same for first calls
 UNGRADED = "ungraded"  # the verdict where bars are by platform, and this one has none
@@ -177,7 +177,7 @@ def speedup(
                its backend started, and the function, as code, and its arguments are there. From the call to the ready
                result: tracing, lowering, compiling and running. Nothing is compiled beforehand, and no cache of
                compiled programs is set up, in memory or on disk; what a function writes to disk itself, its next calls
-               find. Takes three seconds, or up to ten on a busy machine, and longer for what compiles for long.
+               find. Takes three seconds, up to fifteen on a busy machine, and longer for what compiles for long.
 
     Returns a `Speedup`: `ratio` (baseline time over candidate time) and its 95 % interval `low` to `high`; `verdict`,
     "pass", "fail", "undecided" or "ungraded", at the bar; `seconds` of a call and `compile_seconds` of the first one,
