@@ -69,6 +69,46 @@ REAL = {
 }
 
 
+# --- work whose first call is timed: most of it is compiling ----------------------------------------------------------
+
+
+@jax.jit
+def scan_of_100(x):
+    return jax.lax.scan(lambda x, _: (3.7 * x * (1 - x), None), x, length=100)[0]
+
+
+@jax.jit
+def unrolled_100(x):
+    for _ in range(100):
+        x = 3.7 * x * (1 - x)
+    return x
+
+
+@jax.jit
+def total(row):
+    return jnp.sum(jnp.sin(row))
+
+
+def a_program_for_each_length(x):
+    return jnp.stack([total(x[:n]) for n in range(90, 100)])
+
+
+@jax.jit
+def masked_total(x, n):
+    return jnp.sum(jnp.where(jnp.arange(len(x)) < n, jnp.sin(x), 0))
+
+
+def one_program_for_all(x):
+    return jnp.stack([masked_total(x, n) for n in range(90, 100)])
+
+
+KNOWN_COLD = {"spin": lambda ratio: spin_pair(ratio, short=1_000_000)}
+REAL_COLD = {
+    "100 steps, unrolled and scan": (scan_of_100, unrolled_100, (jnp.linspace(0.1, 0.9, 100),)),
+    "10 lengths, 10 programs and 1": (one_program_for_all, a_program_for_each_length, (jnp.linspace(0.1, 1, 100),)),
+}
+
+
 def calls(work: str, ratio: float) -> tuple:
     """(candidate, baseline) as calls without arguments, compiled; `ratio` is for work that can be given one."""
     if work in KNOWN:

@@ -3,6 +3,7 @@
     python benchmarks/speed_verdict.py --quick        about 3 minutes: 20 verdicts a condition
     python benchmarks/speed_verdict.py                300 verdicts a condition (an hour and a half; can be resumed)
     python benchmarks/speed_verdict.py --table        write the tables from what has been measured
+    python benchmarks/speed_verdict.py --cold         the verdict about first calls: 100 a condition, 3 to 6 s for each
 
 Every row of speed_verdict.csv is a batch of verdicts under one condition. All conditions get a first batch, then a
 second one, until each has its number; what is there already counts. Work whose true
@@ -24,7 +25,7 @@ import numpy as np
 import other_methods
 from _loads import LOADS, Load
 from _table import machine, read, write
-from _work import KNOWN, REAL
+from _work import KNOWN, KNOWN_COLD, REAL, REAL_COLD
 
 from autograder.measuring import bench
 from autograder.measuring import speedup as speedup_module
@@ -33,11 +34,14 @@ from autograder.measuring.wire.messages import Contest, Source
 
 HERE = Path(__file__).parent
 TABLE = HERE / "speed_verdict.csv"
+COLD_TABLE = HERE / "cold_verdict.csv"
 IDENTITY = ["work", "load", "bar", "factor"]
 COUNTS = ["verdicts", "passes", "fails", "undecided", "median_s", "p95_s", "worst_s", "true_ratio"]
 FIELDS = [*IDENTITY, *COUNTS, "load_average", "jax", "date"]
 BARS = (1.5, 2.0, 5.0, 20.0)
-BATCH = 150  # verdicts of a condition before the next condition has its turn
+COLD_BARS = BARS[:3]
+BATCH, COLD_BATCH = 150, 10  # verdicts of a condition before the next condition has its turn
+PER_PROCESS, COLD_PER_PROCESS = 50, 5  # verdicts by the same measuring processes
 CURVE = (0.8, 0.85, 0.9, 0.93, 0.96, 0.98, 1.0, 1.02, 1.05, 1.1, 1.15, 1.2, 1.25)
 
 # --- the work as comparisons -----------------------------------------------------------------------------------------
@@ -46,13 +50,13 @@ CURVE = (0.8, 0.85, 0.9, 0.93, 0.96, 0.98, 1.0, 1.02, 1.05, 1.1, 1.15, 1.2, 1.25
 class TwoArguments(Comparison):
     """A comparison whose two sides get arguments of their own; their results are not compared (they differ)."""
 
-    def __init__(self, work: str, candidate, baseline, fast_args, slow_args):
+    def __init__(self, work: str, candidate, baseline, fast_args, slow_args, cold: bool):
         def at(fn, number):
             if not hasattr(fn, "lower"):
                 return functools.partial(_pick_plain, fn, number)
             return jax.jit(functools.partial(_pick_same, fn, number))
 
-        super().__init__(at(candidate, 1), at(baseline, 2), (fast_args[0], fast_args[1], slow_args[1]))
+        super().__init__(at(candidate, 1), at(baseline, 2), (fast_args[0], fast_args[1], slow_args[1]), cold=cold)
         if isinstance(self.load.candidate, Source):
             sent = dataclasses.replace(self.load.candidate, own_process=work.endswith("own process"))
             self.load = dataclasses.replace(self.load, candidate=sent)
@@ -68,24 +72,21 @@ def _pick_plain(fn, number, x, n_fast, n_slow):
 
 
 class Verdict:
-    """The rule of this package: each verdict calibrates afresh; every 50th gets a new process."""
+    """The rule of this package. Each verdict calibrates afresh; every 50th (5th of first calls) gets new processes."""
 
     def __init__(self, comparison: Comparison):
         self.comparison, self.count = comparison, 0
 
     def __call__(self, bar: float) -> tuple[str, float]:
-        if self.count % 50 == 0:
-            speedup_module.deliver(self.comparison, bench.renew())
+        cold = self.comparison.cold
+        if self.count % (COLD_PER_PROCESS if cold else PER_PROCESS) == 0:
+            bench.renew()
+            for place in range(1 if cold else 2):
+                speedup_module.deliver(self.comparison, bench.current(place))
         self.count += 1
         began = time.perf_counter()
-        answer = None
-        for attempt in range(2):
-            request = Contest(self.comparison.load.job, bar, speedup_module.BUDGET, calibrate=True)
-            answer = bench.current().ask(request, limit=30).answer
-            if answer or attempt:
-                break
-            speedup_module.deliver(self.comparison, bench.renew())
-        return answer or "undecided", time.perf_counter() - began
+        decision = speedup_module.decide(self.comparison, bar, calibrate=True)
+        return decision.outcome.answer or "undecided", time.perf_counter() - began
 
 
 # --- conditions ------------------------------------------------------------------------------------------------
@@ -96,21 +97,23 @@ def true_ratio(comparison: Comparison) -> float:
     ratios = []
     for _ in range(9):
         speedup_module.deliver(comparison, bench.renew())
-        outcome = bench.current().ask(Contest(comparison.load.job, bar=None, budget=1.0), limit=30)
+        budget = 20.0 if comparison.cold else 1.0
+        outcome = bench.current().ask(Contest(comparison.load.job, bar=None, budget=budget), limit=60)
         ratios.append(statistics.median(np.divide(outcome.baseline, outcome.candidate)))
     return statistics.median(ratios)
 
 
 def conditions(args):
     """(work, load, bar, factor, maker of the verdict) in the order in which they are measured."""
-    works = args.work or [*KNOWN, *REAL]
+    known, real = (KNOWN_COLD, REAL_COLD) if args.cold else (KNOWN, REAL)
+    works = args.work or [*known, *real]
     ratios: dict[tuple, float] = {}
 
     def rule(work, load, bar, factor):
         def make():
-            if work in KNOWN:
-                return Verdict(TwoArguments(work, *KNOWN[work](bar * factor))), bar, bar * factor
-            comparison = Comparison(*REAL[work])
+            if work in known:
+                return Verdict(TwoArguments(work, *known[work](bar * factor), args.cold)), bar, bar * factor
+            comparison = Comparison(*real[work], cold=args.cold)
             if (work, load) not in ratios:
                 ratios[work, load] = true_ratio(comparison)
             truth = ratios[work, load]
@@ -120,9 +123,9 @@ def conditions(args):
 
     for load in args.load or LOADS:
         for work in works:
-            bars = BARS if work in KNOWN else ("its own",)
+            bars = (COLD_BARS if args.cold else BARS) if work in known else ("its own",)
             factors = CURVE if args.curve else (0.8, 1.25)
-            for bar in (2.0,) if args.curve and work in KNOWN else bars:
+            for bar in (2.0,) if args.curve and work in known else bars:
                 for factor in factors:
                     yield work, load, bar, factor, rule(work, load, bar, factor)
 
@@ -170,7 +173,8 @@ def merged() -> list[dict]:
 
 
 def run(args) -> None:
-    for target in [*range(BATCH, args.verdicts, BATCH), args.verdicts]:
+    batch = COLD_BATCH if args.cold else BATCH
+    for target in [*range(batch, args.verdicts, batch), args.verdicts]:
         measured = {key(row): int(row["verdicts"]) for row in merged()}
         for work, load, bar, factor, make in conditions(args):
             identity = dict(zip(IDENTITY, (work, load, bar, factor), strict=True))
@@ -183,16 +187,25 @@ def run(args) -> None:
             write(TABLE, FIELDS, [*read(TABLE), {**identity, **result}])
 
 
-def tables() -> str:
+def tables(cold: bool) -> str:
     """All tables as markdown."""
+    measured_on = f"Measured on: {machine({row['jax'] for row in read(TABLE)})}."
     lines = [
         "# Operating characteristic of the speed verdict",
         "",
-        f"Measured on: {machine({row['jax'] for row in read(TABLE)})}.",
+        measured_on,
         "The true ratio of `selu`, the scan and the rows is itself measured, and moves (`true_ratio.md`).",
         "Where a verdict of theirs is wrong, README.md says what is known of the cause.",
         "",
     ]
+    if cold:
+        lines = [
+            "# Operating characteristic of the verdict about first calls",
+            "",
+            measured_on,
+            "Each call is the first one of a new process. The true ratio of all but `spin` is itself measured.",
+            "",
+        ]
     for title, chosen in (
         ("Wrong verdicts at 0.8 and 1.25 times the bar", lambda r: float(r["factor"]) in (0.8, 1.25)),
         ("Probability of a pass against true ratio / bar", None),
@@ -200,7 +213,7 @@ def tables() -> str:
         table = _errors(list(filter(chosen, merged()))) if chosen else _curve()
         if len(table) > 2:  # more than its head
             lines += [f"## {title}", "", *table, ""]
-    if other_methods.TABLE.exists():
+    if not cold and other_methods.TABLE.exists():
         lines += ["## The same work by `timeit` and by pytest-benchmark", "", *other_methods.table(), ""]
     return "\n".join(lines)
 
@@ -247,20 +260,20 @@ def _sum(group: list[dict], name: str) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="20 verdicts a condition")
-    parser.add_argument("--verdicts", type=int, default=300, help="verdicts a condition")
+    parser.add_argument("--cold", action="store_true", help="the verdict about first calls, into cold_verdict.csv")
+    parser.add_argument("--verdicts", type=int, help="verdicts a condition; 300, and 100 of first calls")
     parser.add_argument("--curve", action="store_true", help="thirteen ratios from 0.8 to 1.25 times the bar")
-    parser.add_argument("--work", action="append", choices=[*KNOWN, *REAL])
+    parser.add_argument("--work", action="append", choices=[*KNOWN, *REAL, *REAL_COLD])
     parser.add_argument("--load", action="append", choices=list(LOADS))
-    parser.add_argument("--out", type=Path, help="another file than speed_verdict.csv")
+    parser.add_argument("--out", type=Path, help="another file than the committed one")
     parser.add_argument("--table", action="store_true", help="only write the tables")
     args = parser.parse_args()
     global TABLE
-    TABLE = args.out or TABLE
-    if args.quick:
-        args.verdicts = 20
+    TABLE = args.out or (COLD_TABLE if args.cold else TABLE)
+    args.verdicts = args.verdicts or (20 if args.quick else 100 if args.cold else 300)
     if not args.table:
         run(args)
-    TABLE.with_suffix(".md").write_text(tables() + "\n")
+    TABLE.with_suffix(".md").write_text(tables(args.cold) + "\n")
 
 
 if __name__ == "__main__":

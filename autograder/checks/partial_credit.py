@@ -7,27 +7,41 @@ from typing import Any, NoReturn
 from autograder.failure import fail, passed
 from autograder.wording import is_number
 
+Tiers = Mapping[float, float]
+UNGRADED = "ungraded"  # the verdict of a speedup on a platform for which its author gave no bar
 
-def partial_credit(value: Any, tiers: Mapping[float, float]) -> float:
+
+def partial_credit(value: Any, tiers: Tiers | Mapping[str, Tiers]) -> float:
     """The points of the highest tier that `value` reaches: the last expression of a graded cell.
 
     value  what `speedup` returned, or a finite real number from 0 up. A speedup is shown first: line and picture.
     tiers  a dict of threshold and points, `{2: 1, 5: 2, 10: 4}`: all positive, both rising. The thresholds are in the
-           unit of `value`; for a speedup that is the ratio of the times.
+           unit of `value`; for a speedup that is the ratio of the times. A dict of such dicts has the tiers of each
+           platform, `{"cpu": {2: 1, 5: 2}, "gpu": {10: 1, 20: 2}}`, and "default" those of all others.
+
+    Where a speedup's platform has no bar or no tiers, its ratio is shown and earns all points. The values were right,
+    and what the text asks of the program's structure is asserted before; nbgrader's maximum is the same on every
+    machine, so less would be a price for having another one than the author.
 
     Returns the points as a finite Python float and as nothing else: nbgrader gives *full* points, without a word, for
     NaN, a negative number, a NumPy float64 or an array. A tier that the measurement could not decide is named in the
     line that is printed, so that noise never costs points in silence.
 
     Raises `CheckFailed` when no tier is reached, and for a `value` that is no such number (NaN, an array, True). Raises
-    ValueError for tiers that make no sense.
+    ValueError for tiers that make no sense, and for those of platforms that do not end at the same points.
 
     Source: what nbgrader makes of a cell's output is in its `nbgrader.utils.determine_grade`.
     """
-    rising = _checked_tiers(tiers)
+    rising, graded = _tiers_here(tiers, getattr(value, "platform", ""))
     total = rising[-1][1]
-    _show(value, dict(rising))
+    graded = graded and getattr(value, "verdict", "") != UNGRADED
+    _show(value, dict(rising) if graded else {})
     value, unit, verdict_at = _read(value)
+    if not graded:
+        passed(
+            f"{value}{unit} is shown, not graded, as there is no bar for this platform: {total:g} of {total:g} points"
+        )
+        return total
 
     verdicts = [verdict_at(threshold) for threshold, _ in rising]
     reached = max((i for i, verdict in enumerate(verdicts) if verdict == "pass"), default=None)
@@ -56,6 +70,17 @@ def _show(value: Any, tiers: dict[float, float]) -> None:
         sys.modules["IPython"].display.display(value)
     else:
         print(value)
+
+
+def _tiers_here(tiers: Any, platform: str) -> tuple[list[tuple[float, float]], bool]:
+    """The tiers of this platform, and True; those of another one, whose points are the same, and False."""
+    if not isinstance(tiers, Mapping) or not any(isinstance(inner, Mapping) for inner in tiers.values()):
+        return _checked_tiers(tiers), True
+    by_platform = {name: _checked_tiers(inner) for name, inner in tiers.items()}
+    if len({rising[-1][1] for rising in by_platform.values()}) > 1:
+        raise ValueError("partial_credit: the tiers of all platforms must end at the same points")
+    here = by_platform.get(platform, by_platform.get("default"))
+    return here or next(iter(by_platform.values())), here is not None
 
 
 def _checked_tiers(tiers: Any) -> list[tuple[float, float]]:

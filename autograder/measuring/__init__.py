@@ -9,6 +9,7 @@ The journey of a candidate, by the names it meets:
         Jobs.answer                    worker/main.py, jobs.py        in the measuring process
           build: Local, or Remote      worker/sides.py      Remote asks the guest: Prepare, Run, GetResult
             Repeated, or Fresh         worker/inputs.py     what is compiled, or code that could remember
+          or Cold                      worker/cold.py       each call in a process that worker/fork_server.py forks
           disagreement                 worker/agreement.py  ends in OtherStructure or OtherValues
         Loaded
       decide, Bench.ask
@@ -16,6 +17,7 @@ The journey of a candidate, by the names it meets:
         Jobs.answer, contest           worker/jobs.py, contest.py     pairs of blocks, timed by worker/clock.py
           Verdict                      verdict.py           says when there are enough
         Outcome
+      settle                           verdict.py           near the bar another process is asked the same
       interval, Speedup                verdict.py, speedup.py         the printed line, and picture.py
 
 Two processes, and each reads its own modules: the notebook those of this folder, the measuring process and its guest

@@ -1,8 +1,11 @@
-"""The bench: one measuring process for each notebook process, as the notebook sees it.
+"""The bench: the measuring processes of a notebook, as the notebook sees them.
 
 Nothing is timed in the notebook's own process: there, asynchronous dispatch, other threads and the course's own
 instruments decide what a clock says. The process starts on `warm_up()` without waiting for it, does not outlive its
 parent, is started afresh once if it dies, and is killed when it does not answer in time.
+
+One process is enough until a ratio comes out near its bar. Then a second one is started, on another core where there is
+one, and is kept: most notebooks never pay for it, and those that do pay once.
 """
 
 import atexit
@@ -157,33 +160,54 @@ class Bench:
                 stream.close()
 
 
-_bench: Bench | None = None
+_benches: list[Bench] = []
+_started = 0  # processes, each with a number of its own; one that died leaves its number to the next in its place
 
 
-def current() -> Bench:
-    """The measuring process of this notebook, started if there is none."""
-    global _bench
-    if _bench is None or not _bench.alive:
-        _bench = Bench(_bench.number if _bench else 0)
-    return _bench
+def current(place: int = 0) -> Bench:
+    """The measuring process of this notebook, or another one beside it, by its place; started if there is none.
+
+    Whatever is asked once is asked of the first. Each has a core that no other has, as far as there are cores.
+    """
+    while len(_benches) <= place:
+        _benches.append(Bench(_next_number()))
+    if not _benches[place].alive:
+        _benches[place] = Bench(_benches[place].number)
+    return _benches[place]
+
+
+def _next_number() -> int:
+    """A new number, of a core on which no process is yet, where there is one."""
+    global _started
+    own, taken = cores(), {process.core for process in _benches}
+    free = (number for number in range(_started, _started + len(own)) if own[-1 - number % len(own)] not in taken)
+    number = next(free, _started)
+    _started = number + 1
+    return number
 
 
 def renew() -> Bench:
-    """A new measuring process, on another core where there is one."""
-    global _bench
-    number = _bench.number + 1 if _bench else 0
-    stop()
-    _bench = Bench(number)
-    return _bench
+    """A new measuring process in place of all, on another core than the last one where there is one."""
+    for process in _benches[:]:
+        dismiss(process)
+    return current()
+
+
+def dismiss(process: Bench) -> None:
+    """End a process; those behind it take its place."""
+    process.close()
+    with contextlib.suppress(ValueError):  # another one has taken its place already
+        _benches.remove(process)
 
 
 @atexit.register
 def stop() -> None:
-    """End the measuring process."""
-    global _bench
-    if _bench is not None:
-        _bench.close()
-        _bench = None
+    """End all measuring processes. The next one starts on the first core again."""
+    global _started
+    renewed, _benches[:] = _benches[:], []
+    for process in renewed:
+        process.close()
+    _started = 0
 
 
 def warm_up() -> None:

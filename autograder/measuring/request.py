@@ -23,9 +23,13 @@ from .bench import Bench
 
 
 class Comparison:
-    """A candidate, a baseline and their arguments. `load` is the message; `names` and `how` are for the reader."""
+    """A candidate, a baseline and their arguments. `load` is the message; `names` and `how` are for the reader.
 
-    def __init__(self, candidate: Callable, baseline: Callable, args: tuple):
+    A `cold` one is about first calls: both functions travel as source, because an artefact is traced already.
+    """
+
+    def __init__(self, candidate: Callable, baseline: Callable, args: tuple, *, cold: bool = False):
+        self.cold = cold
         self.functions: dict[Side, Callable] = {"baseline": baseline, "candidate": candidate}
         self.names: dict[Side, str] = {side: function_name(fn) for side, fn in self.functions.items()}
         self._leaves, self._structure = jax.tree.flatten(args)
@@ -40,12 +44,16 @@ class Comparison:
             baseline=self._function("baseline"),
             candidate=self._function("candidate"),
             reference=None,
+            cold=cold,
         )
-        self.loaded: tuple[Bench, Loaded] | None = None  # the measuring process that has it, and what that one answered
+        self.loaded: dict[Bench, Loaded] = {}  # the measuring processes that have it, and what they answered
 
     @property
     def how(self) -> dict[str, str]:
         """How each side travels and runs."""
+
+        if self.cold:
+            return dict.fromkeys(("baseline", "candidate"), "source, in a new process for each call")
 
         def said(function: Artefact | Source) -> str:
             if isinstance(function, Artefact):
@@ -55,7 +63,7 @@ class Comparison:
         return {"baseline": said(self.load.baseline), "candidate": said(self.load.candidate)}
 
     def _function(self, side: Side) -> Artefact | Source:
-        return self._artefact(self.functions[side]) or self._source(side)
+        return (None if self.cold else self._artefact(self.functions[side])) or self._source(side)
 
     def _artefact(self, fn: Callable) -> Artefact | None:
         """A jitted function as it is compiled, or None if it must travel as source."""

@@ -9,7 +9,7 @@ import os
 import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import jax
 
@@ -34,12 +34,15 @@ from . import bench
 from .picture import bar_svg, roofline_svg
 from .request import Comparison
 from .roofline import Roofline, roofline
-from .verdict import LEAD, Verdict, interval
+from .verdict import LEAD, NEAR, Verdict, interval, settle
 
 # Official grading asks for this share of the bar, so that what passed at home passes at school.
 OFFICIAL = 0.8
-BUDGET = 1.5  # seconds of one contest; a second one follows in a new process before "undecided" is said
+BUDGET = 1.5  # seconds of one contest; one in another process follows before "undecided" is said
+COLD_BUDGET = 15.0  # seconds of a contest of first calls: three are enough for a verdict on a quiet machine
 LIMIT = 25.0  # seconds after which a load or a contest is given up
+COLD_LIMIT = 45.0  # the same for first calls
+UNGRADED = "ungraded"  # the verdict where bars are by platform, and this one has none
 T = TypeVar("T")
 IMPOSSIBLE = 1.5  # results that arrive this many times faster than memory can move them are refused
 
@@ -50,7 +53,9 @@ class Speedup:
 
     `seconds` of one call and `compile_seconds` (the first call) are by side, "candidate" and "baseline". `limit` is the
     share of the machine's limit that the candidate reached, `binds` the limit that holds it. `others` is
-    the share of the time in which other programs had the core.
+    the share of the time in which other programs had the core. `processes` is how many measuring processes gave the
+    verdict, and all figures are of their pairs together: if one was outvoted, its pairs do not count; where the verdict
+    is "undecided", the pairs of all count, because nobody knows which of them were right.
     """
 
     candidate: str
@@ -71,6 +76,9 @@ class Speedup:
     limit: float | None = None
     binds: str = ""
     verdict: str = "undecided"
+    processes: int = 1
+    platform: str = ""
+    cold: bool = False
     tiers: dict[float, float] = field(default_factory=dict)  # bar -> points, where a check gives some: for the picture
     _roof: Roofline | None = field(default=None, repr=False)
     _comparison: Comparison = field(repr=False, kw_only=True)
@@ -78,7 +86,12 @@ class Speedup:
     _answers: dict[float, str] = field(default_factory=dict, repr=False)
 
     def at_least(self, threshold: float) -> str:
-        """The verdict ("pass", "fail", "undecided") at another bar, by the same rule. Times anew where it must."""
+        """The verdict ("pass", "fail", "undecided") at another bar, by the same rule. Times anew where it must.
+
+        Where the platform has no bar, no number is one, and the verdict stays "ungraded".
+        """
+        if self.verdict == UNGRADED:
+            return UNGRADED
         known = self._answers
         if threshold not in known:
             if any(answer == "pass" and bar >= threshold for bar, answer in known.items()):
@@ -87,21 +100,28 @@ class Speedup:
                 known[threshold] = "fail"
             else:
                 bar = threshold * _leniency()
-                known[threshold] = _clear(self._ratios, bar) or decide(self._comparison, bar)[0].answer or "undecided"
+                # What one process says near a bar is not enough, whichever bar it is. Cold calls are as many processes.
+                far = 1 if self.cold else 3 / 2 if self.processes > 1 else NEAR
+                decided = _clear(self._ratios, bar, far) or decide(self._comparison, bar).outcome.answer
+                known[threshold] = decided or "undecided"
         return known[threshold]
 
     def __str__(self) -> str:
         word = f"{_number(self.ratio)}x faster than" if self.ratio >= 1 else f"{_number(1 / self.ratio)}x slower than"
         low, high = (self.low, self.high) if self.ratio >= 1 else (1 / self.high, 1 / self.low)
-        line = f"{self.candidate} is {word} {self.baseline} ({_number(low)} to {_number(high)})"
+        what = " to the first answer" if self.cold else ""
+        line = f"{self.candidate} is {word} {self.baseline}{what} ({_number(low)} to {_number(high)})"
         if self.bar is not None:
             official = f" (official grading: {self.bar * OFFICIAL:.3g}x)" if _leniency() < 1 else ""
             line += f", bar {self.bar:g}x{official}: {self.verdict}"
             if self.verdict == "undecided":
                 line += f", because {self._disturbance(self.bar)}"
+        elif self.verdict == UNGRADED:
+            line += f", no bar for this platform ({self.platform}): shown, not graded"
         if self.limit is not None:
             share = min(100.0, 100 * self.limit)
-            line += f"; {share:.{0 if share >= 10 else 1}f} % of this machine's {_LIMITS[self.binds]}"
+            digits = ".0f" if share >= 10 else ".1f" if share >= 0.1 else ".1g"
+            line += f"; {share:{digits}} % of this machine's {_LIMITS[self.binds]}"
         return line
 
     def _disturbance(self, bar: float) -> str:
@@ -133,7 +153,11 @@ _LIMITS = {"memory bandwidth": "memory bandwidth", "arithmetic": "arithmetic rat
 
 
 def speedup(
-    candidate: Callable, baseline: Callable, *args: Any, at_least: float | Mapping[str, float] | None = None
+    candidate: Callable,
+    baseline: Callable,
+    *args: Any,
+    at_least: float | Mapping[str, float] | None = None,
+    cold: bool = False,
 ) -> Speedup:
     """Compare the values, then the times, of two functions called with `args`.
 
@@ -146,12 +170,19 @@ def speedup(
     baseline   the function that it is compared with, and that says what is right, in every pair, for every result.
     args       the arguments of both: arrays of any shape and dtype, Python numbers, and pytrees of them.
     at_least   the bar: how many times faster the candidate must be, a ratio of times. A dictionary gives the bar for
-               each platform, `{"cpu": 5, "gpu": 20}`. Without a bar only the ratio is estimated. When nbgrader grades,
-               0.8 of the bar is asked for, so that what passed at home passes at school.
+               each platform, `{"cpu": 5, "gpu": 20}`, and "default" that for all others; a platform that has none is
+               "ungraded". Without a bar only the ratio is estimated. When nbgrader grades, 0.8 of the bar is asked for,
+               so that what passed at home passes at school.
+    cold       time first calls, and not later ones: each call is made in a new process, in which JAX is imported and
+               its backend started, and the function, as code, and its arguments are there. From the call to the ready
+               result: tracing, lowering, compiling and running. Nothing is compiled beforehand, and no cache of
+               compiled programs is set up, in memory or on disk; what a function writes to disk itself, its next calls
+               find. Takes three seconds, up to fifteen on a busy machine, and longer for what compiles for long.
 
     Returns a `Speedup`: `ratio` (baseline time over candidate time) and its 95 % interval `low` to `high`; `verdict`,
-    "pass", "fail" or "undecided", at the bar; `seconds` of a call and `compile_seconds` of the first one, each by side.
-    A slow candidate raises nothing.
+    "pass", "fail", "undecided" or "ungraded", at the bar; `seconds` of a call and `compile_seconds` of the first one,
+    each by side. A slow candidate raises nothing. A ratio between half and twice the bar needs the word of a second
+    process, on another core where there is one, and where the two disagree that of a third.
 
     Values agree as in `assert_allclose`, or if the candidate is not much further off than the baseline itself, which is
     run again in double precision. NaN agrees with NaN alone.
@@ -159,7 +190,7 @@ def speedup(
     Raises `CheckFailed` when the values disagree, when a side raises, does not end or cannot be sent to the measuring
     process, when the candidate is faster than this machine can move its results, and when it is code and nothing in
     `args` can be new from call to call; `NotBegun` when a side is still the stub of an exercise. Raises TypeError for
-    what is not a function, ValueError for a bar that is not a positive number or is none for this platform.
+    what is not a function, ValueError for a bar that is not a positive number.
 
     Source: the rule is Wald's sequential test (https://doi.org/10.1214/aoms/1177731118); `autograder.measuring.verdict`
     has its error rates, and `benchmarks/` what they were measured to be.
@@ -167,17 +198,17 @@ def speedup(
     for role, fn in (("candidate", candidate), ("baseline", baseline)):
         if not callable(fn):
             raise TypeError(f"speedup: the {role} must be a function, got {type(fn).__name__}")
-    at_least = _bar(at_least)
+    bar = _bar(at_least)
 
-    comparison = Comparison(candidate, baseline, args)
-    outcome, loaded = decide(comparison, at_least and at_least * _leniency())
-    ratios = [slow / fast for slow, fast in zip(outcome.baseline, outcome.candidate, strict=True)]
+    comparison = Comparison(candidate, baseline, args, cold=cold)
+    outcome, loaded, processes = decide(comparison, bar and bar * _leniency())
+    ratios = ratios_of(outcome)
     low, ratio, high = interval(ratios)
     times = {"candidate": outcome.candidate, "baseline": outcome.baseline}
     answer = Speedup(
         comparison.names["candidate"],
         comparison.names["baseline"],
-        at_least,
+        bar,
         ratio,
         low,
         high,
@@ -190,60 +221,115 @@ def speedup(
         others=statistics.fmean(outcome.others),
         moved=loaded.taken + loaded.returned,
         operations=comparison.operations(),
+        platform=loaded.platform,
+        cold=cold,
+        processes=processes,
         _ratios=ratios,
         _comparison=comparison,
     )
-    if at_least is not None:
-        answer.verdict = answer._answers[at_least] = outcome.answer or "undecided"
+    if bar is not None:
+        answer.verdict = answer._answers[bar] = outcome.answer or "undecided"
+    elif at_least is not None:
+        answer.verdict = UNGRADED
     _compare_with_limit(answer, loaded.returned)
     return answer
 
 
-def decide(comparison: Comparison, bar: float | None) -> tuple[Outcome, Loaded]:
-    """Run the rule at `bar`; once more in a new process if it gives no answer, or the process dies."""
-    candidate, baseline = comparison.names["candidate"], comparison.names["baseline"]
-    for attempt in range(2):
+class Decision(NamedTuple):
+    """What processes said together: `outcome` has the answer, and the pairs of those `processes` that gave it."""
+
+    outcome: Outcome
+    loaded: Loaded
+    processes: int
+
+
+def decide(comparison: Comparison, bar: float | None, *, calibrate: bool = False) -> Decision:
+    """Run the rule at `bar`, in one process or, where `verdict.settle` asks for it, in up to three.
+
+    A process whose answer did not stand is ended, and if there is no answer, all but the last one are: whoever asks
+    again meets other processes then. One that dies is started afresh, once.
+    """
+    asked: list[tuple[bench.Bench, Outcome, Loaded]] = []
+    answer, died = None, False
+    while answer is None:
         try:
-            outcome, loaded = _contest(comparison, bar, bench.current())
-            too_slow = len(outcome.others) < LEAD  # no process would be quicker
-            if outcome.answer or bar is None or too_slow or attempt == 1:
-                return outcome, loaded
-            bench.renew()
+            process = bench.current(len(asked))
+            asked.append((process, *_contest(comparison, bar, process, calibrate)))
         except bench.BenchTimeout:
+            candidate, baseline = comparison.names["candidate"], comparison.names["baseline"]
             fail(
-                f"{candidate} and {baseline} did not finish within {LIMIT:.0f} seconds",
+                f"{candidate} and {baseline} did not finish within {_limit(comparison):.0f} seconds",
                 why="a loop that never ends, a compilation of an unrolled loop, or inputs that are too large",
                 attempt="call each of the two once, on smaller inputs, and look at the time",
             )
         except bench.BenchDied:
-            if attempt == 1:
+            if died:
                 fail(
                     "the measuring process ended twice without an answer",
                     why="it ran out of memory, or one of the two functions ended it",
                     attempt="use smaller inputs; restart the kernel if other cells fail too",
                 )
-    raise AssertionError("unreachable")
+            died = True
+            continue
+        outcome = asked[-1][1]
+        if bar is None:
+            break
+        if comparison.cold:  # each of its calls had a process of its own
+            answer = outcome.answer or "undecided"
+        elif outcome.answer is None and len(outcome.others) < LEAD:  # no process would be quicker
+            answer = "undecided"
+        else:
+            answer = settle([(one.answer, interval(ratios_of(one))[1]) for _, one, _ in asked], bar)
+
+    agree = [found for found in asked if found[1].answer == answer]
+    kept = agree or asked[-1:]
+    for found in asked:
+        if found not in kept:
+            bench.dismiss(found[0])
+    outcomes = [outcome for _, outcome, _ in agree or asked]
+    return Decision(_pooled(outcomes), kept[0][2], len(outcomes))
 
 
-def _contest(comparison: Comparison, bar: float | None, process: bench.Bench) -> tuple[Outcome, Loaded]:
-    known_to, loaded = comparison.loaded or (None, None)
-    if loaded is None or known_to is not process:
-        loaded = deliver(comparison, process)
-    request = Contest(comparison.load.job, bar, BUDGET)
-    reply = process.ask(request, limit=LIMIT)
+def ratios_of(outcome: Outcome) -> list[float]:
+    """The ratio of the times in each pair."""
+    return [slow / fast for slow, fast in zip(outcome.baseline, outcome.candidate, strict=True)]
+
+
+def _pooled(outcomes: list[Outcome]) -> Outcome:
+    """Outcomes as one: the answer that all have, or none, and all their pairs."""
+    answers = {outcome.answer for outcome in outcomes}
+    return Outcome(
+        answer=answers.pop() if len(answers) == 1 else None,
+        baseline=[time for outcome in outcomes for time in outcome.baseline],
+        candidate=[time for outcome in outcomes for time in outcome.candidate],
+        others=[share for outcome in outcomes for share in outcome.others],
+        seconds=sum(outcome.seconds for outcome in outcomes),
+    )
+
+
+def _limit(comparison: Comparison) -> float:
+    return COLD_LIMIT if comparison.cold else LIMIT
+
+
+def _contest(
+    comparison: Comparison, bar: float | None, process: bench.Bench, calibrate: bool
+) -> tuple[Outcome, Loaded]:
+    loaded = comparison.loaded.get(process) or deliver(comparison, process)
+    request = Contest(comparison.load.job, bar, COLD_BUDGET if comparison.cold else BUDGET, calibrate)
+    reply = process.ask(request, limit=_limit(comparison))
     if isinstance(reply, Forgotten):
         loaded = deliver(comparison, process)
-        reply = process.ask(request, limit=LIMIT)
+        reply = process.ask(request, limit=_limit(comparison))
     return _accept(comparison, reply, Outcome), loaded
 
 
 def deliver(comparison: Comparison, process: bench.Bench) -> Loaded:
     """Have both functions loaded and their results compared. Raises `CheckFailed` if the two do not agree."""
-    reply = process.ask(comparison.load, limit=LIMIT)
+    reply = process.ask(comparison.load, limit=_limit(comparison))
     if isinstance(reply, NeedsReference):
-        reply = process.ask(comparison.load_with_reference(), limit=LIMIT)
+        reply = process.ask(comparison.load_with_reference(), limit=_limit(comparison))
     loaded = _accept(comparison, reply, Loaded)
-    comparison.loaded = process, loaded
+    comparison.loaded[process] = loaded
     return loaded
 
 
@@ -325,27 +411,24 @@ def _compare_with_limit(answer: Speedup, returned: int) -> None:
         )
 
 
-def _clear(ratios: list[float], bar: float) -> str | None:
-    """The rule's answer on pairs already timed, if every one of them is far from the bar."""
+def _clear(ratios: list[float], bar: float, far: float) -> str | None:
+    """The rule's answer on pairs already timed, if every one of them is off the bar by a factor of `far` or more."""
     rule = Verdict(bar)
     for ratio in ratios:
-        if 2 / 3 < ratio / bar < 3 / 2:
+        if 1 / far < ratio / bar < far:
             return None
         rule.add(ratio)
     return rule.answer
 
 
 def _bar(at_least: float | Mapping[str, float] | None) -> float | None:
-    if isinstance(at_least, Mapping):
-        platform = jax.default_backend()
-        if platform not in at_least:
-            raise ValueError(f"speedup: at_least has no bar for {platform}, only for {', '.join(at_least)}")
-        at_least = at_least[platform]
-    if at_least is None:
-        return None
-    if not is_number(at_least) or at_least <= 0:
-        raise ValueError(f"speedup: at_least must be a positive number, got {at_least!r}")
-    return float(at_least)
+    """The bar on this platform; None where there is none."""
+    bars = at_least if isinstance(at_least, Mapping) else {"default": at_least}
+    for bar in bars.values():
+        if bar is not None and not (is_number(bar) and bar > 0):
+            raise ValueError(f"speedup: at_least must be a positive number, got {bar!r}")
+    bar = bars.get(jax.default_backend(), bars.get("default"))
+    return None if bar is None else float(bar)
 
 
 def _leniency() -> float:

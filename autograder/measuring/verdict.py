@@ -11,14 +11,22 @@ Where the calls are slow, seven pairs take long. So if each of the first `CLEAR`
 `FAR`, all on one side, they decide at once.
 
 Wald's test with p wins in a pair errs with probability 1 / (1 + (p / (1 - p))^7): 6e-5 at p = 0.8, 1e-9 at 0.95.
+
+That holds for the noise inside a process. But now and then a whole process is off, by more than a fifth, for as long as
+it lives, and no number of pairs inside it shows that. So near the bar no single process decides: see `settle`.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 LEAD = 7
 CLEAR, FAR = 4, 2.0
+NEAR = 2.0  # a median ratio within this factor of the bar needs the word of a second process
+VOTES, PROCESSES = 2, 3  # so many processes must say the same, of at most so many that are asked
+
+Answer = Literal["pass", "fail"]
 
 
 @dataclass
@@ -29,7 +37,7 @@ class Verdict:
     lead: int = LEAD
     balance: int = field(default=0, init=False)
     pairs: int = field(default=0, init=False)
-    answer: Literal["pass", "fail"] | None = field(default=None, init=False)  # None while nobody leads far enough
+    answer: Answer | None = field(default=None, init=False)  # None while nobody leads far enough
     _clear: int = field(default=0, init=False)
 
     def add(self, ratio: float) -> None:
@@ -43,6 +51,26 @@ class Verdict:
             self._clear += 1 if won else -1
         if abs(self.balance) >= self.lead or (self.pairs == CLEAR and abs(self._clear) == CLEAR):
             self.answer = "pass" if self.balance > 0 else "fail"
+
+
+def settle(found: Sequence[tuple[Answer | None, float]], bar: float) -> Answer | Literal["undecided"] | None:
+    """What processes that were asked one after the other say together; None where one more must be asked.
+
+    found  of each process its answer, None where its rule had none, and the median of its ratios.
+
+    Far from the bar, by more than `NEAR`, one process is enough, as long as none says the opposite. Near it an answer
+    needs two processes. So two that disagree are settled by a third; and where a process has no answer, it counts for
+    neither side.
+    """
+    said = [answer for answer, _ in found]
+    for answer, ratio in found:
+        if answer is None:
+            continue
+        far = not bar / NEAR <= ratio <= bar * NEAR
+        if said.count(answer) >= VOTES or (far and said.count(answer) + said.count(None) == len(said)):
+            return answer
+    most = max(said.count("pass"), said.count("fail"))
+    return None if most + PROCESSES - len(said) >= VOTES else "undecided"
 
 
 def interval(ratios: list[float], z: float = 1.96) -> tuple[float, float, float]:

@@ -88,8 +88,8 @@ def test_one_process_serves_many_questions():
 
 def test_warm_up_starts_it_without_an_answer():
     bench.warm_up()
-    assert bench._bench.alive
-    assert not bench._bench._ready
+    (process,) = bench._benches
+    assert process.alive and not process._ready
 
 
 def test_the_rehearsal_is_a_whole_comparison():
@@ -142,7 +142,7 @@ def test_a_verdict_survives_one_death():
     compared = comparison()
     speedup_module.decide(compared, None)
     bench.current().process.kill()
-    outcome, _ = speedup_module.decide(compared, None)
+    outcome = speedup_module.decide(compared, None).outcome
     assert len(outcome.baseline) >= 3
 
 
@@ -289,9 +289,52 @@ def test_a_new_process_takes_another_core():
     assert (bench.renew().core != first) == (len(own) > 1)
 
 
-def test_processes_take_the_cores_in_turn_from_the_last(monkeypatch):
+class FakeBench:
+    """As much of a process as the bench itself asks for."""
+
+    def __init__(self, number):
+        own = bench.cores()
+        self.number, self.core, self.alive = number, own[-1 - number % len(own)], True
+
+    def close(self):
+        self.alive = False
+
+
+@pytest.fixture
+def fakes(monkeypatch):
+    monkeypatch.setattr(bench, "Bench", FakeBench)
     monkeypatch.setattr(bench, "cores", lambda: [10, 11, 12])
+
+
+def test_processes_take_the_cores_in_turn_from_the_last(fakes):
     assert [bench.renew().core for _ in range(4)] == [12, 11, 10, 12]
+
+
+def test_processes_beside_each_other_have_cores_of_their_own(fakes, monkeypatch):
+    first, second, third = (bench.current(place) for place in range(3))
+    assert [process.core for process in (first, second, third)] == [12, 11, 10]
+    assert bench.current() is first and bench.current(1) is second
+    bench.dismiss(second)
+    assert not second.alive and bench.current(1) is third
+    assert bench.current(2).core == 11, "the free one, though it is not its turn"
+    monkeypatch.setattr(bench, "cores", lambda: [10])
+    assert bench.current(3).core == 10, "shared where there are too few"
+
+
+def test_one_that_died_is_started_again_in_its_place_and_on_its_core(fakes):
+    first, second = bench.current(0), bench.current(1)
+    first.alive = False
+    again = bench.current()
+    assert again is not first and (again.number, again.core) == (first.number, first.core)
+    assert bench.current(1) is second
+
+
+def test_all_of_them_are_ended(fakes):
+    processes = [bench.current(place) for place in range(3)]
+    new = bench.renew()
+    assert [process.alive for process in processes] == [False] * 3 and bench.current() is new
+    bench.stop()
+    assert not new.alive and bench.current().number == 0
 
 
 def test_freed_memory_is_kept():
@@ -307,7 +350,7 @@ def test_what_it_measures_reads_nothing_from_it():
         assert sys.stdin.read() == ""
         return 2 * x
 
-    outcome, _ = speedup_module.decide(comparison(double, reads), None)
+    outcome = speedup_module.decide(comparison(double, reads), None).outcome
     assert len(outcome.baseline) >= 3
 
 

@@ -121,6 +121,56 @@ def test_tiers_that_make_no_sense_are_the_authors_mistake(tiers):
         partial_credit(3, tiers)
 
 
+# --- by platform ------------------------------------------------------------------------------------------------------
+
+BY_PLATFORM = {"cpu": {2: 1, 5: 2}, "gpu": {10: 1, 20: 2}}
+
+
+class OnPlatform(Measured):
+    def __init__(self, platform, ratio, verdict="fail"):
+        super().__init__(ratio)
+        self.platform, self.verdict = platform, verdict
+
+
+@pytest.mark.parametrize(
+    ("value", "tiers", "points"),
+    [
+        (OnPlatform("cpu", 12.0), BY_PLATFORM, 2.0),
+        (OnPlatform("gpu", 12.0), BY_PLATFORM, 1.0),
+        (OnPlatform("metal", 12.0), {**BY_PLATFORM, "default": {12.5: 2}, "tpu": {1: 2}}, None),
+        (OnPlatform("metal", 12.0), {**BY_PLATFORM, "default": {11: 1, 13: 2}}, 1.0),
+    ],
+)
+def test_tiers_may_depend_on_the_platform(value, tiers, points):
+    if points is None:
+        assert "12x is below 12.5x" in message(value, tiers)
+    else:
+        assert partial_credit(value, tiers) == points
+
+
+@pytest.mark.parametrize(
+    ("value", "tiers"),
+    [(OnPlatform("metal", 0.1), BY_PLATFORM), (OnPlatform("cpu", 0.1, "ungraded"), {2: 1, 5: 2})],
+)
+def test_without_a_bar_for_the_platform_a_time_costs_no_points(value, tiers, capfd):
+    earned = partial_credit(value, tiers)
+    assert (earned, type(earned)) == (2.0, float)
+    line = "✓ 0.1x is shown, not graded, as there is no bar for this platform: 2 of 2 points\n"
+    assert capfd.readouterr() == (line, "")
+
+
+def test_what_is_no_number_earns_nothing_there_either():
+    assert "No points for float nan" in message(OnPlatform("metal", float("nan")), BY_PLATFORM)
+
+
+@pytest.mark.parametrize(
+    "tiers", [{"cpu": {2: 1}, "gpu": {2: 2}}, {"cpu": {2: 1}, "gpu": 3}, {"cpu": {}, "gpu": {2: 1}}]
+)
+def test_tiers_by_platform_that_make_no_sense_are_the_authors_mistake(tiers):
+    with pytest.raises(ValueError, match="^partial_credit: "):
+        partial_credit(OnPlatform("cpu", 3.0), tiers)
+
+
 class Shown:
     """As much of a speedup as partial_credit asks for."""
 

@@ -8,13 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from autograder import assert_allclose, speedup
+from autograder import assert_allclose, partial_credit, speedup
 from autograder.failure import CheckFailed
 from autograder.measuring import bench
 from autograder.measuring import speedup as speedup_module
 from autograder.measuring.roofline import Roofline
-from autograder.measuring.speedup import Speedup
-from autograder.measuring.wire.messages import Contest, Outcome, Rate
+from autograder.measuring.speedup import Decision, Speedup
+from autograder.measuring.wire.messages import Contest, Load, Loaded, Outcome, Rate
 
 REPEATS = 1000
 
@@ -60,19 +60,30 @@ def test_tiers_use_the_same_answer():
 
 
 @pytest.mark.parametrize(
-    ("ratios", "again"),
-    [([9.0] * 7, False), ([1.4] * 7, False), ([9.0] * 6 + [2.9], True), ([1.4] * 6 + [1.5], True), ([9.0] * 3, True)],
-    ids=["all far above", "all far below", "one near", "one near, below", "too few"],
+    ("ratios", "processes", "again"),
+    [
+        ([9.0] * 7, 1, False),
+        ([1.0] * 7, 1, False),
+        ([9.0] * 6 + [4.3], 1, True),
+        ([1.0] * 6 + [1.2], 1, True),
+        ([9.0] * 3, 1, True),
+        ([4.3] * 7, 2, False),
+        ([1.4] * 7, 2, False),
+        ([4.3] * 6 + [2.9], 2, True),
+        ([1.4] * 6 + [1.5], 2, True),
+    ],
+    ids=["above", "below", "one near", "near below", "too few", "two above", "two below", "two near", "two near below"],
 )
-def test_pairs_decide_another_tier_only_where_all_are_far_from_it(monkeypatch, ratios, again):
+def test_pairs_decide_another_tier_only_where_all_are_far_from_it(monkeypatch, ratios, processes, again):
+    """Farther where they are of one process: what is near a bar needs a second one."""
     asked = []
 
     def decide(comparison, bar):
         asked.append(bar)
-        return Outcome("pass", [], [], [], 0.0), None
+        return Decision(Outcome("pass", [], [], [], 0.0), None, 1)
 
     monkeypatch.setattr(speedup_module, "decide", decide)
-    answer = an_answer(_ratios=ratios)
+    answer = an_answer(_ratios=ratios, processes=processes)
     assert answer.at_least(2.2) == ("pass" if again or ratios[0] > 2.2 else "fail")
     assert asked == [2.2] * again
 
@@ -171,8 +182,25 @@ def test_official_grading_asks_for_a_stated_share(monkeypatch):
 def test_the_bar_may_depend_on_the_platform():
     answer = speedup(fast, slow, X, at_least={jax.default_backend(): 5, "other": 1e9})
     assert (answer.bar, answer.verdict) == (5, "pass")
-    with pytest.raises(ValueError, match="no bar for"):
-        speedup(fast, slow, X, at_least={"other": 2})
+    assert speedup(fast, slow, X, at_least={"other": 1e9, "default": 5}).bar == 5
+    assert speedup(fast, slow, X, at_least={jax.default_backend(): 5, "default": 1e9}).bar == 5
+
+
+@pytest.mark.parametrize("bars", [{"other": 2}, {jax.default_backend(): None}, {}])
+def test_without_a_bar_for_the_platform_the_ratio_is_shown_and_not_graded(bars, capsys):
+    answer = speedup(fast, slow, X, at_least=bars)
+    assert (answer.bar, answer.verdict, answer.at_least(1e9)) == (None, "ungraded", "ungraded")
+    assert answer.ratio > 5
+    line = f", no bar for this platform ({jax.default_backend()}): shown, not graded; "
+    assert line in str(answer)
+    assert partial_credit(answer, {1e8: 1, 1e9: 3}) == 3.0
+    printed = capsys.readouterr().out
+    assert line in printed and "as there is no bar for this platform: 3 of 3 points" in printed
+
+
+def test_tiers_by_platform_are_those_of_where_it_was_timed():
+    answer = speedup(fast, slow, X, at_least=5)
+    assert partial_credit(answer, {jax.default_backend(): {2: 1, 5: 2}, "default": {1e9: 2}}) == 2.0
 
 
 # --- undecided -----------------------------------------------------------------------------------------------------
@@ -236,6 +264,124 @@ def test_slow_calls_do_not_ask_for_a_new_process(monkeypatch):
     answer = speedup(fast, slow, X, at_least=5)
     assert (answer.verdict, answer.pairs) == ("undecided", 1)
     assert bench.current() is before
+
+
+# --- near the bar -----------------------------------------------------------------------------------------------------
+
+
+class Processes:
+    """Measuring processes without a process: each finds the same ratio in all its pairs, the next one of a list.
+
+    None stands for a process that finds both sides of the bar, and "dies" for one that ends. `started` has all.
+    """
+
+    def __init__(self, monkeypatch, found):
+        self.left, self.started, self.contests = list(found), [], []
+        monkeypatch.setattr(bench, "_benches", [])
+        monkeypatch.setattr(bench, "_started", 0)
+        monkeypatch.setattr(bench, "Bench", self.start)
+        monkeypatch.setattr(speedup_module, "roofline", bandwidth(1e15))
+
+    def start(self, number):
+        self.started.append(Process(self, number, self.left.pop(0)))
+        return self.started[-1]
+
+    @property
+    def alive(self):
+        return [process.number for process in self.started if process.alive]
+
+
+class Process:
+    def __init__(self, family, number, ratio):
+        self.family, self.number, self.ratio, self.core, self.alive = family, number, ratio, -1, True
+
+    def ask(self, request, *, limit):
+        if self.ratio == "dies":
+            self.alive = False
+            raise bench.BenchDied
+        if isinstance(request, Load):
+            return Loaded({"baseline": 1.0, "candidate": 1.0 + self.number}, "fake", "cpu", ["float32[8]"], 32, 32)
+        assert isinstance(request, Contest)
+        self.family.contests.append((self.number, request.bar))
+        ratio = request.bar if self.ratio is None else self.ratio
+        answer = None if self.ratio is None else "pass" if ratio >= request.bar else "fail"
+        return Outcome(answer, [ratio * 1e6] * 7, [1e6] * 7, [0.0] * 7, 0.01)
+
+    def close(self):
+        self.alive = False
+
+
+def asked(monkeypatch, *found, bar=2.0):
+    processes = Processes(monkeypatch, found)
+    return speedup(fast, slow, X, at_least=bar), processes
+
+
+@pytest.mark.parametrize(
+    ("found", "verdict", "ratio", "alive"),
+    [
+        ([4.5], "pass", 4.5, [0]),
+        ([0.9], "fail", 0.9, [0]),
+        ([2.5, 2.6], "pass", 2.55, [0, 1]),
+        ([1.5, 1.6], "fail", 1.55, [0, 1]),
+        ([1.5, 2.5, 2.5], "pass", 2.5, [1, 2]),
+        ([2.5, 0.5, 2.5], "pass", 2.5, [0, 2]),
+        ([2.5, 1.5, 1.5], "fail", 1.5, [1, 2]),
+        ([2.5, 1.5, None], "undecided", 2.0, [2]),
+        ([None, None], "undecided", 2.0, [1]),
+        ([None, 4.5], "pass", 4.5, [1]),
+        ([2.5, "dies", 2.5], "pass", 2.5, [0, 1]),
+    ],
+)
+def test_near_the_bar_the_verdict_is_that_of_two_processes(monkeypatch, found, verdict, ratio, alive):
+    """What is shown are their pairs, and not those of the one that was outvoted, which is ended."""
+    answer, processes = asked(monkeypatch, *found)
+    assert answer.verdict == verdict
+    assert answer.ratio == pytest.approx(ratio, rel=1e-2)
+    assert processes.alive == alive and processes.left == []
+    count = len(found) if verdict == "undecided" else len(alive)
+    assert (answer.processes, answer.pairs, len(answer._ratios)) == (count, 7 * count, 7 * count)
+    assert answer.low == min(answer._ratios) and answer.high == max(answer._ratios)
+
+
+def test_the_second_process_stays_and_is_asked_again(monkeypatch):
+    processes = Processes(monkeypatch, [2.5, 2.6])
+    for _ in range(3):
+        assert speedup(fast, slow, X, at_least=2).processes == 2
+    assert [number for number, _ in processes.contests] == [0, 1] * 3
+
+
+def test_a_tier_near_the_ratio_is_confirmed_too(monkeypatch):
+    answer, processes = asked(monkeypatch, 4.5, 4.4, 4.5)
+    assert (answer.at_least(10), answer.at_least(2.1)) == ("fail", "pass"), "far: the pairs of the first are enough"
+    assert processes.contests == [(0, 2.0)]
+    assert answer.at_least(4) == "pass" and answer.at_least(3.9) == "pass"
+    assert processes.contests[1:] == [(0, 4.0), (1, 4.0)]
+    assert answer.at_least(5) == "fail"
+    assert processes.contests[3:] == [(0, 5.0), (1, 5.0)]
+
+
+def test_official_grading_is_near_its_own_bar(monkeypatch):
+    monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
+    answer, processes = asked(monkeypatch, 3.9)
+    assert (answer.verdict, answer.processes) == ("pass", 1), "3.9 is near 2, but far from 1.6"
+    answer, processes = asked(monkeypatch, 0.9, 0.95)
+    assert (answer.verdict, answer.processes, processes.alive) == ("fail", 2, [0, 1])
+
+
+def test_processes_that_die_twice_are_told(monkeypatch):
+    with pytest.raises(CheckFailed, match="ended twice without an answer"):
+        asked(monkeypatch, 2.5, "dies", "dies")
+
+
+def test_compile_times_are_of_a_process_whose_answer_stands(monkeypatch):
+    answer, _ = asked(monkeypatch, 0.9 * 2, 2.5, 2.5)
+    assert answer.compile_seconds == {"baseline": 1.0, "candidate": 2.0}
+
+
+def test_a_second_real_process_confirms():
+    found = speedup(fast, slow, X, at_least=5)
+    again = speedup(fast, slow, X, at_least=found.ratio / 1.7)
+    assert again.verdict == "pass" and (again.processes == 2 or again.ratio > 2 * again.bar)
 
 
 # --- values --------------------------------------------------------------------------------------------------------
@@ -405,7 +551,7 @@ def test_a_class_travels_with_the_function_that_uses_it():
     assert speedup(with_a_class, slow, X, at_least=2).verdict == "pass"
 
 
-@pytest.mark.parametrize("bar", [0, -1, float("nan"), float("inf"), "2", True])
+@pytest.mark.parametrize("bar", [0, -1, float("nan"), float("inf"), "2", True, {"cpu": 5, "other": -1}, {"other": "2"}])
 def test_a_bar_that_is_no_positive_number_is_refused(bar):
     with pytest.raises(ValueError, match="at_least"):
         speedup(fast, slow, X, at_least=bar)

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from autograder.measuring.verdict import CLEAR, LEAD, Verdict, interval
+from autograder.measuring.verdict import CLEAR, LEAD, Verdict, interval, settle
 from autograder.measuring.worker.clock import Reading, elapsed, parse
 
 
@@ -80,6 +80,55 @@ def test_tiers_on_one_stream_are_monotone():
         answers = [decide(bar, pairs)[0] for bar in (1, 2, 4, 5, 6, 10, 20)]
         passed = [answer == "pass" for answer in answers if answer]
         assert passed == sorted(passed, reverse=True)
+
+
+# --- several processes ------------------------------------------------------------------------------------------------
+
+PASS, FAIL, NONE = ("pass", 3.0), ("fail", 1.5), (None, 2.0)  # near a bar of 2
+FAR_PASS, FAR_FAIL = ("pass", 4.1), ("fail", 0.9)
+
+
+@pytest.mark.parametrize(
+    ("found", "together"),
+    [
+        ([FAR_PASS], "pass"),
+        ([FAR_FAIL], "fail"),
+        ([("pass", 4.0)], None),
+        ([("fail", 1.0)], None),
+        ([PASS], None),
+        ([PASS, PASS], "pass"),
+        ([PASS, FAR_PASS], "pass"),
+        ([FAIL, FAIL], "fail"),
+        ([PASS, FAIL], None),
+        ([FAIL, PASS, FAIL], "fail"),
+        ([PASS, FAR_FAIL], None),
+        ([PASS, FAR_FAIL, PASS], "pass"),
+        ([NONE], None),
+        ([NONE, NONE], "undecided"),
+        ([NONE, FAR_PASS], "pass"),
+        ([NONE, PASS], None),
+        ([NONE, PASS, PASS], "pass"),
+        ([PASS, NONE], None),
+        ([PASS, NONE, NONE], "undecided"),
+        ([PASS, FAIL, NONE], "undecided"),
+        ([FAR_FAIL, NONE, PASS], "undecided"),
+    ],
+)
+def test_near_the_bar_two_processes_must_say_the_same(found, together):
+    assert settle(found, 2.0) == together
+
+
+def test_a_process_that_is_off_for_life_turns_no_verdict():
+    """Whichever of the three it is, and whatever the others' ratio: only far from the bar is it taken at its word."""
+    for bar in (1.5, 2, 20):
+        for truth in (0.8 * bar, 1.25 * bar):
+            right = "pass" if truth > bar else "fail"
+            for off in (0.55, 0.7, 1.4, 1.8):
+                for place in range(3):
+                    ratios = [truth * (off if i == place else 1) for i in range(3)]
+                    found = [("pass" if ratio >= bar else "fail", ratio) for ratio in ratios]
+                    together = next(filter(None, (settle(found[:count], bar) for count in (1, 2, 3))))
+                    assert together == (right if 0.5 <= ratios[0] / bar <= 2 else found[0][0])
 
 
 def test_interval_holds_the_truth_as_often_as_it_says():

@@ -50,6 +50,7 @@ LEAVES = [
 EXAMPLES = [
     Load("j", Inputs(LEAVES, True, None), Artefact(b"code", [0, 2]), Source(b"other", True), Reference(None)),
     Load("j", Inputs([], False, "highest"), Source(b"", False), Artefact(b"", []), None),
+    Load("j", Inputs([], False, None), Source(b"a", False), Source(b"b", False), None, cold=True),
     Contest("j", None, 1.5),
     Contest("j", 2, 0, calibrate=True),
     Loaded({"baseline": 1.0, "candidate": 0.5}, "cpu", "cpu", ["float32[2]"], 8, 8),
@@ -201,7 +202,8 @@ def below(name, modules) -> set[str]:
 
 
 GUEST = {f"{MEASURING}.worker{name}" for name in ("", ".sides", ".inputs", ".clock", ".refusal")}
-WORKER = GUEST | {f"{MEASURING}.worker.{name}" for name in ("jobs", "contest", "agreement", "limits", "product")}
+OWN = ("jobs", "contest", "agreement", "limits", "product", "cold", "fork_server")
+WORKER = GUEST | {f"{MEASURING}.worker.{name}" for name in OWN}
 
 
 @pytest.mark.parametrize(

@@ -97,13 +97,17 @@ class Rate:
 
 @dataclass(frozen=True)
 class Load:
-    """Make both sides ready, and compare their results. Answered by Loaded, NeedsReference or a refusal."""
+    """Make both sides ready, and compare their results. Answered by Loaded, NeedsReference or a refusal.
+
+    Of a `cold` comparison each call will be the first one of a new process; both sides are Sources then.
+    """
 
     job: str
     inputs: Inputs
     baseline: Artefact | Source
     candidate: Artefact | Source
     reference: Reference | None
+    cold: bool = False
 
 
 @dataclass(frozen=True)

@@ -22,13 +22,17 @@ from autograder.measuring.wire.messages import (
     NothingNew,
     OtherValues,
     Outcome,
+    ProtocolError,
     Reply,
     Request,
+    Side,
     Source,
 )
 
 from . import agreement
+from .cold import Cold, Newborn
 from .contest import calibrate, contest, time_block
+from .fork_server import AVAILABLE, ForkServer
 from .inputs import AS_GIVEN, Fresh, Supply, bytes_in, new_draw
 from .limits import measure_limits
 from .refusal import Refused, on_behalf_of
@@ -40,15 +44,20 @@ LOOKS = 4  # calls that are made to see whether a result comes again
 
 @dataclass
 class Job:
-    """A comparison whose sides agree; `shares` is by how much each result may be off, see `agreement.strict`."""
+    """A comparison whose sides agree; `shares` is by how much each result may be off, see `agreement.strict`.
 
-    baseline: Local
-    candidate: Local | Remote
+    The sides of a cold comparison are both `Cold`.
+    """
+
+    baseline: Local | Cold
+    candidate: Local | Remote | Cold
     shares: list[float]
     per_call: list[float] = field(default_factory=list)  # nanoseconds, baseline and candidate
 
     def calibrate(self) -> None:
-        """Find out how long a call of each side takes."""
+        """Find out how long a call of each side takes. A cold one is known from its load: all its calls are alike."""
+        if isinstance(self.baseline, Cold):
+            return
         self.per_call = [_per_call(self.baseline), _per_call(self.candidate)]
 
     def check(self, got: list, want: list) -> None:
@@ -92,7 +101,9 @@ class Jobs:
 
     def __init__(self, script: str, arguments: list[str]):
         self._start_guest = lambda: Guest(script, arguments)
+        self._start_server = lambda: ForkServer(script, arguments)
         self._guest: Guest | None = None
+        self._server: ForkServer | None = None
         self._jobs: dict[str, Job] = {}
 
     def answer(self, request: Request) -> Reply:
@@ -111,9 +122,10 @@ class Jobs:
             return Failed(f"{type(error).__name__}: {error}"[:2000])
 
     def close(self) -> None:
-        """End the guest, whatever it is doing."""
-        if self._guest is not None:
-            self._guest.close()
+        """End the guest and the fork server, whatever they are doing."""
+        for process in (self._guest, self._server):
+            if process is not None:
+                process.close()
 
     def rehearse(self) -> tuple[Reply, Reply, Reply]:
         """Compare, time and drop a function and itself: what happens once in a process happens before anyone waits."""
@@ -132,10 +144,11 @@ class Jobs:
             self._drop(next(iter(self._jobs)))
         remembers = isinstance(load.candidate, Source) and load.candidate.own_process
         with on_behalf_of("baseline"):
-            baseline = build("baseline", load.baseline, load.inputs, fresh=remembers)
+            here = build("baseline", load.baseline, load.inputs, fresh=remembers)
+            baseline = self._cold("baseline", load) if load.cold else here
             slow, want = _first_call(baseline)
         with on_behalf_of("candidate"):
-            candidate = self._candidate(load, baseline.supply)
+            candidate = self._cold("candidate", load) if load.cold else self._candidate(load, here.supply)
             fast, got = _first_call(candidate)
             if structure := agreement.other_structure(got, want):
                 raise Refused(structure)
@@ -143,19 +156,19 @@ class Jobs:
             if agreement.other_values(got, want, shares):
                 if isinstance(load.baseline, Artefact) and load.reference is None:
                     return NeedsReference()
-                shares = agreement.derived(got, want, _reference(load, baseline))
+                shares = agreement.derived(got, want, _reference(load, here))
                 if values := agreement.other_values(got, want, shares):
                     raise Refused(values)
         if isinstance(baseline.supply, Fresh) and not baseline.supply.new:
             raise Refused(NothingNew())
-        self._jobs[load.job] = job = Job(baseline, candidate, shares)
+        self._jobs[load.job] = job = Job(baseline, candidate, shares, [slow * 1e9, fast * 1e9])
         job.calibrate()
         return Loaded(
             first_call={"baseline": slow, "candidate": fast},
             device=jax.devices()[0].device_kind,
             platform=jax.default_backend(),
             results=[agreement.leaf_type(leaf) for leaf in want],
-            taken=bytes_in(baseline.leaves),
+            taken=bytes_in(here.leaves),
             returned=bytes_in(want),
         )
 
@@ -167,6 +180,21 @@ class Jobs:
             self._guest = self._start_guest()
         return Remote(self._guest, load.job, load.candidate, load.inputs, supply)
 
+    def _cold(self, role: Side, load: Load) -> Cold:
+        """A side of a comparison of first calls."""
+        function = load.baseline if role == "baseline" else load.candidate
+        if not isinstance(function, Source):
+            raise ProtocolError("a first call is made from source: a compiled artefact has nothing left to compile")
+        return Cold(role, function, load.inputs, self._newborn)
+
+    def _newborn(self) -> Guest | Newborn:
+        """A process that has called nothing yet: forked, or where that cannot be, started from the beginning."""
+        if not AVAILABLE:
+            return self._start_guest()
+        if self._server is None or self._server.process.poll() is not None:
+            self._server = self._start_server()
+        return Newborn(*self._server.fork())
+
     def _contest(self, request: Contest) -> Outcome | Forgotten:
         """Run the rule at one bar; the results are compared for every pair."""
         job = self._jobs.get(request.job)
@@ -177,11 +205,14 @@ class Jobs:
         return contest(job.baseline, job.candidate, request.bar, job.per_call, request.budget, job.check)
 
     def _drop(self, job: str) -> None:
-        side = self._jobs.pop(job).candidate
-        if isinstance(side, Remote):
-            side.clock.close()
-            if side.guest.process.poll() is None:
-                side.guest.ask(Drop(job))
+        dropped = self._jobs.pop(job)
+        for side in (dropped.baseline, dropped.candidate):
+            if isinstance(side, Cold):
+                side.close()
+            if isinstance(side, Remote):
+                side.clock.close()
+                if side.guest.process.poll() is None:
+                    side.guest.ask(Drop(job))
 
 
 def _first_call(side: Timed) -> tuple[float, list]:

@@ -1,6 +1,6 @@
 """The measuring process. Started by file path, so that the package's own imports are not paid for:
 
-    python -P autograder/measuring/worker/main.py [--guest] CORE
+    python -P autograder/measuring/worker/main.py [--guest | --fork-server] CORE
 
 It reads requests on standard input and answers on standard output (see `wire.messages`), and ends when its input does,
 even in the middle of a request: whoever asked is gone. Synchronous dispatch, one core, one XLA thread, no garbage
@@ -11,6 +11,7 @@ import ctypes
 import gc
 import os
 import signal
+import socket
 import sys
 import threading
 import types
@@ -21,10 +22,15 @@ from queue import SimpleQueue
 from typing import Any
 
 
+def end_with_parent() -> None:
+    """Linux sees to what `Doorbell` does anywhere. A fork does not hand this on."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
 def settle(core: int) -> None:
     """What must be so before jax is imported."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: Linux sees to what `Doorbell` does anywhere
+    end_with_parent()
     if core >= 0 and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {core})
     # The package from the folder in which this file lies, installed or not, without the names it has for notebooks.
@@ -72,8 +78,8 @@ class Doorbell:
 
 
 def main(arguments: list[str]) -> None:
-    guest = arguments[0] == "--guest"
-    core = arguments[-1]
+    role, core = arguments[0], arguments[-1]
+    guest = role in ("--guest", "--fork-server")
     settle(int(core))
     stream_in, stream_out = private_pipes()
 
@@ -81,6 +87,15 @@ def main(arguments: list[str]) -> None:
 
     jax.config.update("jax_cpu_enable_async_dispatch", False)
     from autograder.measuring.wire import messages
+
+    if role == "--fork-server":
+        from autograder.measuring.worker import sides as _sides  # noqa: F401  imported before the first fork
+        from autograder.measuring.worker.fork_server import serve
+
+        gc.collect()
+        gc.freeze()
+        stream_in, stream_out = serve(socket.socket(fileno=os.dup(stream_in.fileno())))
+        end_with_parent()  # from here on, this is a child
 
     jax.block_until_ready(jax.numpy.zeros(8) + 1)  # the backend, and the first operation
     declared: Any

@@ -13,7 +13,7 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import IO, Any, Protocol
 
 import jax
 import jax.export
@@ -149,6 +149,28 @@ def artefact(code: bytes) -> Callable:
     return jax.jit(jax.export.deserialize(bytearray(code)).call)
 
 
+class Asked(Protocol):
+    """What has a process of its own, which can be ended."""
+
+    def close(self) -> None:
+        """End it."""
+
+
+def ask(guest: Asked, requests: IO[bytes], replies: IO[bytes], request: GuestRequest) -> GuestReply:
+    """The reply of a guest. Raises `Refused` if the candidate raised, ended its process or returned no arrays."""
+    try:
+        messages.send(requests, request)
+        reply = messages.receive(replies, GuestReply)
+    except (OSError, EOFError):
+        guest.close()
+        raise Refused(SideRaised("candidate", "SystemExit", "its process ended without an answer")) from None
+    if isinstance(reply, SideRaised | OtherStructure):
+        raise Refused(reply)
+    if isinstance(reply, Failed):
+        raise ProtocolError(reply.text)
+    return reply
+
+
 class Guest:
     """The process in which candidates run that do not travel as artefacts."""
 
@@ -156,22 +178,13 @@ class Guest:
         command = [sys.executable, "-P", script, "--guest", *arguments]
         pipe, null = subprocess.PIPE, subprocess.DEVNULL
         self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=null)
+        self.pid = self.process.pid
         self._requests, self._replies = frames.pipes(self.process)
         messages.receive(self._replies, Ready)
 
     def ask(self, request: GuestRequest) -> GuestReply:
-        """The reply. Raises `Refused` if the candidate raised, ended its process or returned no arrays."""
-        try:
-            messages.send(self._requests, request)
-            reply = messages.receive(self._replies, GuestReply)
-        except (OSError, EOFError):
-            self.close()
-            raise Refused(SideRaised("candidate", "SystemExit", "its process ended without an answer")) from None
-        if isinstance(reply, SideRaised | OtherStructure):
-            raise Refused(reply)
-        if isinstance(reply, Failed):
-            raise ProtocolError(reply.text)
-        return reply
+        """See `ask`."""
+        return ask(self, self._requests, self._replies, request)
 
     def close(self) -> None:
         self.process.kill()
