@@ -50,6 +50,8 @@ REFUSED = {  # of the wrong answers: they reach for what is not theirs, or name 
     # pickle.loads runs what the bytes say
     *("keeps every copy, as pickled bytes", "numbers in a pickle, calculated by NumPy"),
     *("packs the parameters, and runs head",),
+    # with disable_jit nothing is traced, and traces are counted
+    *("jit switched off", "switches jit on", "jit switched off, to look into it"),
 }
 
 
