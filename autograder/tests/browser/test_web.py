@@ -9,15 +9,11 @@ import functools
 import os
 import threading
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
 from conftest import COURSE
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("web edition")]
-
 SITE = COURSE / "web/_build/html"
-CHROMIUM = "/usr/bin/chromium"  # Debian's, where it is; otherwise Playwright's own
 PAGES = [
     "index",
     "lessons/00_before_you_start",
@@ -88,21 +84,11 @@ def address():
     server.shutdown()
 
 
-@pytest.fixture(scope="module")
-def chromium():
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as tools:
-        own = {"executable_path": CHROMIUM} if Path(CHROMIUM).exists() else {}
-        browser = tools.chromium.launch(args=["--no-sandbox"], **own)
-        yield browser
-        browser.close()
-
-
 @pytest.fixture(params=[(window, theme) for window in WINDOWS for theme in ("light", "dark")], ids=" ".join)
-def open_page(request, chromium, address):
+def open_page(request, browser, address):
     """A function that opens a page by its name, in each window and each theme."""
     (width, height), theme = WINDOWS[request.param[0]], request.param[1]
-    context = chromium.new_context(viewport={"width": width, "height": height}, color_scheme=theme)
+    context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme)
     page = context.new_page()
     # Formulas are drawn by a script from elsewhere; no page waits for it here.
     page.route("**/*", lambda route: route.continue_() if route.request.url.startswith(address) else route.abort())
