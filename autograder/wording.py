@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+UNGRADED = "ungraded"  # the verdict of a speedup on a platform for which its author gave no bar
+
 
 def count(number: int, noun: str) -> str:
     """`1 equation`, `1,200 equations`."""

@@ -5,10 +5,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from autograder.failure import fail, passed
-from autograder.wording import is_number
+from autograder.wording import UNGRADED, is_number
 
 Tiers = Mapping[float, float]
-UNGRADED = "ungraded"  # the verdict of a speedup on a platform for which its author gave no bar
 
 
 def partial_credit(value: Any, tiers: Tiers | Mapping[str, Tiers]) -> float:

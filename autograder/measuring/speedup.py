@@ -28,7 +28,7 @@ from autograder.measuring.wire.messages import (
     expect,
 )
 from autograder.not_begun import NotBegun
-from autograder.wording import is_number
+from autograder.wording import UNGRADED, is_number
 
 from . import bench
 from .picture import bar_svg, roofline_svg
@@ -42,7 +42,6 @@ BUDGET = 1.5  # seconds of one contest; one in another process follows before "u
 COLD_BUDGET = 15.0  # seconds of a contest of first calls: three are enough for a verdict on a quiet machine
 LIMIT = 25.0  # seconds after which a load or a contest is given up
 COLD_LIMIT = 45.0  # the same for first calls
-UNGRADED = "ungraded"  # the verdict where bars are by platform, and this one has none
 T = TypeVar("T")
 IMPOSSIBLE = 1.5  # results that arrive this many times faster than memory can move them are refused
 

@@ -217,12 +217,12 @@ def solution(task: OneTask) -> None:
 
     Ends with 1 if points are lacking.
     """
-    from .outline import find_course, find_task, read_units
+    from .outline import find_task
     from .room import room_of
     from .solution import answers, lacking
 
-    course = find_course()
-    unit, one, _ = find_task(read_units(course), task)
+    course, units = _course()
+    unit, one, _ = find_task(units, task)
     if one is None:
         raise BadInput(_WHICH.format(int(unit.number)) if unit.tasks else "lessons have no solutions.")
     if line := lacking(room_of(course), unit, one):

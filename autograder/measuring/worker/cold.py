@@ -11,8 +11,6 @@ import os
 from collections.abc import Callable
 from typing import IO
 
-import jax
-
 from autograder.measuring.wire import arrays, messages
 from autograder.measuring.wire.arrays import Value
 from autograder.measuring.wire.messages import (
@@ -30,11 +28,11 @@ from autograder.measuring.wire.messages import (
     Source,
 )
 
-from .clock import Clock, ProcessClock
+from .clock import ProcessClock
 from .fork_server import end
 from .inputs import Arrange, Block, new_draw
 from .refusal import Refused
-from .sides import Guest, Timed, ask
+from .sides import Guest, Timed, ask, clock, wall_only
 
 _JOB = "cold"  # a process has one
 
@@ -78,8 +76,7 @@ class Cold(Timed):
     """A function that is called once in each process. `start` makes a process."""
 
     def __init__(self, role: Side, function: Source, inputs: Inputs, start: Callable[[], Guest | Newborn]):
-        self._wall_only = jax.default_backend() != "cpu"
-        super().__init__(role, Once(), os.getpid(), Clock(wall_only=self._wall_only))
+        super().__init__(role, Once(), os.getpid(), clock())
         self._load, self._start = LoadCandidate(_JOB, inputs, function), start
         self._guest: Guest | Newborn | None = None
 
@@ -88,7 +85,7 @@ class Cold(Timed):
         self._guest = self._start()
         self._ask(self._load)
         self._ask(Prepare(_JOB, calls, draw))
-        self.clock = ProcessClock(self._guest.pid, wall_only=self._wall_only)
+        self.clock = ProcessClock(self._guest.pid, wall_only=wall_only())
 
     def run(self) -> None:
         self._ask(Run())

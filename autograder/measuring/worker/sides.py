@@ -47,9 +47,14 @@ from .inputs import Arrange, Fresh, Repeated, Supply
 from .refusal import Refused, told
 
 
+def wall_only() -> bool:
+    """Whether time is the wall clock's: beside an accelerator, which works on while its threads wait for a core."""
+    return jax.default_backend() != "cpu"
+
+
 def clock(*helpers: tuple[int, int]) -> Clock:
-    """T*; beside an accelerator the wall clock, because the device works on while its threads wait for a core."""
-    return Clock(*helpers, wall_only=jax.default_backend() != "cpu")
+    """T*, or the wall clock."""
+    return Clock(*helpers, wall_only=wall_only())
 
 
 class Timed(ABC):
