@@ -91,7 +91,7 @@ TESTS = {
     "measuring/worker/clock": ["clock", "verdict"],
     "measuring/worker/cold": ["cold"],
     "measuring/worker/contest": ["measure"],
-    "measuring/worker/fork_server": ["cold"],
+    "measuring/fork_server": ["fork_server"],
     "measuring/worker/inputs": ["inputs"],
     "measuring/worker/jobs": ["jobs"],
     "measuring/worker/limits": ["limits"],

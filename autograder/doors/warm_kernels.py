@@ -34,7 +34,13 @@ IMPORTED = [
     "autograder.checks.prediction",
     "autograder.instruments.benchmark",
     "autograder.measuring.speedup",
+    "autograder.measuring.worker.jobs",  # for its measuring process, which is forked off before there is a kernel
 ]
+# NumPy's libraries ask once, when they are loaded. A measuring process has one core.
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+# What a measuring process can make undone, or is to have; of anything else that JAX has read it would know nothing.
+_OF_JAX = {"JAX_PLATFORMS", "JAX_COMPILATION_CACHE_DIR"}
+_OF_JAX |= {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"}
 _OF_ONE_KERNEL = {"JPY_PARENT_PID", "JPY_SESSION_NAME", "PYTEST_CURRENT_TEST"}  # differ; no import reads them
 
 _imported_under: dict[str, str] | None = None  # the environment of the process that kernels are forked from
@@ -111,7 +117,7 @@ def _fork(arguments: list[str], environment: dict[str, str], folder: str) -> _Fo
     ready, in_kernel = context.Pipe(duplex=False)
     process = context.Process(target=_kernel, args=(arguments, environment, folder, python_path(), in_kernel))
     # A child would import this process's main script again, `nbgrader` for one.
-    with patch.dict(sys.modules, {"__main__": types.ModuleType("__main__")}):
+    with patch.dict(sys.modules, {"__main__": types.ModuleType("__main__")}), patch.dict(os.environ, ONE_THREAD):
         process.start()
     in_kernel.close()
     ready.recv()
@@ -123,24 +129,37 @@ def _kernel(arguments: list[str], environment: dict[str, str], folder: str, path
     os.setsid()
     ready.send(None)
     ready.close()
+    move_in(environment, folder, path)
     threading.Thread(target=_end_with_the_starter, daemon=True).start()
-    become_kernel(arguments, environment, folder, path)
+    become_kernel(arguments)
 
 
-def become_kernel(arguments: list[str], environment: dict[str, str], folder: str, path: list[str]) -> None:
+def move_in(environment: dict[str, str], folder: str, path: list[str]) -> None:
+    """Give this forked process what is its own, and a server from which its measuring processes are forked."""
+    from autograder.measuring import bench
+    from autograder.measuring.fork_server import AVAILABLE, ForkServer
+    from autograder.measuring.worker import main
+
+    one_thread = ONE_THREAD.items() <= os.environ.items()
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    sys.path[:] = path
+    if AVAILABLE and one_thread and _OF_JAX.issuperset(name for name in environment if name.startswith("JAX_")):
+        bench.fork_server = ForkServer(main.forked)
+
+
+def become_kernel(arguments: list[str]) -> None:
     """From now on this forked process is a kernel, as `python -m ipykernel_launcher` starts it. Does not return."""
     import matplotlib
     import numpy as np
     from ipykernel.kernelapp import IPKernelApp
 
     set_start_method(None, force=True)  # the learner's own choice, as in any kernel
-    os.environ.clear()
-    os.environ.update(environment)
-    os.chdir(folder)
-    sys.argv[:], sys.path[:] = ["ipykernel_launcher", *arguments], path
+    sys.argv[:] = ["ipykernel_launcher", *arguments]
     # What their imports would have done in this process:
     np.random.seed()
-    matplotlib.rcParams["backend"] = environment.get("MPLBACKEND", "module://matplotlib_inline.backend_inline")
+    matplotlib.rcParams["backend"] = os.environ.get("MPLBACKEND", "module://matplotlib_inline.backend_inline")
     IPKernelApp.launch_instance(
         argv=arguments, parent_handle=os.getppid() or 1
     )  # 0: in a box, whose keeper sees to its end

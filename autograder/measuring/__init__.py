@@ -9,7 +9,7 @@ The journey of a candidate, by the names it meets:
         Jobs.answer                    worker/main.py, jobs.py        in the measuring process
           build: Local, or Remote      worker/sides.py      Remote asks the guest: Prepare, Run, GetResult
             Repeated, or Fresh         worker/inputs.py     what is compiled, or code that could remember
-          or Cold                      worker/cold.py       each call in a process that worker/fork_server.py forks
+          or Cold                      worker/cold.py       each call in a process that fork_server.py forks
           disagreement                 worker/agreement.py  ends in OtherStructure or OtherValues
         Loaded
       decide, Bench.ask

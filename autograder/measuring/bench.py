@@ -2,7 +2,8 @@
 
 Nothing is timed in the notebook's own process: there, asynchronous dispatch, other threads and the course's own
 instruments decide what a clock says. The process starts on `warm_up()` without waiting for it, does not outlive its
-parent, is started afresh once if it dies, and is killed when it does not answer in time.
+parent, is started afresh once if it dies, and is killed when it does not answer in time. In a kernel that was forked
+warm it is forked, too; in any other it is a new Python.
 
 One process is enough until a ratio comes out near its bar. Then a second one is started, on another core where there is
 one, and is kept: most notebooks never pay for it, and those that do pay once.
@@ -20,8 +21,9 @@ from pathlib import Path
 
 import jax
 
+from autograder.measuring.fork_server import Forked, ForkServer
 from autograder.measuring.wire.frames import pipes
-from autograder.measuring.wire.messages import Failed, ProtocolError, Reply, Request, receive, send
+from autograder.measuring.wire.messages import Failed, ProtocolError, Reply, Request, Start, receive, send
 
 SCRIPT = str(Path(__file__).with_name("worker") / "main.py")
 # What a process needs to find its libraries and its device. Everything else stays behind: a variable such as
@@ -70,6 +72,30 @@ def cores() -> list[int]:
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [-1]
 
 
+fork_server: ForkServer | None = None  # of measuring processes, in a kernel that has one
+
+
+def _fork(core: int) -> Forked | None:
+    """A measuring process from the fork server; None where there is none, or it is another process's."""
+    if fork_server is None or fork_server.owner != os.getpid():
+        return None
+    with contextlib.suppress(OSError):
+        process = fork_server.fork()
+        send(process.stdin, Start(core, environment(dict(os.environ)), os.getcwd()))
+        return process
+    return None
+
+
+def _start(core: int) -> subprocess.Popen[bytes]:
+    """A measuring process that begins with nothing."""
+    command = [sys.executable, "-P", SCRIPT, str(core)]
+    pipe, null = subprocess.PIPE, subprocess.DEVNULL
+    # A session of its own: the notebook's interrupt key is not for it.
+    return subprocess.Popen(
+        command, stdin=pipe, stdout=pipe, stderr=null, env=environment(dict(os.environ)), start_new_session=True
+    )
+
+
 class Bench:
     """A measuring process. `number` counts the processes of this notebook: each takes another core."""
 
@@ -78,12 +104,7 @@ class Bench:
         self.owner = os.getpid()
         self.number = number
         self.core = own[-1 - number % len(own)]
-        command = [sys.executable, "-P", SCRIPT, str(self.core)]
-        pipe, null = subprocess.PIPE, subprocess.DEVNULL
-        # A session of its own: the notebook's interrupt key is not for it.
-        self.process = subprocess.Popen(
-            command, stdin=pipe, stdout=pipe, stderr=null, env=environment(dict(os.environ)), start_new_session=True
-        )
+        self.process = _fork(self.core) or _start(self.core)
         self._requests, self._replies = pipes(self.process)
         self._answers: queue.SimpleQueue[Reply | None] = queue.SimpleQueue()
         self._ready = False

@@ -12,7 +12,10 @@ _CELLS = [
     ("def f(x):\n    ### BEGIN SOLUTION\n    return x**2\n    ### END SOLUTION", solution("f")),
     ("check(f(2), 4)\n### BEGIN HIDDEN TESTS\ncheck(f(3), 9)\n### END HIDDEN TESTS", graded("f-check", 2)),
     ("def g(x):\n    ### BEGIN SOLUTION\n    return x**3\n    ### END SOLUTION", solution("g")),
-    ("expected = 8\ncheck(g(2), expected)\n### BEGIN HIDDEN TESTS\ncheck(g(3), 27)\n### END HIDDEN TESTS", graded("g-check", 3)),
+    (
+        "expected = 8\ncheck(g(2), expected)\n### BEGIN HIDDEN TESTS\ncheck(g(3), 27)\n### END HIDDEN TESTS",
+        graded("g-check", 3),
+    ),
 ]
 ANSWERS = {"f": "def f(x):\n    return x * x", "g": "def g(x):\n    return x * x * x"}
 LAZY = {"f": "def f(x):\n    pass", "g": "def g(x):\n    pass"}

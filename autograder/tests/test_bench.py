@@ -93,7 +93,7 @@ def test_warm_up_starts_it_without_an_answer():
 
 
 def test_the_rehearsal_is_a_whole_comparison():
-    jobs = Jobs("", [])
+    jobs = Jobs(lambda: None)
     loaded, outcome, limits = jobs.rehearse()
     assert loaded.results == ["float32[8]"]
     assert len(outcome.baseline) == len(outcome.candidate) == 1

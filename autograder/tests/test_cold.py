@@ -1,10 +1,6 @@
 """First calls: each in a process of its own, which has compiled nothing, and the verdict about them."""
 
 import os
-import signal
-import subprocess
-import sys
-import types
 
 import jax
 import jax.numpy as jnp
@@ -14,17 +10,16 @@ from autograder import speedup
 from autograder.failure import CheckFailed
 from autograder.measuring import bench
 from autograder.measuring import speedup as speedup_module
+from autograder.measuring.fork_server import AVAILABLE
 from autograder.measuring.request import Comparison
 from autograder.measuring.wire.messages import Artefact, Contest, Load, Loaded, Outcome, SideRaised, Source
-from autograder.measuring.worker import fork_server, main
 from autograder.measuring.worker.clock import ProcessClock
 from autograder.measuring.worker.cold import Cold
-from autograder.measuring.worker.fork_server import ForkServer
 from autograder.measuring.worker.jobs import Jobs
 from autograder.measuring.worker.refusal import Refused
-from autograder.measuring.worker.sides import Candidates, ask
+from autograder.measuring.worker.sides import Candidates
 
-forks = pytest.mark.skipif(not fork_server.AVAILABLE, reason="forks")
+linux = pytest.mark.skipif(not AVAILABLE, reason="reads /proc")
 X = jnp.arange(1.0, 9.0)
 
 
@@ -95,9 +90,7 @@ def jobs(born):
         born.append(Newborn())
         return born[-1]
 
-    jobs = Jobs("", [])
-    jobs._newborn = start
-    return jobs
+    return Jobs(start)
 
 
 def load(candidate, baseline):
@@ -146,47 +139,7 @@ def test_an_artefact_has_no_first_call(jobs):
     assert "compiled artefact has nothing left to compile" in jobs.answer(sent).text
 
 
-def test_without_a_fork_a_process_is_started_from_the_beginning(monkeypatch):
-    jobs, guest = Jobs("", []), object()
-    jobs._start_guest = lambda: guest
-    monkeypatch.setattr("autograder.measuring.worker.jobs.AVAILABLE", False)
-    assert jobs._newborn() is guest
-
-
-def test_the_fork_server_is_started_once_and_ended_with_the_jobs(monkeypatch):
-    class Server:
-        process, closed = types.SimpleNamespace(poll=lambda: None), False
-
-        def fork(self):
-            return ()
-
-        def close(self):
-            self.closed = True
-
-    started = []
-    jobs = Jobs("", [])
-    jobs._start_server = lambda: started.append(Server()) or started[-1]
-    monkeypatch.setattr("autograder.measuring.worker.jobs.AVAILABLE", True)
-    monkeypatch.setattr("autograder.measuring.worker.jobs.Newborn", list)
-    jobs._newborn(), jobs._newborn()
-    assert len(started) == 1
-    started[0].process = types.SimpleNamespace(poll=lambda: 1)
-    jobs._newborn()
-    assert len(started) == 2, "it had ended"
-    jobs.close()
-    assert started[1].closed
-
-
-def test_a_process_that_ends_without_an_answer_is_told():
-    closed = types.SimpleNamespace(close=lambda: None)
-    read, write = os.pipe()
-    os.close(write)
-    with os.fdopen(read, "rb") as replies, open(os.devnull, "wb") as requests, pytest.raises(Refused) as caught:
-        ask(closed, requests, replies, Load)
-    assert caught.value.reply == SideRaised("candidate", "SystemExit", "its process ended without an answer")
-
-
-@forks
+@linux
 def test_the_clock_counts_what_all_threads_of_a_process_ran():
     own = ProcessClock(os.getpid())
     reading = own.read()
@@ -194,49 +147,6 @@ def test_the_clock_counts_what_all_threads_of_a_process_ran():
     own.close()
     wall = ProcessClock(os.getpid(), wall_only=True).read()
     assert (wall.delay, wall.running) == (0, 0) and wall.wall > reading.wall
-
-
-# --- the fork server -------------------------------------------------------------------------------------------------
-
-
-@forks
-def test_children_have_pipes_of_their_own_and_end_apart():
-    """They serve as any guest does; here they are only asked to go."""
-    server = ForkServer(main.__file__, [str(bench.cores()[-1])])
-    first, second = server.fork(), server.fork()
-    try:
-        assert len({server.process.pid, first[0], second[0]}) == 3
-        assert [len(replies.read(4)) for _, _, replies in (first, second)] == [4, 4], "both say that they are ready"
-        fork_server.end(first[0])
-        first[2].read()  # to its end
-        second[1].close()
-        second[2].read()
-        assert server.process.poll() is None
-        third = server.fork()
-        assert third[0] not in (first[0], second[0])
-        for stream in third[1:]:
-            stream.close()
-    finally:
-        for stream in (first[1], first[2], second[2]):
-            stream.close()
-        server.close()
-    with pytest.raises(OSError):
-        server.fork()
-
-
-@forks
-def test_the_fork_server_ends_with_its_client():
-    server = ForkServer(main.__file__, [str(bench.cores()[-1])])
-    server._socket.close()
-    assert server.process.wait(60) == 0
-
-
-def test_a_process_that_has_ended_is_not_ended_again():
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
-    fork_server.end(process.pid)
-    with pytest.raises(ProcessLookupError):
-        os.kill(process.pid, signal.SIGKILL)
 
 
 # --- the verdict -----------------------------------------------------------------------------------------------------

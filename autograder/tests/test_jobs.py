@@ -61,9 +61,7 @@ def guest():
 
 @pytest.fixture
 def jobs(guest):
-    jobs = Jobs("", [])
-    jobs._start_guest = lambda: guest
-    return jobs
+    return Jobs(lambda: guest)
 
 
 def load(candidate=double, baseline=double):

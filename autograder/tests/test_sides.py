@@ -1,5 +1,6 @@
 """A side in this process: which of its calls is checked, what it keeps, and which threads its clock watches."""
 
+import io
 import types
 
 import jax
@@ -98,7 +99,7 @@ def test_a_guest_that_has_ended_is_told_of_and_collected(monkeypatch, error):
     ended = []
     guest = object.__new__(Guest)
     guest.process = types.SimpleNamespace(kill=lambda: ended.append("killed"), wait=lambda: ended.append("waited"))
-    guest._requests = guest._replies = None
+    guest._requests, guest._replies = io.BytesIO(), io.BytesIO()
     monkeypatch.setattr(sides.messages, "send", lambda stream, message: None)
     monkeypatch.setattr(sides.messages, "receive", receive)
     with pytest.raises(Refused) as caught:

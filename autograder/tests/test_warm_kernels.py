@@ -98,6 +98,24 @@ def test_the_kernel_and_what_it_started_end_with_the_run(forked, make_notebook, 
     assert [p for p in alive if p.status() != psutil.STATUS_ZOMBIE] == []
 
 
+def test_the_measuring_process_is_forked_with_the_kernel(forked, make_notebook, tmp_path):
+    cells = [
+        "from autograder import speedup\nfrom autograder.measuring import bench\nprint(bench.fork_server is not None)",
+        "import numpy as np\nprint(speedup(np.sin, lambda x: [np.sin(x)] * 1 and np.sin(x), np.ones(1000)).verdict)",
+        "import numpy\nprint(type(bench.current().process).__name__)",
+    ]
+    kind = "Forked" if forked else "Popen"
+    assert printed(make_notebook(*cells), tmp_path) == f"{forked}\nundecided\n{kind}\n"
+
+
+@linux
+def test_under_a_setting_of_jax_that_a_measuring_process_has_not_none_is_forked(make_notebook, tmp_path, monkeypatch):
+    monkeypatch.setattr(kernel_runner, "COLD", 0)
+    monkeypatch.setenv("JAX_DEBUG_NANS", "1")
+    cell = "from autograder.measuring import bench\nprint(bench.fork_server)"
+    assert printed(make_notebook(cell), tmp_path) == "None\n"
+
+
 @linux
 def test_the_kernel_ends_with_the_process_that_asked_for_it(tmp_path):
     program = f"""

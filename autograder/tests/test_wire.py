@@ -164,7 +164,7 @@ def test_a_process_that_is_asked_nonsense_says_so_and_goes_on():
 # --- which process reads which module ------------------------------------------------------------------------------
 
 MEASURING = "autograder.measuring"
-SHARED = {MEASURING, f"{MEASURING}.verdict", f"{MEASURING}.wire"}
+SHARED = {MEASURING, f"{MEASURING}.verdict", f"{MEASURING}.fork_server", f"{MEASURING}.wire"}
 SHARED |= {f"{MEASURING}.wire.{name}" for name in ("arrays", "codec", "frames", "functions", "messages")}
 HERE = Path(autograder.measuring.__file__).parent
 
@@ -202,7 +202,7 @@ def below(name, modules) -> set[str]:
 
 
 GUEST = {f"{MEASURING}.worker{name}" for name in ("", ".sides", ".inputs", ".clock", ".refusal")}
-OWN = ("jobs", "contest", "agreement", "limits", "product", "cold", "fork_server")
+OWN = ("jobs", "contest", "agreement", "limits", "product", "cold")
 WORKER = GUEST | {f"{MEASURING}.worker.{name}" for name in OWN}
 
 

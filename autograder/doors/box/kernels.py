@@ -18,7 +18,7 @@ from jupyter_client.manager import AsyncKernelManager
 from jupyter_client.provisioning import LocalProvisioner
 
 from autograder.doors.held_folder import HeldFolder
-from autograder.doors.warm_kernels import python_path
+from autograder.doors.warm_kernels import ONE_THREAD, python_path
 
 from . import rules
 from .rules import Rules
@@ -178,7 +178,7 @@ class _Server:
                 stdin=theirs.fileno(),
                 stdout=log,
                 stderr=log,
-                env={**self.settings, **own, "TMPDIR": self.folder, "PYTHONPATH": package},
+                env={**self.settings, **own, **ONE_THREAD, "TMPDIR": self.folder, "PYTHONPATH": package},
                 cwd="/",
                 start_new_session=True,  # Ctrl-C is the grader's
             )

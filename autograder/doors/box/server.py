@@ -30,7 +30,7 @@ import sys
 import types
 
 from autograder.doors.box import namespaces
-from autograder.doors.warm_kernels import IMPORTED, become_kernel
+from autograder.doors.warm_kernels import IMPORTED, become_kernel, move_in
 
 TICK = 0.1  # seconds between two looks at what the box uses
 WORK = "/tmp/home/work"
@@ -153,9 +153,10 @@ def _be_kernel(request: dict, lifeline: socket.socket, user_namespace: int) -> N
             os.dup2(null, standard)
         _tell(lifeline, ready=True)
         os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+        move_in(request["environment"], WORK, request["path"])
         if request["compiled"]:
             _look_for_programs(request["compiled"], request["compiles"])
-        become_kernel(request["arguments"], request["environment"], WORK, request["path"])
+        become_kernel(request["arguments"])
     except BaseException as error:
         _tell(lifeline, failed=f"{type(error).__name__}: {error}")
     os._exit(1)

@@ -4,8 +4,10 @@ import struct
 import subprocess
 from typing import IO
 
+from autograder.measuring.fork_server import Forked
 
-def pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
+
+def pipes(process: subprocess.Popen[bytes] | Forked) -> tuple[IO[bytes], IO[bytes]]:
     """What a process that was started with two pipes reads, and what it writes."""
     assert process.stdin is not None and process.stdout is not None
     return process.stdin, process.stdout

@@ -135,6 +135,15 @@ class MeasureLimits:
 
 
 @dataclass(frozen=True)
+class Start:
+    """The first message to a measuring process that was forked: what another one is started with."""
+
+    core: int  # the number of its core; -1 for any
+    variables: dict[str, str]  # its environment
+    folder: str
+
+
+@dataclass(frozen=True)
 class Ready:
     """The first message of a new process."""
 
@@ -294,7 +303,7 @@ Refusal = OtherStructure | OtherValues | NothingNew | SideRaised
 Reply = Ready | Loaded | NeedsReference | Forgotten | Outcome | Limits | Refusal | Failed
 GuestRequest = LoadCandidate | Prepare | Run | GetResult | Drop
 GuestReply = Ready | Done | Result | OtherStructure | SideRaised | Failed
-Message = Request | Reply | GuestRequest | GuestReply
+Message = Start | Request | Reply | GuestRequest | GuestReply
 
 
 def send(stream: IO[bytes], message: Message) -> None:

@@ -5,11 +5,9 @@ time from the call to the ready result is that of tracing, lowering, compiling a
 programs is set up, neither in memory nor on disk; what a function writes to disk itself, its next call finds.
 """
 
-import contextlib
 import dataclasses
 import os
 from collections.abc import Callable
-from typing import IO
 
 from autograder.measuring.wire import arrays, messages
 from autograder.measuring.wire.arrays import Value
@@ -20,7 +18,6 @@ from autograder.measuring.wire.messages import (
     Inputs,
     LoadCandidate,
     Prepare,
-    Ready,
     Result,
     Run,
     Side,
@@ -29,31 +26,11 @@ from autograder.measuring.wire.messages import (
 )
 
 from .clock import ProcessClock
-from .fork_server import end
 from .inputs import Arrange, Block, new_draw
 from .refusal import Refused
-from .sides import Guest, Timed, ask, clock, wall_only
+from .sides import Guest, Timed, clock, wall_only
 
 _JOB = "cold"  # a process has one
-
-
-class Newborn:
-    """A guest that was forked, and lives for one call."""
-
-    def __init__(self, pid: int, requests: IO[bytes], replies: IO[bytes]):
-        self.pid, self._requests, self._replies = pid, requests, replies
-        messages.receive(replies, Ready)
-
-    def ask(self, request: GuestRequest) -> GuestReply:
-        """See `Guest.ask`."""
-        return ask(self, self._requests, self._replies, request)
-
-    def close(self) -> None:
-        """End it."""
-        end(self.pid)
-        for stream in (self._requests, self._replies):
-            with contextlib.suppress(OSError):  # what was not read any more
-                stream.close()
 
 
 class Once:
@@ -75,10 +52,10 @@ class Once:
 class Cold(Timed):
     """A function that is called once in each process. `start` makes a process."""
 
-    def __init__(self, role: Side, function: Source, inputs: Inputs, start: Callable[[], Guest | Newborn]):
+    def __init__(self, role: Side, function: Source, inputs: Inputs, start: Callable[[], Guest]):
         super().__init__(role, Once(), os.getpid(), clock())
         self._load, self._start = LoadCandidate(_JOB, inputs, function), start
-        self._guest: Guest | Newborn | None = None
+        self._guest: Guest | None = None
 
     def prepare(self, calls: int, draw: int) -> None:
         self.close()

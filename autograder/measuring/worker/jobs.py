@@ -2,11 +2,13 @@
 
 import dataclasses
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import jax
 import jax.export
 
+from autograder.measuring.fork_server import ForkServer
 from autograder.measuring.wire import arrays
 from autograder.measuring.wire.messages import (
     Artefact,
@@ -30,9 +32,8 @@ from autograder.measuring.wire.messages import (
 )
 
 from . import agreement
-from .cold import Cold, Newborn
+from .cold import Cold
 from .contest import calibrate, contest, time_block
-from .fork_server import AVAILABLE, ForkServer
 from .inputs import AS_GIVEN, Fresh, Supply, bytes_in, new_draw
 from .limits import measure_limits
 from .refusal import Refused, on_behalf_of
@@ -97,13 +98,11 @@ def _per_call(side: Timed) -> float:
 
 
 class Jobs:
-    """Answers the requests of the notebook. `script` and `arguments` start a guest like this process."""
+    """Answers the requests of the notebook. `new_guest` makes a guest, by the `server` where there is one."""
 
-    def __init__(self, script: str, arguments: list[str]):
-        self._start_guest = lambda: Guest(script, arguments)
-        self._start_server = lambda: ForkServer(script, arguments)
+    def __init__(self, new_guest: Callable[[], Guest], server: ForkServer | None = None):
+        self._new_guest, self._server = new_guest, server
         self._guest: Guest | None = None
-        self._server: ForkServer | None = None
         self._jobs: dict[str, Job] = {}
 
     def answer(self, request: Request) -> Reply:
@@ -177,7 +176,7 @@ class Jobs:
         if not (isinstance(load.candidate, Source) and load.candidate.own_process):
             return build("candidate", load.candidate, load.inputs, fresh=False)
         if self._guest is None or self._guest.process.poll() is not None:
-            self._guest = self._start_guest()
+            self._guest = self._new_guest()
         return Remote(self._guest, load.job, load.candidate, load.inputs, supply)
 
     def _cold(self, role: Side, load: Load) -> Cold:
@@ -185,15 +184,7 @@ class Jobs:
         function = load.baseline if role == "baseline" else load.candidate
         if not isinstance(function, Source):
             raise ProtocolError("a first call is made from source: a compiled artefact has nothing left to compile")
-        return Cold(role, function, load.inputs, self._newborn)
-
-    def _newborn(self) -> Guest | Newborn:
-        """A process that has called nothing yet: forked, or where that cannot be, started from the beginning."""
-        if not AVAILABLE:
-            return self._start_guest()
-        if self._server is None or self._server.process.poll() is not None:
-            self._server = self._start_server()
-        return Newborn(*self._server.fork())
+        return Cold(role, function, load.inputs, self._new_guest)
 
     def _contest(self, request: Contest) -> Outcome | Forgotten:
         """Run the rule at one bar; the results are compared for every pair."""

@@ -1,17 +1,14 @@
-"""The measuring process. Started by file path, so that the package's own imports are not paid for:
+"""The measuring process. Forked off a kernel that is itself forked, or started by this file's path:
 
-    python -P autograder/measuring/worker/main.py [--guest | --fork-server] CORE
+    python -P autograder/measuring/worker/main.py [--guest] CORE
 
-It reads requests on standard input and answers on standard output (see `wire.messages`), and ends when its input does,
-even in the middle of a request: whoever asked is gone. Synchronous dispatch, one core, one XLA thread, no garbage
-collector.
+It reads requests on one stream and answers on another (see `wire.messages`), and ends when the first one does, even in
+the middle of a request: whoever asked is gone. Synchronous dispatch, one core, one XLA thread, no garbage collector.
 """
 
 import ctypes
 import gc
 import os
-import signal
-import socket
 import sys
 import threading
 import types
@@ -22,15 +19,8 @@ from queue import SimpleQueue
 from typing import Any
 
 
-def end_with_parent() -> None:
-    """Linux sees to what `Doorbell` does anywhere. A fork does not hand this on."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-
-
 def settle(core: int) -> None:
-    """What must be so before jax is imported."""
-    end_with_parent()
+    """What must be so before anything is imported."""
     if core >= 0 and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {core})
     # The package from the folder in which this file lies, installed or not, without the names it has for notebooks.
@@ -42,10 +32,16 @@ def settle(core: int) -> None:
 def private_pipes() -> tuple[BufferedReader, BufferedWriter]:
     """Standard input and output as streams of our own; what a function prints goes nowhere."""
     streams = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    null = os.open(os.devnull, os.O_RDWR)
-    for standard in (0, 1):
-        os.dup2(null, standard)
+    silence(0, 1)
     return streams
+
+
+def silence(*standard: int) -> None:
+    """Nothing comes from these descriptors any more, and what is written to them goes nowhere."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in standard:
+        os.dup2(null, descriptor)
+    os.close(null)
 
 
 class Doorbell:
@@ -78,36 +74,65 @@ class Doorbell:
 
 
 def main(arguments: list[str]) -> None:
-    role, core = arguments[0], arguments[-1]
-    guest = role in ("--guest", "--fork-server")
-    settle(int(core))
-    stream_in, stream_out = private_pipes()
+    """The life of a process that was started by this file's path."""
+    role, core = arguments[0], int(arguments[-1])
+    settle(core)
+    from autograder.measuring.fork_server import end_with_parent
 
+    end_with_parent()  # Linux sees to what `Doorbell` does anywhere
+    serve(role == "--guest", core, *private_pipes())
+
+
+def forked(stream_in: BufferedReader, stream_out: BufferedWriter) -> None:
+    """The life of a process that was forked from a server of the notebook's. It becomes as the other one is."""
+    import jax
+    import numpy as np
+
+    from autograder.measuring.wire import messages
+
+    os.setsid()  # the notebook's interrupt key is not for it
+    silence(0, 1, 2)
+    start = messages.receive(stream_in, messages.Start)
+    os.environ.clear()
+    os.environ.update(start.variables)
+    os.chdir(start.folder)
+    keep_freed_memory()
+    jax.config.update("jax_platforms", start.variables.get("JAX_PLATFORMS"))
+    jax.config.update("jax_compilation_cache_dir", None)
+    np.random.seed()
+    settle(start.core)
+    serve(False, start.core, stream_in, stream_out)
+
+
+def keep_freed_memory() -> None:
+    """What the variables MALLOC_… say to a process that is started with them (see `bench.environment`)."""
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "mallopt"):  # glibc
+        for parameter, value in ((-1, 2**31 - 1), (-3, 2**30), (-2, 2**26)):  # M_TRIM_, M_MMAP_THRESHOLD, M_TOP_PAD
+            libc.mallopt(parameter, value)
+
+
+def serve(guest: bool, core: int, stream_in: BufferedReader, stream_out: BufferedWriter) -> None:
+    """Answer requests, as a guest or as a measuring process, until there are no more."""
     import jax
 
     jax.config.update("jax_cpu_enable_async_dispatch", False)
+    from autograder.measuring.fork_server import AVAILABLE, ForkServer
     from autograder.measuring.wire import messages
+    from autograder.measuring.worker.sides import Candidates, Guest, started
 
-    if role == "--fork-server":
-        from autograder.measuring.worker import sides as _sides  # noqa: F401  imported before the first fork
-        from autograder.measuring.worker.fork_server import serve
-
-        gc.collect()
-        gc.freeze()
-        stream_in, stream_out = serve(socket.socket(fileno=os.dup(stream_in.fileno())))
-        end_with_parent()  # from here on, this is a child
-
-    jax.block_until_ready(jax.numpy.zeros(8) + 1)  # the backend, and the first operation
     declared: Any
     answer: Callable[[Any], messages.Message]
+    server = None
+    if AVAILABLE and not guest:
+        server = ForkServer(lambda *streams: serve(True, core, *streams))
+    jax.block_until_ready(jax.numpy.zeros(8) + 1)  # the backend, and the first operation
     if guest:
-        from autograder.measuring.worker.sides import Candidates
-
         declared, answer, bell = messages.GuestRequest, Candidates().answer, None  # the bench ends it, and times it
     else:
         from autograder.measuring.worker.jobs import Jobs
 
-        jobs = Jobs(__file__, [core])
+        jobs = Jobs(lambda: Guest(server.fork() if server else started(__file__, "--guest", str(core))), server)
         jobs.rehearse()
         declared, answer = messages.Request, jobs.answer
 

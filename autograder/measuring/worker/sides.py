@@ -7,18 +7,20 @@ and the answer. Both processes share one core, so T* takes out the run delay of 
 The contest knows them as `Timed`.
 """
 
+import contextlib
 import os
 import subprocess
 import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import IO, Any, Protocol
+from typing import Any
 
 import jax
 import jax.export
 import numpy as np
 
+from autograder.measuring.fork_server import Forked
 from autograder.measuring.wire import arrays, frames, functions, messages
 from autograder.measuring.wire.arrays import Value
 from autograder.measuring.wire.messages import (
@@ -154,46 +156,41 @@ def artefact(code: bytes) -> Callable:
     return jax.jit(jax.export.deserialize(bytearray(code)).call)
 
 
-class Asked(Protocol):
-    """What has a process of its own, which can be ended."""
-
-    def close(self) -> None:
-        """End it."""
-
-
-def ask(guest: Asked, requests: IO[bytes], replies: IO[bytes], request: GuestRequest) -> GuestReply:
-    """The reply of a guest. Raises `Refused` if the candidate raised, ended its process or returned no arrays."""
-    try:
-        messages.send(requests, request)
-        reply = messages.receive(replies, GuestReply)
-    except (OSError, EOFError):
-        guest.close()
-        raise Refused(SideRaised("candidate", "SystemExit", "its process ended without an answer")) from None
-    if isinstance(reply, SideRaised | OtherStructure):
-        raise Refused(reply)
-    if isinstance(reply, Failed):
-        raise ProtocolError(reply.text)
-    return reply
+def started(script: str, *arguments: str) -> subprocess.Popen[bytes]:
+    """A Python that runs the script: a guest, where none can be forked."""
+    pipe, null = subprocess.PIPE, subprocess.DEVNULL
+    return subprocess.Popen([sys.executable, "-P", script, *arguments], stdin=pipe, stdout=pipe, stderr=null)
 
 
 class Guest:
-    """The process in which candidates run that do not travel as artefacts."""
+    """A process in which candidates run that do not travel as artefacts, and both sides of a cold comparison."""
 
-    def __init__(self, script: str, arguments: list[str]):
-        command = [sys.executable, "-P", script, "--guest", *arguments]
-        pipe, null = subprocess.PIPE, subprocess.DEVNULL
-        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=null)
-        self.pid = self.process.pid
-        self._requests, self._replies = frames.pipes(self.process)
+    def __init__(self, process: subprocess.Popen[bytes] | Forked):
+        self.process, self.pid = process, process.pid
+        self._requests, self._replies = frames.pipes(process)
         messages.receive(self._replies, Ready)
 
     def ask(self, request: GuestRequest) -> GuestReply:
-        """See `ask`."""
-        return ask(self, self._requests, self._replies, request)
+        """Its reply. Raises `Refused` if the candidate raised, ended its process or returned no arrays."""
+        try:
+            messages.send(self._requests, request)
+            reply = messages.receive(self._replies, GuestReply)
+        except (OSError, EOFError):
+            self.close()
+            raise Refused(SideRaised("candidate", "SystemExit", "its process ended without an answer")) from None
+        if isinstance(reply, SideRaised | OtherStructure):
+            raise Refused(reply)
+        if isinstance(reply, Failed):
+            raise ProtocolError(reply.text)
+        return reply
 
     def close(self) -> None:
+        """End the process."""
         self.process.kill()
         self.process.wait()
+        for stream in (self._requests, self._replies):
+            with contextlib.suppress(OSError):  # what was not read any more
+                stream.close()
 
 
 class Remote(Timed):
