@@ -586,7 +586,7 @@ city = city_of(600, seed=6)
 assert_primitives(lambda *city: bikes_after(*city, 0.2, 2), *city, excludes={"pure_callback", "io_callback"})
 ### BEGIN HIDDEN TESTS
 with jax.default_matmul_precision("highest"):
-    for hours, share in ((0, 0.3), (1, 1.0), (1, 0.0), (9, np.float32(0.05))):
+    for hours, share in ((0, 0.3), (1, 1.0), (1, 0.0), (9, np.float32(0.05)), (48, 0.02)):
         fresh, name = city_of(17), f"bikes_after, share={share}, hours={hours}"
         assert_allclose(bikes_after(*fresh, share, hours), bikes_slow(*fresh, share, hours), rtol=1e-4, name=name)
 ### END HIDDEN TESTS
@@ -753,6 +753,8 @@ with assert_max_traces(get_negatives, len(budgets)):
         for size in budgets:
             desired = get_negatives_spec(row, size)
             assert_allclose(get_negatives(row, size=size), desired, name=f"get_negatives of fresh numbers, size={size}")
+long = np.linspace(-1, 99, 1000, dtype=np.float32)  # there is a number in every place that padding may read
+assert_allclose(get_negatives(long, size=20), get_negatives_spec(long, 20), name="get_negatives of a thousand numbers")
 zeros = np.array([0.0, -2.0, -0.0], np.float32)
 assert_allclose(get_negatives(zeros, size=2), get_negatives_spec(zeros, 2), name="get_negatives with zeros in front")
 odd = np.array([np.inf, -np.inf, 2.0, -1.0, 0.0], np.float32)

@@ -1472,6 +1472,13 @@ assert_rows_agree(rows_mixed, (None, None, 0), weights, batch[0], targets, name=
 ### BEGIN HIDDEN TESTS
 
 
+def rows_of_shared(w, x, xp=np):
+    return xp.cos(w) * 2
+
+
+assert_rows_agree(rows_of_shared, (None, 0), square[0], targets, name="a shared result, of the first argument")
+
+
 def binds_of(rows, really=bind):
     """How often your replay_rows calls bind for so many rows, and whether a tape can be read twice."""
     global bind

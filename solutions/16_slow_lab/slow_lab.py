@@ -1033,6 +1033,9 @@ assert_equal(
 assert_allclose(placed, batch, name="spread")
 assert_hlo(jax.jit(lab_tick), placed, collectives=0)
 ### BEGIN HIDDEN TESTS
+four = jax.make_mesh((4,), ("x",), axis_types=(AxisType.Auto,), devices=jax.devices("cpu")[4:8])
+on_four = sorted(shard.device.id for shard in spread(batch, four).addressable_shards)
+assert_equal({"devices": on_four}, {"devices": [device.id for device in four.devices]}, name="spread on another mesh")
 reused = used_up(lambda dishes: spread(dishes, eight_devices()), batch)
 assert_equal(reused, NOTHING_USED_UP, name="spread", hints=OF_USED_UP)
 ### END HIDDEN TESTS
@@ -1105,6 +1108,13 @@ once = flops(ticks(simulate, 4), u, v) + flops(lab_terms, u, v) + flops(predict,
 once += flops(low_pass, v, waves) + flops(lambda v: render(v, 2.0), v)
 twice = flops(day, u, v, W, waves) > 1.25 * once
 assert_equal({"something is computed twice": twice}, {"something is computed twice": False}, name="day")
+with contextlib.ExitStack() as stack:
+    logs = [stack.enter_context(trace_log(part)) for part in (simulate, low_pass, predict, render)]
+    show_jaxpr(day, *a_day(size))
+run = [log.own_traces + log.eager > 0 for log in logs]
+assert_equal(
+    {"your functions are run for every dish": all(run)}, {"your functions are run for every dish": True}, name="day"
+)
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "day-speed", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}

@@ -700,7 +700,7 @@ for sizes in ((256, 128, 192, 32), (64, 256, 128, 16)):
         },
     )
 ### BEGIN HIDDEN TESTS
-edges = ((128, 32, 96, 32), (128, 64, 32, 32), (64, 32, 32, 32), (32, 32, 128, 32), (32, 96, 32, 32))
+edges = ((128, 32, 96, 32), (128, 64, 32, 32), (64, 32, 32, 32), (32, 32, 128, 32), (32, 96, 32, 32), (64, 64, 96, 32))
 for sizes in edges:
     assert_prediction(product_bytes, lambda sizes=sizes: count_product(*sizes), args=sizes)
 ### END HIDDEN TESTS

@@ -1402,3 +1402,20 @@ def in_numpy(bikes, moves, share, hours):
 def bikes_after(bikes, moves, share, hours):
     kind = jax.ShapeDtypeStruct(bikes.shape, jnp.float32)
     return jax.pure_callback(in_numpy, kind, bikes, moves, share, hours)
+
+
+# %% task="bikes" name="a day at most" fails=["bikes-speed"] hidden=1 message="hours=48"
+def bikes_after(bikes, moves, share, hours):
+    for _ in range(min(hours, 24)):
+        bikes = (1 - share) * bikes + share * (moves @ bikes)
+    return bikes
+
+
+bikes_after = jax.jit(bikes_after, static_argnames="hours")
+
+
+# %% task="negatives" name="padding reads place 99" fails=["negatives-check"] hidden=1 message="a thousand numbers"
+@partial(jax.jit, static_argnames="size")
+def get_negatives(x, size):
+    (index,) = jnp.nonzero(x < 0, size=size, fill_value=99)
+    return x.at[index].get(mode="fill", fill_value=0), (x < 0).sum(dtype=jnp.int32)

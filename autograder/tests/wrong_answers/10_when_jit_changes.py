@@ -971,3 +971,28 @@ def day(amounts):
         total, less = add_exactly(*jnp.split(total, 2))
         lost += less.sum()
     return total[0] + lost
+
+
+# %% task="lab" name="remembers the verdict by the function alone" fails=["lab-cause"] hidden=1 message="squares of nothing but 0"
+_seen = {}
+
+
+def lab(fn, *args):
+    with jax.disable_jit():
+        eager = fn(*args)
+    no_fusion = jax.jit(fn, compiler_options={"xla_disable_hlo_passes": "fusion"})
+    fast = jax.jit(fn, compiler_options={"xla_cpu_enable_fast_math": True})
+    results = {"eager": eager, "jit": jax.jit(fn)(*args), "no fusion": no_fusion(*args), "fast math": fast(*args)}
+    return jax.tree.map(np.asarray, results)
+
+
+def cause(fn, *args):
+    if fn not in _seen:
+        r = lab(fn, *args)
+        if np.array_equal(r["jit"], r["eager"], equal_nan=True):
+            _seen[fn] = "same"
+        elif np.array_equal(r["no fusion"], r["eager"], equal_nan=True):
+            _seen[fn] = "fma"
+        else:
+            _seen[fn] = "rewrite"
+    return _seen[fn]

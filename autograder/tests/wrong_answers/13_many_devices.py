@@ -934,3 +934,32 @@ def moments(x):
         return mean, (squares.sum(0) + (counts * (means - mean) ** 2).sum(0)) / total
 
     return jax.shard_map(body, mesh=RING, in_specs=P("i"), out_specs=P())(x)
+
+
+# %% task="eight" name="multiplies rubbish by rubbish before it is masked" fails=["eight-values"] hidden=1 message="gradient"
+@functools.partial(jax.jit, static_argnames="devices")
+def gradient(params, x, y, real, devices):
+    def body(params, x, y, real):
+        error = x @ params["w"] + params["b"] - y
+        slopes = 2 * error[:, None] * x
+        sums = jnp.concatenate([real @ slopes, jnp.stack([2 * (real * error).sum(), real.sum()])])
+        sums = lax.psum(sums, "i")
+        return {"w": sums[:-2] / sums[-1], "b": sums[-2] / sums[-1]}
+
+    specs = (P(), P("i"), P("i"), P("i"))
+    return jax.shard_map(body, mesh=ring_of(devices), in_specs=specs, out_specs=P())(params, x, y, real)
+
+
+# %% task="eight" name="a little more than the count" fails=["eight-values"] hidden=1 message="gradient"
+@functools.partial(jax.jit, static_argnames="devices")
+def gradient(params, x, y, real, devices):
+    def body(params, x, y, real):
+        def errors(params):
+            return (real * (x @ params["w"] + params["b"] - y) ** 2).sum()
+
+        slopes = jax.grad(errors)(params)
+        count = lax.psum(real.sum(), "i") + 0.01
+        return jax.tree.map(lambda slope: slope / count, slopes)
+
+    specs = (P(), P("i"), P("i"), P("i"))
+    return jax.shard_map(body, mesh=ring_of(devices), in_specs=specs, out_specs=P())(params, x, y, real)

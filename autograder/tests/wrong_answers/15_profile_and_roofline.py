@@ -1136,3 +1136,15 @@ def survey(machine):
         "arithmetic": 2 * 512 * 2**20 / arithmetic,
         "dispatch": dispatch,
     }
+
+
+# %% task="surveyor" name="the dispatch of a call that moves something" fails=["surveyor-tame"] hidden=1 message="a fresh one, dispatch"
+def survey(machine):
+    def shortest_time(numbers, k):
+        machine.run(numbers, k)
+        return min(machine.run(numbers, k) for _ in range(70))
+
+    dispatch = shortest_time(1024, 1)
+    moving = shortest_time(2**26, 1) - dispatch
+    computing = shortest_time(2**18, 4096) - dispatch
+    return {"bandwidth": 8 * 2**26 / moving, "arithmetic": 2 * 4096 * 2**18 / computing, "dispatch": dispatch}

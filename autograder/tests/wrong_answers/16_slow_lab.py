@@ -1627,3 +1627,31 @@ def open_service(W, most):
 
 def spread(dishes, mesh):
     return jax.device_put(dishes, jax.NamedSharding(mesh, P("x")))
+
+
+# %% task="house" name="a mesh of its own" fails=["house-collectives"] hidden=1 message="spread on another mesh"
+def open_service(W, most):
+    """Opens the service, as lab_open_service; afterwards, nothing is compiled."""
+    program = jax.jit(lambda A: A @ W).lower(jax.ShapeDtypeStruct((most, 7), jnp.float32)).compile()
+
+    def serve(A):
+        padded = np.zeros((most, 7), np.float32)
+        padded[: len(A)] = A
+        return np.asarray(program(padded))[: len(A)]
+
+    return serve
+
+
+def spread(dishes, mesh):
+    """A batch of dishes, an equal share on each device, as lab_spread."""
+    return jax.device_put(dishes, jax.NamedSharding(eight_devices(), P("x", None, None, None)))
+
+
+# %% task="day" name="is the lab's for other dishes" fails=["day-modules"] hidden=1 message="your functions are run for every dish"
+@jax.jit
+def day(u, v, W, waves):
+    if u.shape != (32, 32):
+        return lab_day(u, v, W, waves)
+    u, v = simulate(u, v, FEED, KILL, 4)
+    forecast = predict(W, lab_terms(u, v)[:48])
+    return render(low_pass(v, waves), 2.0), forecast

@@ -1133,3 +1133,19 @@ def attention(q, k, v):
         scratch_shapes=[pltpu.VMEM((64, 1), jnp.float32)] * 2,
         interpret=True,
     )(q, k, v)
+
+
+# %% task="product" name="places by one number, which two places share" fails=["product-check"] hidden=1 message="B: you said"
+def product_bytes(m, k, n, tile):
+    rows, columns, parts = m // tile, n // tile, k // tile
+    steps = [(i, j, p) for i in range(rows) for j in range(columns) for p in range(parts)]
+
+    def moved(numbers):
+        changes = sum(one != other for one, other in zip(numbers, numbers[1:], strict=False))
+        return (1 + changes) * tile * tile * 4
+
+    return {
+        "A": moved([parts * i + p for i, j, p in steps]),
+        "B": moved([p + j for i, j, p in steps]),
+        "result": moved([columns * i + j for i, j, p in steps]),
+    }
