@@ -1404,16 +1404,6 @@ def bikes_after(bikes, moves, share, hours):
     return jax.pure_callback(in_numpy, kind, bikes, moves, share, hours)
 
 
-# %% task="bikes" name="a day at most" fails=["bikes-speed"] hidden=1 message="hours=48"
-def bikes_after(bikes, moves, share, hours):
-    for _ in range(min(hours, 24)):
-        bikes = (1 - share) * bikes + share * (moves @ bikes)
-    return bikes
-
-
-bikes_after = jax.jit(bikes_after, static_argnames="hours")
-
-
 # %% task="negatives" name="padding reads place 99" fails=["negatives-check"] hidden=1 message="a thousand numbers"
 @partial(jax.jit, static_argnames="size")
 def get_negatives(x, size):
