@@ -14,7 +14,7 @@ _SETTINGS = "-c listen_addresses='' -c fsync=off -k {folder}"
 
 def why_none() -> str:
     """Why there can be none here; empty if there can be."""
-    return "" if _program("initdb") and _program("pg_ctl") else "PostgreSQL's server is not installed here"
+    return "" if _program("initdb") and _program("pg_ctl") else "PostgreSQL's server is not installed"
 
 
 def _program(name: str) -> str | None:

@@ -352,7 +352,7 @@ def test_stopped_at_any_moment_it_goes_on_where_it_was(whole_class, number):
 
 
 @pytest.mark.thorough
-@pytest.mark.skipif(bool(why_none()), reason=why_none())
+@pytest.mark.skipif(bool(why_none()), reason=f"not here, because {why_none()}")
 def test_on_postgresql_a_class_has_the_grades_that_it_has_on_sqlite_and_a_killed_grader_goes_on(whole_class):
     with server() as url:
         words = ["--workers", "2", f"--CourseDirectory.db_url={url}", *QUICK]
