@@ -4,8 +4,8 @@
 
 The same class for each: copies of the solution of unit 05 in which fewer or more tasks are solved. A class of the first
 size is graded every way, larger ones by `course grade` with two workers alone: does a submission cost the same there?
-The floor is what the notebooks' own cells take (see `_floor.py`); the solution's programs are there before (see
-`autograder/doors/solved_programs.py`).
+The floor is what the notebooks' own cells take (see `_floor.py`). Every way has graded one submission before, which
+is not counted: Python has compiled its libraries then, and JAX the solution's programs (`doors/solved_programs.py`).
 
 Processor seconds are those of a control group, which holds every process that a command starts, boxes and measuring
 processes included; without the right to make one (as root), that column is empty. Memory is looked at twice a second:
@@ -104,7 +104,7 @@ def cost(command: list[str], folder: Path) -> Cost:
         with subprocess.Popen(
             ["sh", "-c", 'echo $$ > "$0" && exec "$@"', str(members), sys.executable, *command],
             cwd=folder,
-            env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},  # nbgrader wants alembic
+            env=_environment(),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -118,8 +118,21 @@ def cost(command: list[str], folder: Path) -> Cost:
         if process.returncode:
             raise SystemExit(said)
         time.sleep(0.5)  # boxes end a moment after the command
-        own = float(re.search(r"(?:usage_usec )?(\d+)", used.read_text())[1]) / scale if used else None
+        own = seconds_in(used, scale) if used else None
         return Cost(seconds, own, max(0.0, _busy() - busy - (own or 0)), max(peaks))
+
+
+def seconds_in(used: Path, scale: float) -> float:
+    """What a control group has used up to now."""
+    found = re.search(r"(?:usage_usec )?(\d+)", used.read_text())
+    assert found
+    return float(found[1]) / scale
+
+
+def _environment() -> dict[str, str]:
+    """nbgrader starts `alembic` from the PATH, and Python keeps what it has compiled of a library, as pip does."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 
 
 def _busy() -> float:
@@ -226,7 +239,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1)
     asked = parser.parse_args()
     first, *larger = map(int, asked.students.split(","))
-    graded(MOST, 1)  # and the solution's programs are kept
+    for way in WAYS:  # not counted: Python compiles what it imports, JAX the solution's programs
+        graded(way, 1)
     found: dict[tuple[str, int], list[Graded]] = {}
     for number in range(asked.rounds):
         for way in sorted(WAYS, reverse=bool(number % 2)):
@@ -256,6 +270,11 @@ def main() -> None:
     ]
     for way in WAYS:
         lines += [row(way, size, found[key], floor) for key in found if key[0] == way for size in [key[1]]]
+    if larger and floor is not None:
+        (small, big), last = [found[MOST, size][0].cost for size in (first, larger[-1])], larger[-1]
+        further = (big.used - small.used) / (last - first)
+        lines += ["", f"From {first} to {last}, each further one costs {further:.2f} s; the first one costs "]
+        lines[-1] += f"{small.used - (first - 1) * further:.1f} s, with the start of two workers."
     text = "\n".join(lines) + "\n"
     Path(__file__).with_suffix(".md").write_text(text)
     print(text)
