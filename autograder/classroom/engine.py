@@ -137,23 +137,30 @@ def run(
     warnings.filterwarnings("ignore", "Sending large graph")  # what a student has handed in is as large as it is
     running: dict[Future, Order] = {}
     more = True
+
+    def hand_out() -> int:
+        nonlocal more
+        workers = len(client.nthreads())
+        while more and len(running) < workers:
+            if (order := next(orders, None)) is None:
+                more = False
+            else:
+                running[client.submit(_announced, work, order, pure=False, retries=1)] = order
+        return workers
+
     client.subscribe_topic(STARTED, lambda event: on_start(event[1]["order"], event[1]["worker"]))
     try:
         while more or running:
-            workers = len(client.nthreads())
-            on_look(workers)
-            while more and len(running) < workers:
-                if (order := next(orders, None)) is None:
-                    more = False
-                else:
-                    running[client.submit(_announced, work, order, pure=False, retries=1)] = order
+            on_look(hand_out())
             if not running:
                 time.sleep(LOOK if more else 0)
                 continue
             with suppress(TimeoutError):
                 wait(list(running), timeout=LOOK, return_when="FIRST_COMPLETED")
-            for future in [future for future in running if future.done()]:
-                yield _back(future, running.pop(future))
+            done = {future: running.pop(future) for future in list(running) if future.done()}
+            hand_out()  # before whoever takes these spends time on them
+            for future, order in done.items():
+                yield _back(future, order)
                 future.release()
     except (OSError, RuntimeError, CancelledError) as error:
         if client.status != "running":

@@ -15,6 +15,7 @@ from typing import Any
 from nbgrader.api import Gradebook
 from nbgrader.converters.base import NbGraderException
 from rich.console import Console
+from sqlalchemy.exc import SQLAlchemyError
 from traitlets import TraitError
 
 from autograder.doors.box.rules import why_not
@@ -68,11 +69,19 @@ def grade_class(wishes: Wishes, console: Console) -> int:
         _say(console, str(error))
     except NoBox as error:
         _say(console, f"{_NO_BOX} {error}. {_WITHOUT}")
+    except SQLAlchemyError as error:  # the gradebook's server is gone
+        _say(console, f"Stopped, because the gradebook cannot be used: {_first_line(error)} The same command goes on.")
+        return FAULTY
     return REFUSED
 
 
 _NO_BOX = "Students' code runs in a box, and a machine that is to grade can make none:"
 _WITHOUT = "To let it run with your rights, say --RunNotebook.box=False."
+
+
+def _first_line(error: Exception) -> str:
+    """What an exception of the gradebook's says, in one line."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _say(console: Console, line: str) -> None:
@@ -138,6 +147,8 @@ class _Grading:
                 register(name, directory, self.course.parent)
         except (UnreadableNotebook, NbGraderException) as error:
             raise Refused(str(error)) from None
+        except (SQLAlchemyError, ModuleNotFoundError) as error:  # no such server, or no driver for it
+            raise Refused(f"The gradebook, c.CourseDirectory.db_url, cannot be opened: {_first_line(error)}") from None
         return unit
 
     def _of_students(self, submissions: list[Submission]) -> list[Submission]:

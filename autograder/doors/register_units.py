@@ -71,7 +71,7 @@ def _register(unit: str, solution: Path, coursedir: CourseDirectory, parent: Log
     except RuntimeError:
         line = (
             f"{unit}: its cells are others than those in the gradebook, which holds grades for them. "
-            "Take back the change in solutions/, or move gradebook.db away and grade again."
+            "Take back the change in solutions/, or take a new gradebook (move gradebook.db away) and grade again."
         )
         coursedir.log.error(line)
         raise NbGraderException(line) from None

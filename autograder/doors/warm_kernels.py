@@ -155,6 +155,11 @@ def become_kernel(arguments: list[str]) -> None:
     import numpy as np
     from ipykernel.kernelapp import IPKernelApp
 
+    sys.modules["debugpy"] = None  # type: ignore[assignment]  # nobody debugs it, and to import that takes 0.1 s
+    import ipykernel.debugger  # noqa: F401
+
+    del sys.modules["debugpy"]
+
     set_start_method(None, force=True)  # the learner's own choice, as in any kernel
     sys.argv[:] = ["ipykernel_launcher", *arguments]
     # What their imports would have done in this process:

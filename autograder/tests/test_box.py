@@ -54,6 +54,14 @@ def test_a_boxed_kernel_is_measured_as_any_other(make_notebook, tmp_path):
 
 
 @boxed
+def test_a_boxed_kernel_leaves_alone_what_it_shares_with_others_and_can_import_the_debugger(make_notebook, tmp_path):
+    """A collector that walks over JAX takes a tenth of a second, and as much for the pages that it writes to."""
+    cells = ["import gc, sys\nprint(gc.get_freeze_count() > 50_000, len(gc.get_objects()) < 50_000)"]
+    cells += ["print('debugpy' in sys.modules)\nimport debugpy"]
+    assert printed(make_notebook(*cells), tmp_path, Rules()) == "True True\nFalse\n"
+
+
+@boxed
 def test_two_boxes_know_nothing_of_each_other(make_notebook, tmp_path):
     source = "import os\nprint(os.path.exists('/tmp/mark'), len([p for p in os.listdir('/proc') if p.isdigit()]))"
     for _ in range(2):  # three processes: `cat`, and the kernel with its fork server

@@ -66,6 +66,14 @@ def test_each_submission_comes_back_and_it_is_told_who_runs_it(client):
     assert {name for name, _ in started} <= {f"{name} 00_powers" for name in names} and set(looks) == {2}
 
 
+def test_a_free_worker_has_the_next_submission_before_a_grade_is_written(client):
+    handed_out = []
+    backs = run(client, (handed_out.append(name) or order(name) for name in ("ada", "bob", "cid", "dan")), works)
+    next(backs)
+    assert len(handed_out) >= 3
+    assert len(list(backs)) == 3
+
+
 def test_workers_find_the_environment_of_this_process_and_nothing_of_dasks(client):
     """MALLOC_TRIM_THRESHOLD_ alone makes a true ratio of 6 one of 40."""
     names = set(backs(client, "environment")["environment"].executed.notebooks["told"].split())

@@ -16,10 +16,12 @@ from pathlib import Path
 import nbformat
 import psutil
 import pytest
+from _postgresql import server, why_none
 from _tiny_unit import ALL, ANSWERS, NAME, ONLY_F, ONLY_G, UNIT, handed_in, make_course
 from distributed import Security
 from nbgrader.api import Gradebook
 from rich.console import Console
+from sqlalchemy.exc import OperationalError
 from typer.testing import CliRunner
 
 from autograder.classroom import cores, execution, grading
@@ -81,7 +83,11 @@ def root(tmp_path, monkeypatch, empty_gradebook):
 
 def points(root, book="gradebook.db"):
     """student -> points in the gradebook, None for one without a grade."""
-    with Gradebook(f"sqlite:///{root}/{book}", "just-in-time") as gradebook:
+    return points_in(f"sqlite:///{root}/{book}")
+
+
+def points_in(url):
+    with Gradebook(url, "just-in-time") as gradebook:
         rows = gradebook.submission_dicts(UNIT)
         return {row["student"]: None if row["needs_manual_grade"] else row["score"] for row in rows}
 
@@ -343,6 +349,50 @@ def test_stopped_at_any_moment_it_goes_on_where_it_was(whole_class, number):
         assert "Traceback" not in printed
     status, printed = graded(whole_class, "--workers", "2", *QUICK)
     assert points(whole_class) == EXPECTED and re.search(r"[1-6] of 7 have a grade", printed)
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(bool(why_none()), reason=f"not here, because {why_none()}")
+def test_on_postgresql_a_class_has_the_grades_that_it_has_on_sqlite_and_a_killed_grader_goes_on(whole_class):
+    with server() as url:
+        words = ["--workers", "2", f"--CourseDirectory.db_url={url}", *QUICK]
+        process = command(whole_class, *words)
+        wait_until(has_grades(whole_class, 2), process)
+        process.kill()
+        process.communicate(timeout=60)
+        status, printed = graded(whole_class, *words)
+        assert points_in(url) == EXPECTED and re.search(r"[1-6] of 7 have a grade", printed), printed
+        status, printed = graded(whole_class, "--again", "--student=bob", *words)  # over what is there
+        assert points_in(url) == EXPECTED and "Traceback" not in printed, printed
+        assert points(whole_class) == {}  # what is kept there, in gradebook.db, is nobody's
+        done = nbgrader(whole_class, "export", f"--db={url}")
+        with open(whole_class / "grades.csv", newline="") as file:
+            assert {row["student_id"]: float(row["score"]) for row in csv.DictReader(file)} == EXPECTED, done.stderr
+
+
+@pytest.mark.parametrize("url", ["postgresql+psycopg://ada:secret@/book?host=/nowhere", "other://book", "book"])
+def test_a_gradebook_that_is_not_there_is_one_line(root, url):
+    submit(root, "ada", ANSWERS)
+    done = CliRunner().invoke(app, ["0", f"--CourseDirectory.db_url={url}"])
+    assert done.exit_code == 2 and len(done.output.strip().splitlines()) == 1, done.output
+    assert done.output.startswith("The gradebook, c.CourseDirectory.db_url, cannot be opened: "), done.output
+    assert "secret" not in done.output
+
+
+def test_a_gradebook_whose_server_goes_away_is_one_line(here, root, without_kernels, monkeypatch):
+    submit(root, "ada", ANSWERS)
+
+    def gone(*words):
+        raise OperationalError("select", {}, OSError("the server closed the connection\nin the middle"))
+
+    def meanwhile(order):
+        monkeypatch.setattr(grading, "Gradebook", gone)
+        return Back(order, execute(order))
+
+    here.spoil["ada"] = meanwhile
+    status, printed, _ = here()
+    line = "the gradebook cannot be used: (builtins.OSError) the server closed the connection"
+    assert status == 1 and line in printed and len(printed.strip().splitlines()) == 1, printed
 
 
 @pytest.mark.thorough

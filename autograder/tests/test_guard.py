@@ -75,6 +75,13 @@ def judged(answer, **cells):
     return Guard(made, course_in(made, release)).judged(made.cells[1])
 
 
+def test_a_release_is_read_once_for_all_its_submissions():
+    one, release = answered("def g(x):\n    return x")
+    other, _ = answered("def g(x):\n    return 2 * x\n\ndef own():\n    pass")
+    assert course_in(one, release) is course_in(other, release)
+    assert course_in(one) is not course_in(one, release)
+
+
 @cache
 def unit(name):
     """The course of a unit, and its notebook as it is solved."""

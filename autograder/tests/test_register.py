@@ -140,7 +140,7 @@ def test_a_new_check_stops_the_run_in_one_line_once_there_are_submissions(write,
         register(UNIT, coursedir, coursedir)
     assert str(error.value) == (
         "00_sum: its cells are others than those in the gradebook, which holds grades for them. "
-        "Take back the change in solutions/, or move gradebook.db away and grade again."
+        "Take back the change in solutions/, or take a new gradebook (move gradebook.db away) and grade again."
     )
     assert entry(coursedir) == before
 

@@ -17,6 +17,7 @@ lets a process open its own program (/proc/self/exe) by the way on which it was 
 """
 
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -46,6 +47,8 @@ def main() -> None:
     for name in IMPORTED:
         importlib.import_module(name)
     sys.modules["__main__"] = types.ModuleType("__main__")
+    gc.collect()
+    gc.freeze()  # what is here now is shared with all kernels, and a collector would write to it
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers: nobody asks how they ended
     control.send(b"ready")
     while True:
@@ -155,14 +158,14 @@ def _be_kernel(request: dict, lifeline: socket.socket, user_namespace: int) -> N
         os.closerange(3, os.sysconf("SC_OPEN_MAX"))
         move_in(request["environment"], WORK, request["path"])
         if request["compiled"]:
-            _look_for_programs(request["compiled"], request["compiles"])
+            look_for_programs(request["compiled"], request["compiles"])
         become_kernel(request["arguments"])
     except BaseException as error:
         _tell(lifeline, failed=f"{type(error).__name__}: {error}")
     os._exit(1)
 
 
-def _look_for_programs(folder: str, compiles: bool) -> None:
+def look_for_programs(folder: str, compiles: bool) -> None:
     """Let JAX look there for what it is to compile, and keep there what it has not found, or nothing."""
     import jax
 

@@ -1,6 +1,7 @@
 """The cells of one notebook: which of them are the student's, and what the guard says of these."""
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from nbformat import NotebookNode
 
@@ -16,7 +17,13 @@ def course_in(notebook: NotebookNode, released: NotebookNode | None = None) -> C
     locked = [cell for cell in code if _locked(cell)]
     given = [] if released is None else [c.source for c in released.cells if c.cell_type == "code" and not _locked(c)]
     checks = [cell.source for cell in locked if is_graded(cell)]
-    return course_of([cell.source for cell in locked if not is_graded(cell)], checks, given, given)
+    return _read(tuple(cell.source for cell in locked if not is_graded(cell)), tuple(checks), tuple(given))
+
+
+@lru_cache(maxsize=64)
+def _read(locked: tuple[str, ...], checks: tuple[str, ...], given: tuple[str, ...]) -> Course:
+    """Of a class, once for each unit: the locked cells of all submissions are those of the release."""
+    return course_of(locked, checks, given, given)
 
 
 def _locked(cell: NotebookNode) -> bool:
