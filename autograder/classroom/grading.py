@@ -17,7 +17,6 @@ from nbgrader.converters.base import NbGraderException
 from rich.console import Console
 from traitlets import TraitError
 
-from autograder.doors.box.rules import why_not
 from autograder.doors.faults import TITLES, fault
 from autograder.doors.graded_notebook import UnreadableNotebook, read_notebook
 from autograder.doors.register_units import register
@@ -169,8 +168,10 @@ class _Grading:
     def _cluster(self) -> AbstractContextManager:
         if self.wishes.scheduler:
             return cluster_at(self.wishes.scheduler)
-        if self.conditions.box and (why := why_not()):
+        if self.conditions.box and (why := self.conditions.box.why_not()):
             raise NoBox(why)
+        if self.conditions.box and (line := self.conditions.box.notice()):
+            _say(self.console, line)
         cores = len(usable())
         workers = min(self.wishes.workers or cores, cores)
         if (self.wishes.workers or 0) > cores:
