@@ -140,7 +140,10 @@ def test_it_writes_below_its_own_folder_alone(tried, tmp_path):
         "its own limit": "open('/proc/self/oom_score_adj', 'w')",
     }
     assert tried(closed) == dict.fromkeys(closed, REFUSED)
-    assert tried({"rights": f"os.chmod({name}, 0o777)", "times": f"os.utime({name})"}) == {"rights": None, "times": None}
+    assert tried({"rights": f"os.chmod({name}, 0o777)", "times": f"os.utime({name})"}) == {
+        "rights": None,
+        "times": None,
+    }
     found = diary.stat()
     assert (diary.read_text(), found.st_mode & 0o777, found.st_mtime) == ("secret", 0o600, 1.0)
     opened = {
