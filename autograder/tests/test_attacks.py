@@ -33,8 +33,12 @@ from autograder.doors.graded_notebook import read_notebook
 
 pytestmark = [pytest.mark.once, pytest.mark.thorough, pytest.mark.notebooks]
 WHY_NOT = reduced.why_not() or ("" if landlock.abi() >= landlock.SCOPES else "signals leave a reduced box here")
-full_only = pytest.mark.skipif(bool(why_not()), reason=f"not here, because attacks are tried in a box alone: {why_not()}")
-where_reduced = pytest.mark.skipif(bool(WHY_NOT), reason=f"not here, because attacks are tried in a box alone: {WHY_NOT}")
+full_only = pytest.mark.skipif(
+    bool(why_not()), reason=f"not here, because attacks are tried in a box alone: {why_not()}"
+)
+where_reduced = pytest.mark.skipif(
+    bool(WHY_NOT), reason=f"not here, because attacks are tried in a box alone: {WHY_NOT}"
+)
 
 GUARDED = "01_powers"  # the same, graded as a course is
 UNGUARDED = "--RunNotebook.guard=False"
@@ -190,7 +194,11 @@ class Class:
         return self.run("autograde", *arguments, *LIMITS)
 
     def run(self, *arguments):
-        environment = {"HOME": "/nonexistent", "PATH": "/nonexistent" if self.reduced else "/usr/bin:/bin", "SECRET_TOKEN": "open-sesame"}
+        environment = {
+            "HOME": "/nonexistent",
+            "PATH": "/nonexistent" if self.reduced else "/usr/bin:/bin",
+            "SECRET_TOKEN": "open-sesame",
+        }
         # Where bubblewrap is not found, boxes are reduced ones.
         environment |= {"TMPDIR": str(self.temporary)}
         done = subprocess.run(
