@@ -65,6 +65,7 @@ class Reduced:
     def __init__(self, request: dict):
         self._granted, self._folder, self._disk = request["granted"], request["folder"], request["limits"]["disk"]
         self._looks = 0
+        calls.why_not()  # once confined, the process could not load the library
         shutil.copytree(request["submitted"], request["work"])
         # Whoever loses its parent in the box becomes the keeper's child; and the keeper, told to end, ends the box.
         ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)

@@ -15,6 +15,7 @@ from autograder.doors.warm_kernels import python_path
 
 BWRAP = "bwrap"
 COMPILED = "/compiled"
+REDUCED = "a reduced box"  # as scores record it
 # Parts of a Python's prefix. Never all of it: a prefix may be somebody's home.
 _OF_PREFIX = ("bin", "lib", "lib64", "etc", "share", "include", "pyvenv.cfg")
 _SYSTEM = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store"]
@@ -46,7 +47,7 @@ class Rules:
         limits = f"{self.memory:g} GiB of memory, {self.disk:g} GiB of files, {self.processes} processes{devices}"
         if why_not():
             lacks = "; ".join(reduced.lacks())
-            return f"a reduced box (Landlock ABI {landlock.abi()}: no network, {limits}; but {lacks})"
+            return f"{REDUCED} (Landlock ABI {landlock.abi()}: no network, {limits}; but {lacks})"
         return f"a box ({_version()}: no network, {limits})"
 
     def why_not(self) -> str:
