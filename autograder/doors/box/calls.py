@@ -56,8 +56,8 @@ def _library() -> ctypes.CDLL:
     library = ctypes.CDLL(_LIBRARY)
     library.seccomp_init.restype = ctypes.c_void_p
     library.seccomp_init.argtypes = [ctypes.c_uint32]
-    compares = [ctypes.c_uint, ctypes.POINTER(_Compare)]
-    library.seccomp_rule_add_array.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_int, *compares]
+    numbers = [ctypes.c_uint32, ctypes.c_int, ctypes.c_uint]  # action, system call, how many comparisons
+    library.seccomp_rule_add_array.argtypes = [ctypes.c_void_p, *numbers, ctypes.POINTER(_Compare)]
     for name in ("seccomp_load", "seccomp_release"):
         getattr(library, name).argtypes = [ctypes.c_void_p]
     return library
