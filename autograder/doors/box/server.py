@@ -152,6 +152,8 @@ def _look_for_programs(folder: str, compiles: bool) -> None:
     jax.config.update("jax_compilation_cache_dir", folder)
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0 if compiles else float("inf"))
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    # Else the folder's name would be a part of a program's key, and in a reduced box who keeps them has another one.
+    jax.config.update("jax_persistent_cache_enable_xla_caches", "none")
 
 
 def _limit(limits: dict) -> None:
