@@ -10,7 +10,6 @@ from pathlib import Path
 import nbformat
 
 from autograder.doors.box.kernels import stop
-from autograder.doors.box.rules import why_not
 from autograder.doors.graded_notebook import UnreadableNotebook, parse_notebook
 from autograder.doors.held_folder import HeldFolder
 from autograder.doors.run_submission import Conditions, in_line, run_submission
@@ -75,7 +74,7 @@ def execute(order: Order) -> Executed:
     """Run a submission, on the core of this process. Raises `NoBox`."""
     with _one_at_a_time:
         _settle()
-        if order.conditions.box and (why := why_not()):
+        if order.conditions.box and (why := order.conditions.box.why_not()):
             raise NoBox(f"{platform.node()}: {why}")
         devices = bool(order.conditions.box.devices) if order.conditions.box else has_devices()
         before = last_core()

@@ -1,10 +1,12 @@
 """A class is graded: what has no grade goes out to workers, what comes back is written, and a person sees it."""
 
 import difflib
+import json
 import os
 import signal
 import sys
 import webbrowser
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -18,7 +20,7 @@ from rich.console import Console
 from sqlalchemy.exc import SQLAlchemyError
 from traitlets import TraitError
 
-from autograder.doors.box.rules import why_not
+from autograder.doors.box.rules import REDUCED as REDUCED_BOX
 from autograder.doors.faults import TITLES, fault
 from autograder.doors.graded_notebook import UnreadableNotebook, read_notebook
 from autograder.doors.register_units import register
@@ -180,8 +182,10 @@ class _Grading:
     def _cluster(self) -> AbstractContextManager:
         if self.wishes.scheduler:
             return cluster_at(self.wishes.scheduler)
-        if self.conditions.box and (why := why_not()):
+        if self.conditions.box and (why := self.conditions.box.why_not()):
             raise NoBox(why)
+        if self.conditions.box and (line := self.conditions.box.notice()):
+            _say(self.console, line)
         cores = len(usable())
         workers = min(self.wishes.workers or cores, cores)
         if (self.wishes.workers or 0) > cores:
@@ -239,6 +243,8 @@ class _Grading:
     def _end(self, waiting: list[Submission], stopped: bool, lost: str) -> int:
         rows = self.rows()
         self.console.print(table(rows))
+        for how, count in Counter(row.reduced for row in rows if row.reduced).items():
+            _say(self.console, f"{count} of {len(rows)}: {how}")
         try:
             if self.wishes.csv:
                 write_csv(rows, self.wishes.csv)
@@ -270,7 +276,8 @@ class _Grading:
                 note = self.notes.get(submission)
                 if note is None:
                     note = self._earlier_note(unit, submission) if graded else "not graded yet"
-                rows.append(Row(unit.name, submission.student, points, possible, self.took.get(submission), note))
+                how = self._reduced(unit, submission) if graded else ""
+                rows.append(Row(unit.name, submission.student, points, possible, self.took.get(submission), note, how))
         return rows
 
     def _report(self, unit: Unit, rows: list[Row]) -> None:
@@ -295,6 +302,15 @@ class _Grading:
         directory = self.course.directory
         folder = Path(directory.format_path(directory.autograded_directory, student, unit.name))
         return [folder / f"{name}.ipynb" for name in unit.graded]
+
+    def _reduced(self, unit: Unit, submission: Submission) -> str:
+        """How it was graded, if that was in a reduced box."""
+        for path in self._graded(unit, submission.student):
+            with suppress(OSError, ValueError, AttributeError):
+                how = json.loads(path.read_text(encoding="utf-8"))["metadata"].get("boxed", "")
+                if how.startswith(f"Graded in {REDUCED_BOX}"):
+                    return how
+        return ""
 
     def _earlier_note(self, unit: Unit, submission: Submission) -> str:
         """What went wrong when it was graded by an earlier run."""

@@ -24,7 +24,10 @@ _SHOWN = 6  # submissions that are named as being run; there may be hundreds
 
 @dataclass(frozen=True)
 class Row:
-    """One submission in the table. `points` is None if it has no grade; `seconds` if it was not run this time."""
+    """One submission in the table. `points` is None if it has no grade; `seconds` if it was not run this time.
+
+    reduced: how it was graded, if that was in a reduced box.
+    """
 
     unit: str
     student: str
@@ -32,6 +35,7 @@ class Row:
     possible: float
     seconds: float | None
     note: str
+    reduced: str = ""
 
 
 class Screen:
@@ -107,12 +111,16 @@ def table(rows: list[Row]) -> Table:
     for name, justify in (("student", "left"), ("unit", "left"), ("points", "right"), ("of", "right")):
         shown.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
     shown.add_column("seconds", justify="right")
+    some_reduced = any(row.reduced for row in rows)
+    if some_reduced:
+        shown.add_column("box")
     shown.add_column("what went wrong", overflow="fold")
     for row in rows:
         points = "no grade" if row.points is None else f"{row.points:g}"
         seconds = "" if row.seconds is None else f"{row.seconds:.1f}"
         style = "red" if row.points is None else "yellow" if row.note else ""
-        cells = (row.student, row.unit, points, f"{row.possible:g}", seconds, row.note)
+        box = ["reduced" if row.reduced else ""] if some_reduced else []
+        cells = (row.student, row.unit, points, f"{row.possible:g}", seconds, *box, row.note)
         shown.add_row(*map(escape, cells), style=style)
     return shown
 

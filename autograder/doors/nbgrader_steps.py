@@ -14,7 +14,7 @@ from nbgrader.converters.base import NbGraderException
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Bool, Float, Integer, List, Unicode
 
-from .box.rules import Rules, why_not
+from .box.rules import Rules
 from .faults import Fault, end_in, fault
 from .graded_notebook import UnreadableNotebook, bytes_of, is_graded, parse_notebook, read_notebook
 from .guard.course import Course
@@ -109,6 +109,9 @@ class RunNotebook(NbGraderPreprocessor):
     seconds = Float(CELL_SECONDS, help="time limit of each cell in seconds").tag(config=True)
     budget = Float(NOTEBOOK_SECONDS, help="time limit of the whole notebook in seconds").tag(config=True)
     box = Bool(True, help="run students' code in a box; without one it runs with your rights").tag(config=True)
+    reduced = Bool(True, help="let a reduced box do where bubblewrap can make none; else nothing is graded there").tag(
+        config=True
+    )
     guard = Bool(True, help="leave out cells that use what no answer needs (see autograder/THREATS.md)").tag(
         config=True
     )
@@ -122,17 +125,24 @@ class RunNotebook(NbGraderPreprocessor):
     def conditions(self) -> Conditions:
         """What the options above say."""
         limits = Rules(self.memory, self.disk, self.processes, devices=tuple(self.devices), programs=not self.guard)
+        limits = replace(limits, reduced=self.reduced)
         return Conditions(self.seconds, self.budget, limits if self.box else None, self.guard, self.programs)
 
     def assert_possible(self) -> None:
-        """Say what to do where students' code would have to run without a box. Raises NbGraderException."""
-        if self.box and (why := why_not()):
+        """Say what to do where students' code would have to run without a box, or in a reduced one.
+
+        Raises NbGraderException where there is none.
+        """
+        box = self.conditions.box
+        if box and (why := box.why_not()):
             line = (
                 f"Nothing was graded: students' code runs in a box, and this machine can make none: {why}. "
                 "To let it run with your rights, say --RunNotebook.box=False."
             )
             self.log.error(line)
             raise NbGraderException(line)
+        if box and (line := box.notice()):
+            self.log.warning(line)
 
     def fill_in(self, nb: NotebookNode, resources: dict) -> None:
         """Execute a submission's notebook in place, or note in its metadata why it is not graded."""

@@ -59,4 +59,4 @@ def run_submission(
     guard = Guard(notebook, course) if under.guard else None
     with hidden_output_dropped(notebook), Runner(notebook, folder, under.seconds, under.box, guard) as runner:
         run_fairly(runner, under.budget, alone)
-    notebook.metadata["boxed"] = f"Graded in a box ({under.box})." if under.box else "Graded without a box."
+    notebook.metadata["boxed"] = f"Graded in {under.box}." if under.box else "Graded without a box."

@@ -1,5 +1,7 @@
 """A class with attackers in it is graded in boxes: nothing outside is reached, and nobody else loses a point.
 
+So it is in the reduced boxes of a system that forbids the full ones, but for what `NOT_HELD` lists.
+
 `attacks/` holds what they try, one idea in each cell. An attack stands at the top of an honest answer to the first of
 two tasks, and the second answer is right. The guard would leave these cells out, so it is off: they try the box alone.
 What a student's code does to the checks of its own notebook stands above a wrong answer, and the guard is on; most of
@@ -25,15 +27,18 @@ from _tiny_unit import ALL, ANSWERS, LAZY, NAME, ONLY_F, ONLY_G, UNIT, handed_in
 from nbgrader.api import Gradebook
 
 import autograder
+from autograder.doors.box import landlock, reduced
 from autograder.doors.box.rules import why_not
 from autograder.doors.graded_notebook import read_notebook
 
-pytestmark = [
-    pytest.mark.once,
-    pytest.mark.thorough,
-    pytest.mark.notebooks,
-    pytest.mark.skipif(bool(why_not()), reason=f"not here, because attacks are tried in a box alone: {why_not()}"),
-]
+pytestmark = [pytest.mark.once, pytest.mark.thorough, pytest.mark.notebooks]
+WHY_NOT = reduced.why_not() or ("" if landlock.abi() >= landlock.SCOPES else "signals leave a reduced box here")
+full_only = pytest.mark.skipif(
+    bool(why_not()), reason=f"not here, because attacks are tried in a box alone: {why_not()}"
+)
+where_reduced = pytest.mark.skipif(
+    bool(WHY_NOT), reason=f"not here, because attacks are tried in a box alone: {WHY_NOT}"
+)
 
 GUARDED = "01_powers"  # the same, graded as a course is
 UNGUARDED = "--RunNotebook.guard=False"
@@ -44,12 +49,32 @@ def attacks(file):
     return jupytext.read(Path(__file__).parent / "attacks" / f"{file}.py", fmt="py:percent").cells
 
 
+def classes(attackers):
+    """A class of attackers that is graded in full boxes, and one in reduced ones."""
+    return [
+        pytest.param((attackers, False), id=attackers, marks=[pytest.mark.xdist_group(attackers), full_only]),
+        pytest.param(
+            (attackers, True),
+            id=f"{attackers}-reduced",
+            marks=[pytest.mark.xdist_group(f"{attackers}-reduced"), where_reduced],
+        ),
+    ]
+
+
 # The attackers sit in two classes. What does harm waits for its limits, and takes longer than all the others.
-REACHES = pytest.param("reaching_out", marks=pytest.mark.xdist_group("reaching_out"))
-HARMS = pytest.param("doing_harm", marks=pytest.mark.xdist_group("doing_harm"))
-reaches = pytest.mark.parametrize("classroom", [REACHES], indirect=True, scope="module")
-harms = pytest.mark.parametrize("classroom", [HARMS], indirect=True, scope="module")
-in_both = pytest.mark.parametrize("classroom", [REACHES, HARMS], indirect=True, scope="module")
+REACHES, HARMS = classes("reaching_out"), classes("doing_harm")
+reaches = pytest.mark.parametrize("classroom", REACHES, indirect=True, scope="module")
+harms = pytest.mark.parametrize("classroom", HARMS, indirect=True, scope="module")
+in_both = pytest.mark.parametrize("classroom", REACHES + HARMS, indirect=True, scope="module")
+
+# What a reduced box lets through, and what is printed then: autograder/THREATS.md says so.
+NOT_HELD = {
+    # /proc is the system's own: the names of its processes stand there. More of them is refused.
+    "x-looks-for-the-grader-among-the-processes": r"(REACHED /proc/\d+/cmdline\n)+",
+    # It asks whether the disk is read-only. Landlock refuses to write there, which is another thing; see
+    # `test_reduced_box.py`, where a file is tried that is not being run.
+    "x-overwrites-the-program-that-it-is": r"REACHED\n",
+}
 
 REACHING = [cell for cell in attacks("reaching_out") if cell.cell_type == "code" and "name" in cell.metadata]
 HARMING = [cell for cell in attacks("doing_harm") if cell.cell_type == "code" and "name" in cell.metadata]
@@ -99,8 +124,8 @@ class Listener:
 class Class:
     """The classroom after it was graded, and what was there before."""
 
-    def __init__(self, root, attackers):
-        self.root, self.listener = root, Listener()
+    def __init__(self, root, attackers, reduced):
+        self.root, self.listener, self.reduced = root, Listener(), reduced
         (root / "outside").mkdir()
         (root / "outside" / "diary.txt").write_text("secret")
         course = root / "course"
@@ -169,7 +194,12 @@ class Class:
         return self.run("autograde", *arguments, *LIMITS)
 
     def run(self, *arguments):
-        environment = {"HOME": "/nonexistent", "PATH": "/usr/bin:/bin", "SECRET_TOKEN": "open-sesame"}
+        environment = {
+            "HOME": "/nonexistent",
+            "PATH": "/nonexistent" if self.reduced else "/usr/bin:/bin",
+            "SECRET_TOKEN": "open-sesame",
+        }
+        # Where bubblewrap is not found, boxes are reduced ones.
         environment |= {"TMPDIR": str(self.temporary)}
         done = subprocess.run(
             [sys.executable, "-m", "nbgrader", *arguments],
@@ -190,7 +220,7 @@ class Class:
 
 @pytest.fixture(scope="module")
 def classroom(tmp_path_factory, request):
-    graded = Class(tmp_path_factory.mktemp("attacks"), request.param)
+    graded = Class(tmp_path_factory.mktemp("attacks"), *request.param)
     yield graded
     shutil.rmtree(graded.temporary)
 
@@ -199,7 +229,10 @@ def classroom(tmp_path_factory, request):
 @pytest.mark.parametrize("cell", REACHING, ids=student)
 def test_nothing_outside_is_reached(classroom, cell):
     executed = classroom.executed(student(cell))
-    assert "REACHED" not in printed(executed)
+    if classroom.reduced and student(cell) in NOT_HELD:
+        assert re.fullmatch(NOT_HELD[student(cell)], printed(executed))
+    else:
+        assert "REACHED" not in printed(executed)
     error = [o.ename for cell in executed.cells for o in cell.outputs if o.output_type == "error"]
     assert "NameError" not in error[:1] and "SyntaxError" not in error, "the attack was not tried"
     assert classroom.scores[student(cell)] in (ALL, ONLY_G)
@@ -219,7 +252,8 @@ def test_harm_costs_its_own_task_alone_and_says_so(classroom, cell):
         assert "It cost 2 of 5 points." in classroom.page(student(cell))
         assert student(cell) in classroom.printed.split("did not run to their end")[1]
     else:
-        assert classroom.scores[student(cell)] == ALL or "longer than" in said, said
+        refused = classroom.reduced and "Operation not permitted" in said
+        assert classroom.scores[student(cell)] == ALL or "longer than" in said or refused, said
         assert classroom.scores[student(cell)] >= ONLY_G
 
 
@@ -297,7 +331,9 @@ def test_nothing_is_left_behind(classroom):
 
 @reaches
 def test_the_page_says_how_it_was_graded(classroom):
-    assert "Graded in a box (bubblewrap" in classroom.page("honest")
+    kind = "a reduced box (Landlock ABI" if classroom.reduced else "a box (bubblewrap"
+    assert f"Graded in {kind}" in classroom.page("honest")
+    assert classroom.reduced == ("Bubblewrap can make no full box: bubblewrap is not installed" in classroom.printed)
     assert "no network, 1 GiB of memory" in classroom.executed("honest").metadata["boxed"]
 
 

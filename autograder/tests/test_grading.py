@@ -180,6 +180,24 @@ def test_what_nbgrader_has_graded_has_a_grade_and_another_release_asks_for_anoth
     assert here()[2] == ["ada"] and points(root) == {"ada": ONLY_F}
 
 
+def test_the_table_says_who_was_graded_in_a_reduced_box(here, root, monkeypatch):
+    how = "Graded in a reduced box (Landlock ABI 4: no network; but other processes can be sent signals)."
+
+    def run_reduced(notebook, folder, under, course, alone):
+        run_without_a_kernel(notebook, folder, under, course, alone)
+        notebook.metadata["boxed"] = how if notebook.cells[1].source == ANSWERS["f"] else "Graded without a box."
+
+    monkeypatch.setattr(execution, "run_submission", run_reduced)
+    submit(root, "ada", ANSWERS)
+    submit(root, "bob", ANSWERS | {"f": "def f(x):\n    return x**2"})
+    for _ in range(2):  # the second time from what is written
+        _, printed, _ = here()
+        head, ada, bob = printed.split("student ")[1].splitlines()[:3]
+        assert head.split()[-5:] == ["seconds", "box", "what", "went", "wrong"]
+        assert "reduced" in ada and "reduced" not in bob
+        assert f"1 of 2: {how}\n" in printed
+
+
 def test_who_is_given_up_has_no_points_and_it_is_said_why(here, root, without_kernels):
     submit(root, "ada", ANSWERS)
     here.spoil["ada"] = lambda order: Back(order, given_up="3 processes that ran it died of it, and it was given up.")

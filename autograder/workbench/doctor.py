@@ -222,12 +222,14 @@ def _room(course: Path, units: list[Unit]) -> Iterator[Finding]:
 
 def _box() -> Iterator[Finding]:
     """Only who grades others' work needs one."""
+    from autograder.doors.box import reduced
     from autograder.doors.box.rules import why_not
 
     why = why_not()
+    less = "none" if reduced.why_not() else "a reduced one (autograder/THREATS.md)"
     yield Finding(
         "bubblewrap",
-        f"{why}. Only teachers need it" if why else "makes a box to grade in",
+        f"{why}. Only teachers need it; here they have {less}" if why else "makes a box to grade in",
         Fit.NOTE if why else Fit.FITS,
     )
 

@@ -18,7 +18,7 @@ from jupyter_client.manager import AsyncKernelManager
 from jupyter_client.provisioning import LocalProvisioner
 
 from autograder.doors.held_folder import HeldFolder
-from autograder.doors.warm_kernels import ONE_THREAD, python_path
+from autograder.doors.warm_kernels import ONE_THREAD
 
 from . import rules
 from .rules import Rules
@@ -50,21 +50,11 @@ class BoxedKernelManager(AsyncKernelManager):
         self.kernel_id = os.path.basename(self.slot)
         self.keeper = _Provisioner(kernel_id=self.kernel_id, kernel_spec=self.kernel_spec, parent=self)
         self.provisioner = self.keeper
-        submitted = os.path.join(self.slot, "submitted")
-        _copy_files(folder, submitted, box.programs)
-        self.fills, compiled = "", box.compiled
+        _copy_files(folder, os.path.join(self.slot, "submitted"), box.programs)
+        self.fills = box.compiled if box.compiles else ""
         if box.compiles:  # a box can write nowhere but below the server's folder
-            self.fills, compiled = box.compiled, os.path.join(self.slot, "compiled")
-            os.mkdir(compiled)
-        self.keeper.request = {
-            "box": box.command(connection, submitted, compiled),
-            "connection": connection,
-            "environment": rules.environment(),
-            "path": python_path(),
-            "limits": box.limits(),
-            "compiled": rules.COMPILED if box.compiled else "",
-            "compiles": box.compiles,
-        }
+            os.mkdir(os.path.join(self.slot, "compiled"))
+        self.keeper.request = box.place(self.slot)
 
     def seal(self) -> None:
         """To be called when the kernel listens, and before the student's first line runs."""

@@ -9,10 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import autograder
+from autograder.doors.box import landlock, reduced
+from autograder.doors.box.landlock import Access
 from autograder.doors.warm_kernels import python_path
 
 BWRAP = "bwrap"
 COMPILED = "/compiled"
+REDUCED = "a reduced box"  # as scores record it
 # Parts of a Python's prefix. Never all of it: a prefix may be somebody's home.
 _OF_PREFIX = ("bin", "lib", "lib64", "etc", "share", "include", "pyvenv.cfg")
 _SYSTEM = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store"]
@@ -36,13 +39,53 @@ class Rules:
     programs: bool = True  # whether modules that lie beside the notebook come with it
     compiled: str = ""  # the folder in which JAX looks for programs that it has compiled before
     compiles: bool = False  # whether it keeps them there; otherwise nobody in the box can write them
+    reduced: bool = True  # whether a reduced box will do where bubblewrap can make none
 
     def __str__(self) -> str:
+        """As what a score was given in, for whoever reads it later."""
         devices = f", with {', '.join(self.devices)}" if self.devices else ""
+        limits = f"{self.memory:g} GiB of memory, {self.disk:g} GiB of files, {self.processes} processes{devices}"
+        if why_not():
+            lacks = "; ".join(reduced.lacks())
+            return f"{REDUCED} (Landlock ABI {landlock.abi()}: no network, {limits}; but {lacks})"
+        return f"a box ({_version()}: no network, {limits})"
+
+    def why_not(self) -> str:
+        """Why no such box can be made here, as one line with its remedy; empty if one can be made."""
+        if not (why := why_not()) or not self.reduced:
+            return why
+        return f"{why}. Nor can it make a reduced one: {less}" if (less := reduced.why_not()) else ""
+
+    def notice(self) -> str:
+        """What is to be said where it is a reduced one: why, and what would make it a full one; else empty."""
+        if not (why := why_not()):
+            return ""
         return (
-            f"{_version()}: no network, {self.memory:g} GiB of memory, {self.disk:g} GiB of files, "
-            f"{self.processes} processes{devices}"
+            f"Students' code runs in {self}. Bubblewrap can make no full box: {why}. "
+            "To grade nothing here rather than in a reduced one, say --RunNotebook.reduced=False."
         )
+
+    def place(self, slot: str) -> dict[str, object]:
+        """What the server is to make. The folders in `slot`: c for sockets, submitted, compiled if it compiles."""
+        connection, submitted = os.path.join(slot, "c"), os.path.join(slot, "submitted")
+        compiled = os.path.join(slot, "compiled") if self.compiles else self.compiled
+        asked = {"connection": connection, "limits": self.limits(), "compiles": self.compiles}
+        if not why_not():
+            folders = {"submitted": "/submitted", "work": "/tmp/home/work", "compiled": COMPILED if compiled else ""}
+            made = {"box": self.command(connection, submitted, compiled), "environment": environment()}
+            return asked | folders | made | {"path": python_path()}
+        own, modules = os.path.join(slot, "own"), os.path.join(slot, "modules")
+        os.makedirs(os.path.join(own, "home"))
+        granted = [*_granted(self.devices), (connection, Access.READ_FILE | Access.READ_DIR | Access.MAKE_SOCK)]
+        granted += [(own, Access.OF_ITS_OWN), (modules, Access.READ)]
+        granted.append((compiled, Access.OF_ITS_OWN if self.compiles else Access.READ_FILE))
+        # Python asks what is in a folder before it looks for the package there; in a clone that would tell too much.
+        os.mkdir(modules)
+        os.symlink(Path(autograder.__file__).parent, os.path.join(modules, "autograder"))
+        path = [modules, *(entry for entry in python_path() if Path(entry) not in _clones())]
+        folders = {"folder": own, "submitted": submitted, "work": os.path.join(own, "home", "work")}
+        found = {"environment": environment(own) | {"PYTHONPATH": modules}, "path": path, "compiled": compiled}
+        return asked | folders | found | {"granted": [(path, int(access)) for path, access in granted if path]}
 
     def limits(self) -> dict[str, int]:
         """As the server wants them, in bytes."""
@@ -74,27 +117,34 @@ class Rules:
 
 
 def server_command(folder: str) -> list[str]:
-    """The beginning of the command line by which the server is started: it can write in `folder` alone."""
+    """The beginning of the command line by which the server is started: it can write in `folder` alone.
+
+    Empty where boxes are reduced ones: what is forked from it may write nothing there.
+    """
+    return [] if why_not() else _read_only(folder)
+
+
+def _read_only(folder: str) -> list[str]:
     words = [BWRAP, "--unshare-user", "--ro-bind", "/", "/", "--bind", "/proc", "/proc", "--dev-bind", "/dev", "/dev"]
     return [*words, "--bind", folder, folder, "--"]
 
 
-def environment() -> dict[str, str]:
+def environment(own_folder: str = "/tmp") -> dict[str, str]:
     """The environment variables in the box."""
     kept = {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith("LIBTPU")}
     path = os.pathsep.join([os.path.dirname(sys.executable), "/usr/local/bin", "/usr/bin", "/bin"])
-    own = {"PATH": path, "HOME": "/tmp/home", "USER": "student", "TMPDIR": "/tmp"}
+    own = {"PATH": path, "HOME": f"{own_folder}/home", "USER": "student", "TMPDIR": own_folder}
     return {"LANG": "C.UTF-8"} | kept | own
 
 
 @functools.cache
 def why_not() -> str:
-    """Why no box can be made here, as one line with its remedy; empty if one can be made."""
+    """Why bubblewrap can make no box here, as one line with its remedy; empty if it can."""
     if sys.platform != "linux":
         return "bubblewrap, which makes it, exists for Linux alone (on Windows: in WSL; else in a virtual machine)"
     if shutil.which(BWRAP) is None:
         return "bubblewrap is not installed (`apt install bubblewrap` or `dnf install bubblewrap`)"
-    trial = [*server_command("/tmp"), *Rules().command("/tmp", "/tmp"), "--", "true"]
+    trial = [*_read_only("/tmp"), *Rules().command("/tmp", "/tmp"), "--", "true"]
     done = subprocess.run(trial, capture_output=True, text=True)
     if done.returncode == 0:
         return ""
@@ -117,16 +167,20 @@ def _no_more_namespaces() -> list[str]:
     return ["--disable-userns"] if "--disable-userns" in known.stdout + known.stderr else []
 
 
-@functools.cache
-def _mounts() -> list[str]:
-    """What of this machine can be seen, read-only: the system, Python with its packages, and of the course the package.
+def _clones() -> set[Path]:
+    """Folders with the package in them that are no site-packages: clones of the course, this one or another."""
+    modules = [Path(entry) for entry in python_path() if entry]
+    return {entry for entry in modules if entry.name != "site-packages" and (entry / "autograder").is_dir()}
 
-    Nothing else is there. What is kept from a student and lies below something that is shown gets an empty folder.
+
+def _seen() -> tuple[set[Path], set[Path]]:
+    """What of this machine can be seen: the system, Python with its packages, and of the course the package.
+
+    And what is kept from a student though it lies below something of that.
     """
     package = Path(autograder.__file__).parent
     modules = [Path(entry) for entry in python_path() if entry]
-    # A folder with the package in it that is no site-packages is a clone of the course, this one or another.
-    clones = {entry for entry in modules if entry.name != "site-packages" and (entry / "autograder").is_dir()}
+    clones = _clones()
     course = {package.parent, Path.cwd(), *clones} - {entry for entry in modules if entry.name == "site-packages"}
     packages = {package} | {clone / "autograder" for clone in clones}
     shown = {Path(path) for path in _SYSTEM if not os.path.islink(path)}
@@ -143,8 +197,14 @@ def _mounts() -> list[str]:
     hidden = {place / "tests" for own in packages for place in (own, own.resolve())} | {
         folder for folder in course if any(folder.is_relative_to(path) for path in shown)
     }
+    return shown, {path for path in hidden if path.exists()}
+
+
+@functools.cache
+def _mounts() -> list[str]:
+    """All of that read-only, and nothing else. What is hidden is an empty folder."""
+    shown, hidden = _seen()
     words = []
-    hidden = {path for path in hidden if path.exists()}
     for path in sorted(shown | hidden, key=lambda path: len(path.parts)):
         words += ["--tmpfs", str(path)] if path in hidden else ["--ro-bind", str(path), str(path)]
     for path in hidden:
@@ -153,3 +213,9 @@ def _mounts() -> list[str]:
         if os.path.islink(link):
             words += ["--symlink", os.readlink(link), link]
     return words
+
+
+@functools.cache
+def _granted(devices: tuple[str, ...]) -> list[tuple[str, int]]:
+    """The same for Landlock, which follows links by itself."""
+    return reduced.grants(*_seen(), devices)
