@@ -15,8 +15,9 @@ from pathlib import Path
 from IPython.core.interactiveshell import InteractiveShell
 
 from autograder.doors import warm_kernels
+from autograder.measuring.fork_server import ONE_THREAD
 
-os.environ.update(warm_kernels.ONE_THREAD)  # before NumPy is loaded
+os.environ.update(ONE_THREAD)  # before NumPy is loaded
 
 from autograder.classroom.replay import Course  # noqa: E402
 from autograder.classroom.roll import Unit  # noqa: E402

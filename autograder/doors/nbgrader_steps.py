@@ -124,8 +124,14 @@ class RunNotebook(NbGraderPreprocessor):
     @property
     def conditions(self) -> Conditions:
         """What the options above say."""
-        limits = Rules(self.memory, self.disk, self.processes, devices=tuple(self.devices), programs=not self.guard)
-        limits = replace(limits, reduced=self.reduced)
+        limits = Rules(
+            self.memory,
+            self.disk,
+            self.processes,
+            devices=tuple(self.devices),
+            programs=not self.guard,
+            reduced=self.reduced,
+        )
         return Conditions(self.seconds, self.budget, limits if self.box else None, self.guard, self.programs)
 
     def assert_possible(self) -> None:

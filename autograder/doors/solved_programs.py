@@ -73,7 +73,7 @@ def _digest(text: str, box: Rules) -> str:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         processor = "".join(sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))}))
     parts = [text, version("jax"), sys.version, platform.machine(), processor, repr(settings), repr(box.devices)]
-    parts.append("keys without the folder's name")  # of `_look_for_programs`: older folders have others
+    parts.append("keys without the folder's name")  # of `look_for_programs`: older folders have others
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 

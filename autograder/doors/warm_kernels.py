@@ -21,6 +21,8 @@ from unittest.mock import patch
 from jupyter_client.manager import AsyncKernelManager
 from jupyter_client.provisioning import LocalProvisioner
 
+from autograder.measuring.fork_server import AVAILABLE, ONE_THREAD, ForkServer
+
 # Not the public names of `autograder`: the first use of one, in the kernel, prepares that kernel.
 IMPORTED = [
     "ipykernel.kernelapp",
@@ -36,8 +38,6 @@ IMPORTED = [
     "autograder.measuring.speedup",
     "autograder.measuring.worker.jobs",  # for its measuring process, which is forked off before there is a kernel
 ]
-# NumPy's libraries ask once, when they are loaded. A measuring process has one core.
-ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 # What a measuring process can make undone, or is to have; of anything else that JAX has read it would know nothing.
 _OF_JAX = {"JAX_PLATFORMS", "JAX_COMPILATION_CACHE_DIR"}
 _OF_JAX |= {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"}
@@ -137,7 +137,6 @@ def _kernel(arguments: list[str], environment: dict[str, str], folder: str, path
 def move_in(environment: dict[str, str], folder: str, path: list[str]) -> None:
     """Give this forked process what is its own, and a server from which its measuring processes are forked."""
     from autograder.measuring import bench
-    from autograder.measuring.fork_server import AVAILABLE, ForkServer
     from autograder.measuring.worker import main
 
     one_thread = ONE_THREAD.items() <= os.environ.items()

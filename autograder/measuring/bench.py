@@ -21,7 +21,7 @@ from pathlib import Path
 
 import jax
 
-from autograder.measuring.fork_server import Forked, ForkServer
+from autograder.measuring.fork_server import ONE_THREAD, Forked, ForkServer
 from autograder.measuring.wire.frames import pipes
 from autograder.measuring.wire.messages import Failed, ProtocolError, Reply, Request, Start, receive, send
 
@@ -49,7 +49,6 @@ def environment(variables: dict[str, str]) -> dict[str, str]:
     """The measuring process's environment variables, from those of the notebook."""
     kept = {name: value for name, value in variables.items() if name.upper() in KEPT_ENVIRONMENT}
     kept |= {name: value for name, value in variables.items() if name.startswith("LIBTPU")}
-    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     instructions = [flag for flag in variables.get("XLA_FLAGS", "").split() if flag.startswith(KEPT_FLAG)]
     flags = {
         "XLA_FLAGS": " ".join(["--xla_cpu_multi_thread_eigen=false", *instructions]),
@@ -64,7 +63,7 @@ def environment(variables: dict[str, str]) -> dict[str, str]:
     }
     if jax.config.jax_platforms:
         flags["JAX_PLATFORMS"] = jax.config.jax_platforms
-    return kept | threads | flags
+    return kept | ONE_THREAD | flags
 
 
 def cores() -> list[int]:

@@ -24,6 +24,8 @@ from typing import IO
 
 # Elsewhere the libraries that JAX stands on need not survive a fork.
 AVAILABLE = sys.platform == "linux" and hasattr(os, "pidfd_open")
+# NumPy's libraries ask once, when they are loaded, how many threads to use: so a server has to be told beforehand.
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 _PID = struct.Struct(">I")
 _ASK = b"?"
 

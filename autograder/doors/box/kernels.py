@@ -18,7 +18,7 @@ from jupyter_client.manager import AsyncKernelManager
 from jupyter_client.provisioning import LocalProvisioner
 
 from autograder.doors.held_folder import HeldFolder
-from autograder.doors.warm_kernels import ONE_THREAD
+from autograder.measuring.fork_server import ONE_THREAD
 
 from . import rules
 from .rules import Rules

@@ -96,7 +96,7 @@ def forked(stream_in: BufferedReader, stream_out: BufferedWriter) -> None:
     os.environ.clear()
     os.environ.update(start.variables)
     os.chdir(start.folder)
-    keep_freed_memory()
+    keep_freed_memory(start.variables)
     jax.config.update("jax_platforms", start.variables.get("JAX_PLATFORMS"))
     jax.config.update("jax_compilation_cache_dir", None)
     np.random.seed()
@@ -104,12 +104,13 @@ def forked(stream_in: BufferedReader, stream_out: BufferedWriter) -> None:
     serve(False, start.core, stream_in, stream_out)
 
 
-def keep_freed_memory() -> None:
-    """What the variables MALLOC_… say to a process that is started with them (see `bench.environment`)."""
+def keep_freed_memory(variables: dict[str, str]) -> None:
+    """Do what glibc does for these variables in a process that is started with them."""
     libc = ctypes.CDLL(None)
-    if hasattr(libc, "mallopt"):  # glibc
-        for parameter, value in ((-1, 2**31 - 1), (-3, 2**30), (-2, 2**26)):  # M_TRIM_, M_MMAP_THRESHOLD, M_TOP_PAD
-            libc.mallopt(parameter, value)
+    parameters = {"MALLOC_TRIM_THRESHOLD_": -1, "MALLOC_TOP_PAD_": -2, "MALLOC_MMAP_THRESHOLD_": -3}  # of malloc.h
+    if hasattr(libc, "mallopt"):  # glibc; it takes a C int
+        for name, parameter in parameters.items():
+            libc.mallopt(parameter, min(int(variables[name]), 2**31 - 1))
 
 
 def serve(guest: bool, core: int, stream_in: BufferedReader, stream_out: BufferedWriter) -> None:
