@@ -22,17 +22,19 @@ os.environ.update(ONE_THREAD)  # before NumPy is loaded
 from autograder.classroom.replay import Course  # noqa: E402
 from autograder.classroom.roll import Unit  # noqa: E402
 from autograder.doors.box.rules import Rules  # noqa: E402
-from autograder.doors.box.server import look_for_programs  # noqa: E402
 from autograder.doors.graded_notebook import parse_notebook, read_notebook  # noqa: E402
 from autograder.doors.run_submission import in_line  # noqa: E402
 from autograder.doors.solved_programs import with_programs  # noqa: E402
+from autograder.measuring import bench  # noqa: E402
+from autograder.measuring.programs import Programs, look_for  # noqa: E402
 
 
 def run(sources: list[str], folder: Path, programs: str) -> None:
     """The cells, one after another; as in a notebook, an error ends its cell alone."""
     warm_kernels.move_in({**os.environ, "NBGRADER_EXECUTION": "autograde"}, str(folder), sys.path)
     if programs:
-        look_for_programs(programs, False)
+        bench.programs = Programs(programs, False)
+        look_for(bench.programs)
     sys.modules["__main__"] = types.ModuleType("__main__")
     shell = InteractiveShell.instance(user_module=sys.modules["__main__"], history_load_length=0)
     for source in sources:

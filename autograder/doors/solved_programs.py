@@ -3,7 +3,8 @@
 Much of what a submission compiles the solution compiles as well: specifications, inputs, what hidden tests compare
 with, often the answers. So the solution is run once on each machine, in a box in which JAX keeps what it compiles; the
 boxes of students find it there, and cannot write there. For JAX a program that is found has been compiled: what a check
-counts stays the same, and what the clock measures is compiled by the measuring process, which has no such folder.
+counts stays the same. The measuring process finds programs there, too: they are the same machine code. Only of first
+calls, which are timed with what is compiled in them, each is compiled.
 
 JAX finds a program by a digest of the whole of it, and the folder cannot be listed: nobody finds there what he has not
 written himself. It lies in Python's environment and goes with it. Where that cannot be written, everything is compiled
@@ -73,7 +74,7 @@ def _digest(text: str, box: Rules) -> str:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         processor = "".join(sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))}))
     parts = [text, version("jax"), sys.version, platform.machine(), processor, repr(settings), repr(box.devices)]
-    parts.append("keys without the folder's name")  # of `look_for_programs`: older folders have others
+    parts.append("of the measuring process, too")  # older folders have others
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 

@@ -22,6 +22,7 @@ from pathlib import Path
 import jax
 
 from autograder.measuring.fork_server import ONE_THREAD, Forked, ForkServer
+from autograder.measuring.programs import Programs
 from autograder.measuring.wire.frames import pipes
 from autograder.measuring.wire.messages import Failed, ProtocolError, Reply, Request, Start, receive, send
 
@@ -72,6 +73,7 @@ def cores() -> list[int]:
 
 
 fork_server: ForkServer | None = None  # of measuring processes, in a kernel that has one
+programs = Programs("", False)  # of the unit's solution, in a kernel that is given them
 
 
 def _fork(core: int) -> Forked | None:
@@ -80,7 +82,7 @@ def _fork(core: int) -> Forked | None:
         return None
     with contextlib.suppress(OSError):
         process = fork_server.fork()
-        send(process.stdin, Start(core, environment(dict(os.environ)), os.getcwd()))
+        send(process.stdin, Start(core, environment(dict(os.environ)), os.getcwd(), *programs))
         return process
     return None
 

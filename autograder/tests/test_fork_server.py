@@ -201,6 +201,41 @@ def test_a_forked_measuring_process_is_as_one_that_was_started(tmp_path, monkeyp
     assert "SECRET=s" not in found["forked"] and found["forked"][-1] == "0", "what is freed is kept"
 
 
+def test_kept_programs_are_for_comparisons_and_not_for_first_calls(tmp_path):
+    program = """
+import jax, jax.numpy as jnp, numpy as np
+from pathlib import Path
+from autograder import speedup
+from autograder.measuring import bench
+from autograder.measuring.fork_server import ForkServer
+from autograder.measuring.programs import Programs
+from autograder.measuring.worker import main
+
+where, kept = Path.cwd(), Path.cwd() / "kept"
+kept.mkdir()
+
+def asks(name):
+    def tell(x):
+        import jax
+        (where / name).write_text(str(jax.config.jax_compilation_cache_dir))
+        return x + 0
+    return tell
+
+bench.fork_server = ForkServer(main.forked)
+for keeps in True, False:
+    bench.programs = Programs(str(kept), keeps)
+    speedup(jax.jit(lambda x: jnp.sin(x) * 2 + keeps), jax.jit(lambda x: 2 * jnp.sin(x) + keeps), np.ones(8))
+    print(len(list(kept.iterdir())))
+    bench.stop()
+speedup(asks("guest"), asks("measuring process"), np.ones(8))
+speedup(asks("first call"), asks("first call of the baseline"), np.ones(8), cold=True)
+print(*(path.name for path in where.iterdir() if path.is_file() and path.read_text() == str(kept)))
+"""
+    after_the_solution, after_a_student, *looked = run(program, cwd=tmp_path)
+    assert int(after_the_solution) == int(after_a_student) > 2
+    assert " ".join(looked) == "measuring process"
+
+
 def test_where_no_server_answers_a_process_is_started():
     program = """
 import os

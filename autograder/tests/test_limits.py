@@ -31,7 +31,7 @@ def ticks(monkeypatch):
 def test_the_work_of_a_call_is_what_is_moved_multiplied_and_dispatched(monkeypatch):
     every_block_takes(monkeypatch, lambda: MILLISECOND)
     found = measure_limits(4096, 0)
-    once = [rate * 1000.0 for rate in (4096, 2 * 768**3, 1)]
+    once = [rate * 1000.0 for rate in (4096, 2 * 512**3, 1)]
     assert [found.bandwidth, found.arithmetic, found.dispatch] == [Rate(rate, rate, rate) for rate in once]
 
 

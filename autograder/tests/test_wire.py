@@ -164,7 +164,7 @@ def test_a_process_that_is_asked_nonsense_says_so_and_goes_on():
 # --- which process reads which module ------------------------------------------------------------------------------
 
 MEASURING = "autograder.measuring"
-SHARED = {MEASURING, f"{MEASURING}.verdict", f"{MEASURING}.fork_server", f"{MEASURING}.wire"}
+SHARED = {MEASURING, *(f"{MEASURING}.{name}" for name in ("verdict", "fork_server", "programs", "wire"))}
 SHARED |= {f"{MEASURING}.wire.{name}" for name in ("arrays", "codec", "frames", "functions", "messages")}
 HERE = Path(autograder.measuring.__file__).parent
 

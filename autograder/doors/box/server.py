@@ -32,6 +32,7 @@ from autograder.doors.box import namespaces
 from autograder.doors.box.full import Full
 from autograder.doors.box.reduced import Reduced
 from autograder.doors.warm_kernels import IMPORTED, become_kernel, move_in
+from autograder.measuring.programs import Programs, look_for
 
 TICK = 0.1  # seconds between two looks at what the box uses
 
@@ -141,22 +142,14 @@ def _be_kernel(request: dict, lifeline: socket.socket, box: Full | Reduced) -> N
         os.closerange(3, os.sysconf("SC_OPEN_MAX"))
         move_in(request["environment"], request["work"], request["path"])
         if request["compiled"]:
-            look_for_programs(request["compiled"], request["compiles"])
+            from autograder.measuring import bench
+
+            bench.programs = Programs(request["compiled"], request["compiles"])
+            look_for(bench.programs)
         become_kernel(request["arguments"])
     except BaseException as error:
         _tell(lifeline, failed=f"{type(error).__name__}: {error}")
     os._exit(1)
-
-
-def look_for_programs(folder: str, compiles: bool) -> None:
-    """Let JAX look there for what it is to compile, and keep there what it has not found, or nothing."""
-    import jax
-
-    jax.config.update("jax_compilation_cache_dir", folder)
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0 if compiles else float("inf"))
-    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-    # Else the folder's name would be a part of a program's key, and in a reduced box who keeps them has another one.
-    jax.config.update("jax_persistent_cache_enable_xla_caches", "none")
 
 
 def _limit(limits: dict) -> None:

@@ -141,6 +141,8 @@ class Start:
     core: int  # the number of its core; -1 for any
     variables: dict[str, str]  # its environment
     folder: str
+    programs: str  # the folder in which JAX finds what it has compiled before; empty: none
+    keeps: bool  # whether what is not found there is kept there
 
 
 @dataclass(frozen=True)

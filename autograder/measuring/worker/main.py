@@ -16,7 +16,10 @@ from collections.abc import Callable
 from io import BufferedReader, BufferedWriter
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from autograder.measuring.programs import Programs
 
 
 def settle(core: int) -> None:
@@ -88,6 +91,7 @@ def forked(stream_in: BufferedReader, stream_out: BufferedWriter) -> None:
     import jax
     import numpy as np
 
+    from autograder.measuring.programs import Programs
     from autograder.measuring.wire import messages
 
     os.setsid()  # the notebook's interrupt key is not for it
@@ -101,7 +105,7 @@ def forked(stream_in: BufferedReader, stream_out: BufferedWriter) -> None:
     jax.config.update("jax_compilation_cache_dir", None)
     np.random.seed()
     settle(start.core)
-    serve(False, start.core, stream_in, stream_out)
+    serve(False, start.core, stream_in, stream_out, Programs(start.programs, start.keeps))
 
 
 def keep_freed_memory(variables: dict[str, str]) -> None:
@@ -113,12 +117,15 @@ def keep_freed_memory(variables: dict[str, str]) -> None:
             libc.mallopt(parameter, min(int(variables[name]), 2**31 - 1))
 
 
-def serve(guest: bool, core: int, stream_in: BufferedReader, stream_out: BufferedWriter) -> None:
+def serve(
+    guest: bool, core: int, stream_in: BufferedReader, stream_out: BufferedWriter, programs: "Programs | None" = None
+) -> None:
     """Answer requests, as a guest or as a measuring process, until there are no more."""
     import jax
 
     jax.config.update("jax_cpu_enable_async_dispatch", False)
     from autograder.measuring.fork_server import AVAILABLE, ForkServer
+    from autograder.measuring.programs import look_for
     from autograder.measuring.wire import messages
     from autograder.measuring.worker.sides import Candidates, Guest, started
 
@@ -127,6 +134,8 @@ def serve(guest: bool, core: int, stream_in: BufferedReader, stream_out: Buffere
     server = None
     if AVAILABLE and not guest:
         server = ForkServer(lambda *streams: serve(True, core, *streams))
+    if programs and programs.folder:  # not before: in processes that are forked there, the first calls are timed
+        look_for(programs)
     jax.block_until_ready(jax.numpy.zeros(8) + 1)  # the backend, and the first operation
     if guest:
         declared, answer, bell = messages.GuestRequest, Candidates().answer, None  # the bench ends it, and times it
