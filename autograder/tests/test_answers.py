@@ -112,8 +112,8 @@ OF_THE_CACHE = "12_ahead_of_time"  # looks into the folder of a cache, also from
 def answer_every_way(name: str, *, all_answers: bool, compiled: Path) -> Answered:
     """Run the stubs and the solution of a unit through its checks, and, if asked, the answers that are kept here.
 
-    Those share most of their programs, so from then on compiled programs are kept in the folder `compiled`. What a
-    check counts stays the same: for JAX a program that is read from there has been compiled.
+    They share most of their programs, so compiled programs are kept in the folder `compiled`. What a check counts stays
+    the same: for JAX a program that is read from there has been compiled.
     """
     exercise = read_notebook(COURSE / "exercises" / name / f"{name[3:]}.ipynb")
     unit = unit_as_built(name)
@@ -124,6 +124,8 @@ def answer_every_way(name: str, *, all_answers: bool, compiled: Path) -> Answere
             cell = runner.run_new(unit.checks[check].source, unit.checks[check].metadata)
             return Graded(answer, check, score(cell), failed_in(cell))
 
+        if name != OF_THE_CACHE:
+            runner.run_new(KEEPS_PROGRAMS.format(folder=str(compiled)))
         runner.run_all()
         untouched = {cell.metadata.nbgrader.grade_id: cell for cell in exercise.cells if is_graded(cell)}
 
@@ -132,8 +134,6 @@ def answer_every_way(name: str, *, all_answers: bool, compiled: Path) -> Answere
                 runner.run_new(cell.source)
         solved = {check: score(runner.run_new(cell.source, cell.metadata)) for check, cell in unit.checks.items()}
 
-        if name != OF_THE_CACHE:
-            runner.run_new(KEEPS_PROGRAMS.format(folder=str(compiled)))
         right, wrong, beside, alone = [], [], [], []
         for answer in right_answers(name) if all_answers else []:
             task = answer.metadata["task"]

@@ -480,6 +480,11 @@ def test_the_lambda_trap_is_found_inside_a_plain_function():
 
 
 def test_a_plain_function_may_use_a_jitted_one(capfd):
+    scale = jax.jit(lambda x: x * 2)
+
+    def through_a_helper(xs):
+        return [scale(x) for x in xs]
+
     with assert_max_traces(through_a_helper, 1):
         through_a_helper([1.0, 2.0, 3.0])
     assert capfd.readouterr().out == "✓ through_a_helper: 1 trace in this block, at most 1 allowed\n"
