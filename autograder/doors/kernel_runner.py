@@ -237,6 +237,14 @@ class Runner:
         end_in(cell, "KernelDied", line)
 
 
+class _WithoutHeartbeat(AsyncKernelClient):
+    """Whether the kernel lives, its manager knows. To stop a heartbeat takes a tenth of a second for each notebook."""
+
+    def start_channels(self, shell=True, iopub=True, stdin=True, hb=True, control=True) -> None:
+        """As in the parent class, all but the heartbeat."""
+        super().start_channels(shell, iopub, stdin, hb=False, control=control)
+
+
 class _Client(NotebookClient):
     """nbclient's, whose kernel may be in a box, and which keeps no more output than a page can show.
 
@@ -255,10 +263,12 @@ class _Client(NotebookClient):
     def create_kernel_manager(self):
         """As in the parent class, or one for a box."""
         if self._box is None:
-            return super().create_kernel_manager()
-        folder = Path(self.resources["metadata"]["path"])
-        self.km = BoxedKernelManager(self._box, folder, kernel_name=self.kernel_name)
-        return self.km
+            manager = super().create_kernel_manager()
+        else:
+            folder = Path(self.resources["metadata"]["path"])
+            self.km = manager = BoxedKernelManager(self._box, folder, kernel_name=self.kernel_name)
+        manager.client_factory = _WithoutHeartbeat
+        return manager
 
     def begin_cell(self) -> None:
         """To be called before a cell is executed."""
