@@ -661,6 +661,9 @@ assert_equal({"sin that nobody uses": counts["sin"]}, {"sin that nobody uses": 1
 counts = counted(lambda v: lax.custom_linear_solve(lambda w: w * 2, v, lambda _, w: w / 2), x)
 found = {"custom_linear_solve itself": counts["custom_linear_solve"]}
 assert_equal(found, {"custom_linear_solve itself": 1}, name="count_primitives")
+counts = counted(lambda v: lax.cond(v[0] > 0, lambda w: rounds(halve(w)), lambda w: w, v), x)
+found = {"mul in jits in a branch, scan, sin": [counts[name] for name in ("mul", "scan", "sin", "jit")]}
+assert_equal(found, {"mul in jits in a branch, scan, sin": [2, 1, 1, 0]}, name="count_primitives")
 tape = jax.make_jaxpr(rounds)(x)
 found = {"mul in a jit in the scan, counted twice": [count_primitives(tape)["mul"] for _ in range(2)]}
 assert_equal(found, {"mul in a jit in the scan, counted twice": [1, 1]}, name="count_primitives")
@@ -1144,6 +1147,16 @@ def looked_on(v):
     return jax.pure_callback(lambda w: (order.append("runs"), w)[1], v, lax.sin(v))
 
 
+def in_boxes_of_their_own(v):
+    return lax.cond(v[0] > 0, lambda w: lax.scan(lambda c, _: (jnp.sin(c), None), w, length=2)[0], jnp.cos, v)
+
+
+names = [name for name, _ in watched(in_boxes_of_their_own, x)]
+assert_equal(
+    {"reports for a cond with a loop in it": [names.count(name) for name in ("cond", "scan", "sin")]},
+    {"reports for a cond with a loop in it": [1, 0, 0]},
+    name="evaluate",
+)
 order = []
 evaluate(jax.make_jaxpr(looked_on)(x), x, watch=lambda name, made: order.append((jax.block_until_ready(made), name)[1]))
 assert_equal({"order": order}, {"order": ["sin", "runs", "pure_callback"]}, name="evaluate")

@@ -1907,7 +1907,7 @@ with writing(first), writing(second), writing(third):
     chosen = [tape_for(operands) is second for operands in ((a, b), (b, a, 2.0), (a, b, a))]
     chosen += [tape_for(operands) is third for operands in ((a, c, b), (c, b, a))]
     between, nothing, passing = class_of(tape_for, (a, u, b)), first.new(empty), third.new(vector)
-    refused = [class_of(no_value, tracer, "array") for tracer in (u, nothing, passing)]
+    classes = [class_of(no_value, tracer, "array") for tracer in (u, nothing, passing)]
     passed = weakref.ref(passing)
     del passing
 gc.collect()
@@ -1915,7 +1915,7 @@ assert_equal(
     {
         "the innermost tape of two or three": chosen,
         "the class of a leaked tracer between others": between,
-        "the class for a closed tape, no elements, an open tape": refused,
+        "the class for a closed tape, no elements, an open tape": classes,
         "a tracer that was refused": "is gone" if passed() is None else "is kept",
     },
     {

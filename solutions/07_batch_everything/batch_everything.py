@@ -1513,6 +1513,20 @@ def rows_from(x, w, xp=np):
 assert_rows_agree(rows_from, (0, None), square, square[0], name="a captured array in front, of what is mapped and not")
 
 
+def rows_same(x, xp=np):
+    return x
+
+
+def rows_early(x, w, xp=np):
+    result = 2 - x
+    xp.sin(w)  # the last line, and not the result
+    return result
+
+
+assert_rows_agree(rows_same, 0, square, name="an argument as result")
+assert_rows_agree(rows_early, (0, None), square, square[0], name="a result that is not made by the last equation")
+
+
 def rows_outer(x, xp=np):
     return np.sum(minivmap(lambda _: x, 0)(square[0]), 0)
 

@@ -1684,6 +1684,11 @@ def slope_deep(x, xp=np):
     return xp.sum(xp.sum(deep * deep, 1))
 
 
+def slope_middle(x, xp=np):
+    across = xp.sum(x * x, 1)
+    return xp.sum(xp.sum(across * across, 1))
+
+
 def slope_alias(x, xp=np):
     a, b = xp.sin(x), xp.exp(x)
     return xp.sum(a * a + b + a)
@@ -1703,6 +1708,8 @@ cube = slope_rng.normal(size=(2, 4, 3)).astype(np.float32)
 assert_slopes_agree(
     {
         slope_deep: ((cube,), "a sum along axis 2"),
+        slope_middle: ((cube,), "a sum along axis 1 of three"),
+        slope_wasteful: ((slope_w + 100,), "dead code, whose value is infinite, sends nothing back"),
         slope_alias: ((slope_w,), "several sums of the same names"),
         slope_early: ((slope_w,), "the result is not the last line"),
         slope_constant: ((slope_w,), "a constant: zeros"),

@@ -620,6 +620,8 @@ A, B, u, v = positive(310)
 fresh = A - 0.5, B, u - 0.5, v  # no longer positive, and of another size
 with jax.default_matmul_precision("highest"):  # a GPU or TPU drops digits of products (unit 10)
     assert_allclose(overlap(*fresh), overlap_slow(*fresh), rtol=1e-3, atol=1, name="overlap")
+    fresh = A, B, np.resize(np.float32([1, -1]), 310), v  # of sum zero
+    assert_allclose(overlap(*fresh), overlap_slow(*fresh), rtol=1e-3, atol=1, name="overlap, the sum of u is 0,")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "brackets-speed", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}

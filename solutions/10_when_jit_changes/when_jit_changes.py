@@ -987,6 +987,11 @@ for kind, bugs in HARD.items():
 ### BEGIN HIDDEN TESTS
 for kind, bugs in HARD.items():
     assert_equal(*trial(kind, bugs, columns=1000), name="judge")
+X, w = map(np.abs, evidence("ordinary", seed=4, columns=1000))
+said = {name: judge(np.asarray(jax.jit(fn)(X, w)), X, w) for name, fn in HONEST.items()}
+assert_equal(
+    said, dict.fromkeys(said, True), name="judge of a thousand positive terms", hints=dict.fromkeys(said, terms)
+)
 X, w = evidence("ordinary")
 tiny = np.float32(1e-20) * (np.abs(X) + 1) @ (np.float32(1e-15) * (np.abs(w) + 1))
 said = [

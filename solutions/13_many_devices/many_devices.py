@@ -331,7 +331,8 @@ def cut_into(array):
 def message_sizes(fn, u):
     """How many numbers each collective-permute of the compiled program carries."""
     text = jax.jit(fn).lower(u).compile().as_text()
-    return [int(size or 1) for size in re.findall(r"= \w+\[(\d*)\]\S* collective-permute\(", text)]
+    shapes = re.findall(r"= \w+\[([\d,]*)\]\S* collective-permute\(", text)
+    return [int(np.prod([int(size) for size in shape.split(",") if size])) for shape in shapes]
 
 
 # %% nbgrader={"grade": false, "grade_id": "ring", "locked": false, "schema_version": 3, "solution": true, "task": false}

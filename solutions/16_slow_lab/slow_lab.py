@@ -741,6 +741,7 @@ def sown_by(sow, first, second, size):
     # In a small dish two of three squares often begin in one row.
     small = [np.nonzero(begin) for begin in sown(128, 16)[2]]
     shared = [sum(len(set(found[axis])) < len(found[axis]) for found in small) for axis in (0, 1)]
+    ordered = [bool(np.all(np.diff(columns) > 0)) for _, columns in small if len(columns) == 3]  # by rows they are
 
     return {
         "% of cells alike, other key": round(100 * float((v == other).mean())),
@@ -760,6 +761,7 @@ def sown_by(sow, first, second, size):
             16 - len({place for found in small for place in found[axis].tolist()}) for axis in (0, 1)
         ],
         "some squares begin in one row, and some in one column": [number > 1 for number in shared],
+        "the lower of two squares is the one farther right": float(np.mean(ordered)) > 0.5,
         "all squares on the diagonal": all(np.array_equal(d.any(0), d.any(1)) for d in dishes),
         "grain": bool(np.abs(grains - (np.arange(grains.size) + 0.5) / grains.size).max() < 0.045),
         "grain in the squares, too": bool(np.ptp(v[v >= 0.25]) > 0.8 * GRAIN),
@@ -779,6 +781,7 @@ SOWN = {
     "sixteenths of rows, and of columns, where no square begins": [0, 0],
     "rows, and columns, of a dish of 16 x 16 where no square begins": [0, 0],
     "some squares begin in one row, and some in one column": [True, True],
+    "the lower of two squares is the one farther right": False,
     "all squares on the diagonal": False,
     "grain": True,
     "grain in the squares, too": True,
@@ -795,6 +798,7 @@ SOWN_HINTS = {
     "which a square reaches over the edge.",
     "rows, and columns, of a dish of 16 x 16 where no square begins": "The last row is a row, too.",
     "some squares begin in one row, and some in one column": "Each row is drawn on its own, whatever the others are.",
+    "the lower of two squares is the one farther right": "Each column is drawn on its own, whatever the rows are.",
     "all squares on the diagonal": "Are the rows drawn on their own, and the columns?",
     "grain": "GRAIN times uniform numbers from 0 to 1: as many from 0 to 0.1 as from 0.4 to 0.5.",
     "grain in the squares, too": "The grain is subtracted from u and added to v everywhere.",
@@ -805,6 +809,10 @@ assert_primitives(lambda key: sow(key, 64), jax.random.key(1), excludes=CALLBACK
 ### BEGIN HIDDEN TESTS
 first, second = (int(seed) for seed in np.random.default_rng().choice(10_000, 2, replace=False))
 assert_equal(sown_by(sow, first, second, 100), SOWN, name="sow", hints=SOWN_HINTS)
+large = [np.asarray(sow(jax.random.key(seed), 320)[1] >= 0.25) for seed in range(first, first + 50)]
+empty = [int(np.sum(~np.any(large, axis=(0, axis)))) for axis in (2, 1)]
+of_large = "rows, and columns, of 50 dishes of 320 x 320 where no square is"
+assert_equal({of_large: empty}, {of_large: [0, 0]}, name="sow", hints={of_large: "Any row is as likely as the others."})
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "pictures-traces", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
@@ -1087,6 +1095,7 @@ assert_hlo(day, *a_day(), modules=1)
 assert_repaired(day, simulate, low_pass, predict, render, step)
 assert_primitives(day, *a_day(), excludes=CALLBACKS)
 ### BEGIN HIDDEN TESTS
+jax.clear_caches()  # a day may have been traced with what your functions were before
 rng = np.random.default_rng()
 size = int(rng.integers(8, 20))
 fresh = [np.empty_like(array) for array in a_day(size)]

@@ -1530,3 +1530,44 @@ def golf_mean(x):
 def golf_mean(x):
     window = np.fft.rfft(np.full(64, 1 / 64), 2048)
     return jnp.fft.irfft(jnp.fft.rfft(x, 2048) * window, 2048)[63 : x.size]
+
+
+# %% task="count-primitives" name="branches are flat" fails=["count-primitives-check"] hidden=1 message="in a branch"
+def count_primitives(tape):
+    counts = Counter()
+    for eqn in tape.eqns:
+        name = eqn.primitive.name
+        if name not in WRAPPERS:
+            counts[name] += 1
+        for value in eqn.params.values():
+            if hasattr(value, "eqns"):
+                counts += count_primitives(value)
+            elif isinstance(value, tuple):
+                for branch in value:
+                    if hasattr(branch, "eqns"):
+                        counts += Counter(e.primitive.name for e in branch.eqns)
+    return counts
+
+
+# %% task="evaluate" name="cond opened as well" fails=["evaluate-watch"] hidden=1 message="reports for a cond"
+def evaluate(tape, *args, watch=ignore):
+    env = dict(zip(tape.jaxpr.constvars, tape.consts))
+    env.update(zip(tape.jaxpr.invars, args))
+
+    def read(v):
+        return v.val if isinstance(v, Literal) else env[v]
+
+    for eqn in tape.eqns:
+        values = [read(v) for v in eqn.invars]
+        if eqn.primitive.name == "jit":
+            results = evaluate(eqn.params["jaxpr"], *values, watch=watch)
+        elif eqn.primitive.name == "cond":
+            branch = eqn.params["branches"][int(values[0])]
+            results = evaluate(branch, *values[1:], watch=watch)
+        else:
+            results = eqn.primitive.bind(*values, **eqn.params)
+            if not eqn.primitive.multiple_results:
+                results = [results]
+            watch(eqn.primitive.name, results)
+        env.update(zip(eqn.outvars, results))
+    return [read(v) for v in tape.jaxpr.outvars]

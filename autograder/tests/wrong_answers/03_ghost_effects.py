@@ -2662,3 +2662,21 @@ def noisy(key, x):
     key, for_mask, for_noise = jax.random.split(key, 3)
     keep = jax.random.randint(for_mask, x.shape, 0, 100) <= 50
     return key, jnp.where(keep, x, 0.0) + jax.random.normal(for_noise, x.shape)
+
+
+# %% task="minijit-refuse" name="a log of refusals" fails=["minijit-refuse-check"] hidden=1 message="a tracer that was refused"
+refused = []
+
+
+def no_value(tracer, wanted):
+    refused.append((tracer, wanted))
+    raise NoValue(f"{wanted} was wanted of a {tracer.type}, which has no value yet")
+
+
+def tape_for(operands):
+    tracers = [x for x in operands if isinstance(x, Tracer)]
+    for x in tracers:
+        if x.tape not in OPEN:
+            refused.append((x, "a place on a tape"))
+            raise Leak(f"a {x.type} whose tape is closed")
+    return max((x.tape for x in tracers), key=OPEN.index)

@@ -1409,3 +1409,18 @@ def bikes_after(bikes, moves, share, hours):
 def get_negatives(x, size):
     (index,) = jnp.nonzero(x < 0, size=size, fill_value=99)
     return x.at[index].get(mode="fill", fill_value=0), (x < 0).sum(dtype=jnp.int32)
+
+
+# %% task="sealed-box" name="twenty neighbours" fails=["sealed-box-check"] hidden=1 message="asked twice"
+def find_static(box, args):
+    box(*args)
+    static = []
+    for i in range(len(args)):
+        for step in range(1, 21):
+            changed = [*args[:i], args[i] + step, *args[i + 1 :]]
+            with trace_log() as log:
+                box(*changed)
+            if log.traces:
+                static.append(i)
+                break
+    return static

@@ -1333,3 +1333,17 @@ def replay_rows(tape, args, mapped, size):
     if isinstance(tape.output, str) and tape.output in mapped:
         return result
     return bind("spread", result, axis=0, size=args[0].shape[0])
+
+
+# %% task="minijit-vmap" name="last equation decides" fails=["minijit-vmap-check"] hidden=1 message="rows_"
+def replay_rows(tape, args, mapped, size):
+    values, names, has_rows = dict(zip(tape.inputs, args)), set(mapped), False
+    for name, primitive, operands, params in tape.equations:
+        has_rows = any(isinstance(x, str) and x in names for x in operands)
+        if has_rows:
+            names.add(name)
+            if "axis" in params:
+                params = {**params, "axis": params["axis"] + 1}
+        values[name] = bind(primitive, *[read(values, x) for x in operands], **params)
+    result = read(values, tape.output)
+    return result if has_rows else bind("spread", lift(result), axis=0, size=size)

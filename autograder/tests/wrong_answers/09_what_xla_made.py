@@ -629,3 +629,10 @@ def bill(text):
         if operation not in FREE:
             paid[name] = sizes[name] + sum(sizes.get(x.strip().lstrip("%"), 0) for x in operands.split(","))
     return paid
+
+
+# %% task="brackets" name="u brought to size one" fails=["brackets-flops"] hidden=1 message="the sum of u is 0"
+@jax.jit
+def overlap(A, B, u, v):
+    size = u.sum()
+    return v @ (A @ (B @ (u / size))) * size

@@ -996,3 +996,10 @@ def cause(fn, *args):
         else:
             _seen[fn] = "rewrite"
     return _seen[fn]
+
+
+# %% task="judge" name="two eps" fails=["judge-hard"] hidden=1 message="a thousand positive terms"
+def judge(result, X, w):
+    """Whether `result` is X @ w up to rounding: a bool. result: float32[n]; X: float32[n, m]; w: float32[m]."""
+    X, w = np.asarray(X, np.float64), np.asarray(w, np.float64)
+    return bool(np.all(np.abs(result - X @ w) <= 2 * 2.0**-23 * (np.abs(X) @ np.abs(w))))

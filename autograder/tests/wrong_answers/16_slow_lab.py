@@ -1655,3 +1655,39 @@ def day(u, v, W, waves):
     u, v = simulate(u, v, FEED, KILL, 4)
     forecast = predict(W, lab_terms(u, v)[:48])
     return render(low_pass(v, waves), 2.0), forecast
+
+
+# %% task="pictures" name="random bytes modulo the size" fails=["pictures-ghosts"] hidden=1 message="320 x 320"
+@functools.partial(jax.jit, static_argnames="size")
+def sow(key, size):
+    places, grit = jax.random.split(key)
+    i, j = jax.random.bits(places, (2, 3), "uint8").astype(int) % size
+    rows = (jnp.arange(size)[:, None, None] - i) % size < size // 8
+    columns = (jnp.arange(size)[None, :, None] - j) % size < size // 8
+    seeds = (rows & columns).any(-1)
+    grain = GRAIN * jax.random.uniform(grit, (size, size))
+    return jnp.where(seeds, 0.5, 1.0) - grain, jnp.where(seeds, 0.25, 0.0) + grain
+
+
+@jax.jit
+def render(v, gain):
+    glow = jnp.clip(gain * v, 0.0, 1.0)
+    return jnp.stack([glow**3, glow**1.5, glow * (2 - glow)], -1)
+
+
+# %% task="pictures" name="places in order" fails=["pictures-ghosts"] message="farther right"
+@functools.partial(jax.jit, static_argnames="size")
+def sow(key, size):
+    places, grit = jax.random.split(key)
+    i, j = jnp.sort(jax.random.randint(places, (2, 3), 0, size), axis=1)
+    rows = (jnp.arange(size)[:, None, None] - i) % size < size // 8
+    columns = (jnp.arange(size)[None, :, None] - j) % size < size // 8
+    seeds = (rows & columns).any(-1)
+    grain = GRAIN * jax.random.uniform(grit, (size, size))
+    return jnp.where(seeds, 0.5, 1.0) - grain, jnp.where(seeds, 0.25, 0.0) + grain
+
+
+@jax.jit
+def render(v, gain):
+    glow = jnp.clip(gain * v, 0.0, 1.0)
+    return jnp.stack([glow**3, glow**1.5, glow * (2 - glow)], -1)
