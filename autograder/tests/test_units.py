@@ -3,6 +3,8 @@
 import ast
 import builtins
 import re
+import subprocess
+import sys
 
 import pytest
 from _unit import text_at
@@ -168,3 +170,27 @@ def test_a_graded_cell_could_run_in_another_process(solution):
         used = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
         foreign = used - given - asked - bound_names(tree)
         assert not foreign, (cell.metadata.nbgrader["grade_id"], foreign)
+
+
+@pytest.mark.once
+@pytest.mark.thorough
+def test_what_is_asked_of_one_unit_is_found_without_reading_modules_about_none():
+    def collected(words):
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "--collect-only",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-m",
+            "",
+            "-k",
+            words,
+        ]
+        printed = subprocess.run(command, cwd=COURSE, capture_output=True, text=True).stdout
+        return [line for line in printed.splitlines() if "::" in line]
+
+    few, all_of_them = collected("05_the_cache"), collected("05_the_cache and 05_the_cache")
+    assert few == all_of_them and len(few) > 30
