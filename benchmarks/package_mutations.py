@@ -78,6 +78,7 @@ TESTS = {
     "instruments/watch_functions": ["traces", "check_traces"],
     "measuring/bench": ["bench"],
     "measuring/picture": ["picture"],
+    "measuring/programs": ["fork_server", "solved_programs"],
     "measuring/request": ["request"],
     "measuring/roofline": ["roofline"],
     "measuring/speedup": ["speedup"],

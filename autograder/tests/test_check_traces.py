@@ -92,11 +92,12 @@ def in_an_instance():
     return lambda x, rates, edge: rod.run(x, rates, edge)
 
 
-class Heat:
-    step = staticmethod(jax.jit(diffuse, static_argnames="edge"))
-
-
 def in_a_class():
+    global Heat
+
+    class Heat:
+        step = staticmethod(jax.jit(diffuse, static_argnames="edge"))
+
     return lambda x, rates, edge: functools.reduce(lambda v, rate: Heat.step(v, rate, edge), rates, x)
 
 
