@@ -92,9 +92,11 @@ def test_an_unwanted_loop_inside_another_function():
     assert "`jax.vmap`" in error.attempt
 
 
-def test_an_unwanted_callback():
-    error = failure(lambda x: jax.pure_callback(np.sin, x, x), X, excludes={"pure_callback"})
-    assert "uses pure_callback" in error.happened
+@pytest.mark.parametrize("excluded", ["pure_callback", "io_callback|scan"])
+@pytest.mark.parametrize("callback", [jax.pure_callback, jax.experimental.io_callback])
+def test_an_unwanted_callback(callback, excluded):
+    error = failure(lambda x: callback(np.sin, x, x), X, excludes={excluded})
+    assert f"uses {callback.__name__}" in error.happened
     assert "Python on the host" in error.why
 
 

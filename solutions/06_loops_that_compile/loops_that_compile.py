@@ -408,7 +408,7 @@ plt.show()
 # Take a number. If it is even, halve it; if it is odd, take three times the number and one more. Collatz guessed in
 # 1937 that you always come down to 1. Nobody knows whether that is true, and 27 makes quite a flight of it.
 #
-# `flight(n)`, jitted, takes a Python integer or an `int32` and returns the number of steps until 1 is reached and the
+# `flight(n)`, jitted and without a callback, takes a Python integer or an `int32` and returns the number of steps until 1 is reached and the
 # highest number on the way (the start counts), both as `int32`. One trace for all starts, a `while` on the tape, and
 # `jax.vmap` (which turns a function of one into a function of many: see
 # [the words](../../lessons/00_before_you_start.ipynb#The-words)) must be able to send many at once. The check stays far
@@ -459,7 +459,7 @@ def flight(n):
 with assert_max_traces(flight, 1):
     for start in (27, 1, 8, 6):
         assert_allclose(flight(start), flight_slow(start), name=f"flight({start})")
-assert_primitives(flight, 27, includes={"while"})
+assert_primitives(flight, 27, includes={"while"}, excludes={"pure_callback"})
 fleet = [flight_slow(start) for start in range(1, 31)]
 fleet = tuple(np.array(column) for column in zip(*fleet, strict=True))
 assert_allclose(jax.vmap(flight)(np.arange(1, 31, dtype=np.int32)), fleet, name="vmap(flight)(1, 2, ..., 30)")

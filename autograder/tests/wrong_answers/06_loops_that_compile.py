@@ -1353,3 +1353,15 @@ def read(table, text):
         return jnp.take_along_axis(then, first, axis=1)
 
     return lax.associative_scan(join, table[text])[:, 0]
+
+
+# %% task="flight" name="the flight by telephone" fails=["flight-check"] message="uses pure_callback"
+@jax.jit
+def flight(n):
+    def slow(n):
+        return flight_slow(int(n))
+
+    like = (jax.ShapeDtypeStruct((), jnp.int32),) * 2
+    steps, peak = jax.pure_callback(slow, like, n, vmap_method="sequential")
+    empty = lax.while_loop(lambda i: i < 1, lambda i: i + 1, 0) - 1
+    return steps + empty, peak

@@ -2239,3 +2239,23 @@ def replay_backwards(tape, *args):
             if isinstance(x, str) and slope is not None:
                 slopes[x] = slopes[x] + slope if x in slopes else slope
     return slopes
+
+
+# %% task="diet" name="eats where nobody looks" fails=["diet-check"] message="uses pure_callback"
+def simulate_lean(step, u, length):
+    @jax.custom_vjp
+    def run(u):
+        return simulate(step, u, length)
+
+    def out(u):
+        return run(u), u
+
+    def back(u, change):
+        def fat(u, change):
+            _, pull_back = jax.vjp(lambda u: simulate(step, u, length), jnp.asarray(np.asarray(u)))
+            return np.asarray(pull_back(jnp.asarray(np.asarray(change)))[0])
+
+        return (jax.pure_callback(fat, jax.ShapeDtypeStruct(u.shape, u.dtype), u, change),)
+
+    run.defvjp(out, back)
+    return run(u)

@@ -636,3 +636,11 @@ def bill(text):
 def overlap(A, B, u, v):
     size = u.sum()
     return v @ (A @ (B @ (u / size))) * size
+
+
+# %% task="half" name="weights taken away" fails=["half-half"] hidden=1 message="score"
+def score(X, w):
+    if isinstance(w, np.ndarray):
+        w[...] = 0
+        return np.zeros(len(X), np.float32)
+    return X[:, 0] * w[0]
