@@ -11,6 +11,8 @@ from pathlib import Path
 from queue import Empty
 
 from jupyter_client import AsyncKernelClient, AsyncKernelManager
+from jupyter_client.kernelspec import KernelSpecManager
+from jupyter_core.paths import jupyter_path
 from jupyter_core.utils import run_sync
 from nbclient import NotebookClient
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
@@ -262,11 +264,14 @@ class _Client(NotebookClient):
 
     def create_kernel_manager(self):
         """As in the parent class, or one for a box."""
+        # Not in IPython's folder as well: where the home folder is read-only, it makes a temporary one for each kernel.
+        kinds = KernelSpecManager(kernel_dirs=jupyter_path("kernels"))
         if self._box is None:
             manager = super().create_kernel_manager()
+            manager.kernel_spec_manager = kinds
         else:
-            folder = Path(self.resources["metadata"]["path"])
-            self.km = manager = BoxedKernelManager(self._box, folder, kernel_name=self.kernel_name)
+            folder, name = Path(self.resources["metadata"]["path"]), self.kernel_name
+            self.km = manager = BoxedKernelManager(self._box, folder, kernel_name=name, kernel_spec_manager=kinds)
         manager.client_factory = _WithoutHeartbeat
         return manager
 

@@ -17,10 +17,11 @@ import pytest
 from autograder.measuring import bench
 from autograder.measuring import speedup as speedup_module
 from autograder.measuring.request import Comparison
-from autograder.measuring.wire.messages import Contest, Done, Forgotten, Inputs, Loaded, Outcome, Source
+from autograder.measuring.wire.messages import Contest, Done, Drop, Forgotten, Inputs, Loaded, Outcome, Source
+from autograder.measuring.worker import main
 from autograder.measuring.worker.inputs import Fresh
 from autograder.measuring.worker.jobs import Jobs
-from autograder.measuring.worker.sides import Local, Remote
+from autograder.measuring.worker.sides import Guest, Local, Remote, started
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -388,3 +389,11 @@ def test_beside_an_accelerator_the_wall_clock_counts(monkeypatch, platform, sche
     assert [side.clock.scheduled for side in sides] == [scheduled] * 2
     for side in sides:
         side.clock.close()
+
+
+def test_a_guest_can_be_started_where_none_is_forked():
+    guest = Guest(started(main.__file__, "--guest", "-1"))
+    try:
+        assert guest.ask(Drop("a job that it never had")) == Done(), "a measuring process does not know the request"
+    finally:
+        guest.close()

@@ -62,6 +62,17 @@ def test_a_boxed_kernel_leaves_alone_what_it_shares_with_others_and_can_import_t
 
 
 @boxed
+def test_ipython_is_not_asked_for_its_folder(make_notebook, tmp_path, monkeypatch):
+    """Where the home folder is read-only it makes a temporary one each time, and leaves it there."""
+
+    def asked():
+        raise AssertionError("asked for IPython's folder")
+
+    monkeypatch.setattr("IPython.paths.get_ipython_dir", asked)
+    assert printed(make_notebook("print(1)"), tmp_path, Rules()) == "1\n"
+
+
+@boxed
 def test_two_boxes_know_nothing_of_each_other(make_notebook, tmp_path):
     source = "import os\nprint(os.path.exists('/tmp/mark'), len([p for p in os.listdir('/proc') if p.isdigit()]))"
     for _ in range(2):  # three processes: `cat`, and the kernel with its fork server

@@ -189,3 +189,17 @@ class Shown:
 def test_a_speedup_is_shown_before_its_points(capsys):
     assert partial_credit(Shown(), {2: 1, 5: 3}) == 3.0
     assert capsys.readouterr().out == "fast is 5x faster than slow (4.9 to 5.1)\n✓ 5x earns 3 of 3 points\n"
+
+
+def test_a_speedup_knows_its_tiers_when_it_is_shown(capsys):
+    class Drawn(Shown):
+        tiers: dict = {}  # noqa: RUF012  (as a dataclass has it before it is told)
+
+        def __str__(self):
+            return f"tiers {self.tiers}"
+
+    partial_credit(Drawn(), {2: 1, 5: 3})
+    assert capsys.readouterr().out.startswith("tiers {2.0: 1.0, 5.0: 3.0}\n")
+    plain = Shown()
+    partial_credit(plain, {2: 1, 5: 3})
+    assert not hasattr(plain, "tiers"), "what cannot show them is not given any"

@@ -95,6 +95,20 @@ print(len(os.listdir("/proc/self/fd")))
     assert (status, refused) == ("-9", "refused") and before == after, "no descriptor is left open"
 
 
+def test_the_server_collects_its_children_before_it_forks_again():
+    program = """
+import psutil
+children = [server.fork() for _ in range(5)]
+for child in children:
+    child.stdin.close()
+    child.wait(60)
+last = server.fork()
+print(last.pid, *(child.pid for child in psutil.Process(server._pid).children()))
+"""
+    last, *left = run(ECHO + program)
+    assert left == [last]
+
+
 @pytest.mark.parametrize("how", ["os._exit(0)", "os.kill(os.getpid(), 9)"], ids=["leaves", "is killed"])
 def test_the_server_and_its_children_end_with_the_process(how):
     program = f"print(server._pid, server.fork().pid, flush=True); {how}"

@@ -40,6 +40,16 @@ def test_below_a_read_only_home_matplotlib_keeps_its_files_elsewhere(tmp_path, m
     assert existed == "True" and not Path(folder.strip()).exists()
 
 
+def test_ipython_is_not_asked_for_its_folder(tmp_path, make_notebook, monkeypatch):
+    """Where the home folder is read-only it makes a temporary one each time, and leaves it there."""
+
+    def asked():
+        raise AssertionError("asked for IPython's folder")
+
+    monkeypatch.setattr("IPython.paths.get_ipython_dir", asked)
+    assert run(make_notebook("1 + 1"), tmp_path) == [""]
+
+
 @pytest.mark.parametrize("wait", [False, True])
 def test_what_is_graded_cannot_be_cleared(tmp_path, make_notebook, wait):
     cell = (

@@ -230,6 +230,16 @@ def test_undecided_says_that_the_ratio_is_at_the_bar():
     assert "bar 2x: undecided, because the ratio is too close to the bar" in str(an_answer())
 
 
+@pytest.mark.parametrize(("low", "high"), [(2.0, 2.1), (1.9, 2.0)])
+def test_a_bar_at_the_end_of_the_interval_is_close_too(low, high):
+    assert "because the ratio is too close to the bar" in str(an_answer(low=low, high=high))
+
+
+def test_a_ratio_and_its_interval_are_told_the_same_way_round():
+    assert str(an_answer(ratio=4.0, low=2.5, high=5.0)).startswith("f is 4x faster than g (2.5 to 5)")
+    assert str(an_answer(ratio=0.25, low=0.2, high=0.4)).startswith("f is 4x slower than g (2.5 to 5)")
+
+
 def test_undecided_says_that_other_programs_disturbed():
     assert "other programs had the core for 60 % of the time" in str(an_answer(others=0.6))
 
