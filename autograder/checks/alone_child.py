@@ -9,6 +9,7 @@ import __future__
 
 import ast
 import builtins
+import errno
 import io
 import json
 import numbers
@@ -240,10 +241,29 @@ def confine(standard: str, numpy: str) -> None:
     """From now on, refuse all but calculating: files outside the two libraries, other programs, networks."""
     # Not a wall against an attack: it keeps what is not calculating out of a prediction, and says so.
     standard, numpy = (os.path.realpath(place) + os.sep for place in (standard, numpy))
+    resolving = False
 
     def readable(path: Any) -> bool:
-        found = "" if isinstance(path, int) else os.path.realpath(os.fsdecode(path))
+        nonlocal resolving
+        resolving, before = True, resolving
+        try:
+            found = os.sep if isinstance(path, int | None) else os.path.realpath(os.fsdecode(path)) + os.sep
+        finally:
+            resolving = before
         return found.startswith(numpy) or (found.startswith(standard) and f"{os.sep}site-packages" not in found)
+
+    def here_alone(look: Callable[..., Any]) -> Callable[..., Any]:
+        """Nothing else is there: not a name either, for a name can hold what was measured."""
+
+        def seen(path: Any, *args: Any, **keywords: Any) -> Any:
+            if not resolving and not readable(path):
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+            return look(path, *args, **keywords)
+
+        return seen
+
+    for name in ("stat", "lstat", "access"):  # of which no hook is told
+        setattr(os, name, here_alone(getattr(os, name)))
 
     def hook(event: str, args: tuple) -> None:
         wing = event.partition(".")[0]
@@ -252,8 +272,8 @@ def confine(standard: str, numpy: str) -> None:
                 raise Refused("open")
         elif wing in ("subprocess", "socket", "ctypes", "pty", "shutil", "webbrowser", "winreg"):
             raise Refused(wing)
-        elif wing == "os" and event not in ("os.listdir", "os.scandir"):  # an import looks into folders
-            raise Refused(event)
+        elif wing == "os" and not (event in ("os.listdir", "os.scandir") and readable(args[0])):
+            raise Refused(event)  # an import looks into folders
 
     sys.addaudithook(hook)
 

@@ -28,6 +28,18 @@ SECONDS = 5  # for what the function calculates; starting Python and loading Num
 _START = 60  # seconds until a slow machine has started Python
 _PRINTED = 10_000  # characters of what it prints
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset, range, slice)
+# What a system may need to start Python.
+_VARIABLES = (
+    "PATH",
+    "LD_LIBRARY_PATH",
+    "DYLD_LIBRARY_PATH",
+    "SYSTEMROOT",
+    "TMPDIR",
+    "TEMP",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+)
 _STANDARD, _NUMPY = os.path.dirname(os.__file__), os.path.dirname(np.__file__)
 
 
@@ -116,7 +128,9 @@ def call_alone(fn: Callable[..., Any], args: tuple, keywords: Mapping[str, Any],
 
 def _run(task: dict[str, Any], packed: bytes, lent: list[Any]) -> dict[str, Any]:
     """What the child answers; while it calculates, what was lent is called for it."""
-    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}  # or it asks for memory for every core
+    # No other variable: an answer may set some of JAX's, and what it has measured could travel in one.
+    environment = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
+    environment["OPENBLAS_NUM_THREADS"] = "1"  # or it asks for memory for every core
     child = subprocess.Popen(
         [sys.executable, "-I", "-S", alone_child.__file__],
         stdin=subprocess.PIPE,

@@ -161,11 +161,11 @@ def speedup(
     """Compare the values, then the times, of two functions called with `args`.
 
     candidate  the function that should be fast, jitted or not. A jitted one is timed as it is compiled, without its
-               Python, on the floating-point arrays of `args` times a factor just below 1, another one for each pair of
-               blocks. Any other is code, and could remember: each of its calls, and each of the baseline's, gets
-               floating-point numbers that no call had before, up to 6 % smaller than those of `args`, or where there
-               are none that can be scaled new random keys, or else integers and booleans drawn from those in `args`.
-               Zeros, order, symmetry and Python numbers stay as they are.
+               Python, on eight sets of numbers that are drawn, in turn. Any other is code, and could remember: each of
+               its calls, and each of the baseline's, gets numbers that no call had before. They are floating-point
+               numbers up to 6 % smaller than those of `args`, or where there are none that can be scaled new random
+               keys, or else integers and booleans drawn from those in `args`. Zeros, order, symmetry and Python
+               numbers stay as they are.
     baseline   the function that it is compared with, and that says what is right, in every pair, for every result.
     args       the arguments of both: arrays of any shape and dtype, Python numbers, and pytrees of them.
     at_least   the bar: how many times faster the candidate must be, a ratio of times. A dictionary gives the bar for

@@ -1,12 +1,24 @@
 """The inputs of a contest: of the kind that was given, new in every call of code, a few copies for what is compiled."""
 
+import subprocess
+import sys
+
 import jax
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
 
-from autograder.measuring.worker.inputs import AS_GIVEN, SCALES, Fresh, Repeated, has_order, new_draw
+from autograder.measuring.worker.inputs import (
+    AS_GIVEN,
+    COPIES,
+    LEAST,
+    Fresh,
+    Repeated,
+    has_order,
+    new_draw,
+    other_numbers,
+)
 
 RNG = np.random.default_rng(1)
 FLOATS = RNG.normal(size=(6, 7)).astype(np.float32)
@@ -178,16 +190,50 @@ def test_weak_types_stay():
     assert not first(jnp.float32(1.5))[0].weak_type
 
 
-def test_what_is_compiled_takes_turns_with_a_few_scaled_copies():
-    inputs = Repeated([FLOATS, ROW, 3])
-    found = {}
+def test_what_is_compiled_takes_turns_with_a_few_copies_of_other_numbers():
+    ordered = np.linspace(-1, 1, 30, dtype=np.float32)
+    inputs = Repeated([FLOATS, ROW, 3, ordered])
+    found = set()
     for draw in range(1, 50):
         block = inputs.block(3, draw, tuple)
         assert block.checked == 2 and block.calls[0] is block.calls[1] is block.calls[2]
-        values, row, number = block.calls[0]
+        values, row, number, line = block.calls[0]
         assert row is ROW and number == 3
-        found[round(256 * (1 - float(values[0, 0] / FLOATS[0, 0])))] = values
-    assert sorted(found) == [round(256 * (1 - scale)) for scale in SCALES] == list(range(1, 9))
+        share = values / FLOATS
+        assert LEAST**2 - 1e-6 <= share.min() < share.max() < 1, "not one factor for all: it could be divided out"
+        assert np.ptp(line / ordered) < 1e-6, "but where there is an order"
+        found.add(values.tobytes())
+    assert len(found) == COPIES
+
+
+def test_both_sides_of_a_comparison_get_the_same_copies():
+    for leaves in ([FLOATS, ROW], [ROW]):
+        one, two = Repeated(leaves), Repeated(leaves)
+        for draw in (5, 6):
+            same = zip(one.block(1, draw, tuple).calls[0], two.block(1, draw, tuple).calls[0], strict=True)
+            assert all(np.array_equal(a, b) for a, b in same)
+
+
+@pytest.mark.parametrize("kind", [jnp.bfloat16, jnp.float16, jnp.float32])
+def test_no_copy_is_what_was_given_in_few_bits_either(kind):
+    given = jnp.array(FLOATS, kind)
+    assert not any(np.array_equal(copy, given) for (copy,) in other_numbers([given], COPIES))
+
+
+def test_what_is_compiled_gets_other_integers_where_there_is_nothing_else():
+    universe = np.zeros(32, np.uint8)
+    universe[16] = 1
+    rows = {Repeated([universe, 30]).block(1, draw, tuple).calls[0][0].tobytes() for draw in range(1, 30)}
+    assert len(rows) == COPIES and universe.tobytes() not in rows
+    (same,) = {Repeated([np.arange(5)]).block(1, draw, tuple).calls[0][0].tobytes() for draw in range(1, 9)}
+    assert same == np.arange(5).tobytes(), "what has an order keeps it"
+
+
+def test_a_process_draws_its_copies_itself():
+    program = "import numpy as np; from autograder.measuring.worker import inputs; "
+    program += "print([float(a[0]) for (a,) in inputs.other_numbers([np.ones(1)], 3)])"
+    said = {subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout for _ in range(2)}
+    assert len(said) == 2
 
 
 def test_large_inputs_have_two_copies():

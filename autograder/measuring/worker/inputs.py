@@ -1,11 +1,12 @@
 """The inputs of the calls that are timed, so that nobody can know an answer beforehand.
 
-A compiled function has no memory: the calls of a block share one of a few scaled copies of its arguments (`Repeated`).
+A compiled function has no memory: the calls of a block share one of a few other sets of arguments (`Repeated`).
 Code may keep what it returned, so each of its calls, and each call of the baseline beside it, gets numbers that no
 call had before (`Fresh`). Which numbers a block gets follows from its `draw` alone: two processes that are told the
 same draw make the same inputs.
 """
 
+import functools
 import math
 import random
 import secrets
@@ -19,8 +20,8 @@ import numpy as np
 from autograder.measuring.wire.arrays import Value, is_array, is_floating, is_key
 
 AS_GIVEN = 0  # the draw of a block that gets the arguments as they were given
-# A common factor just below 1 keeps signs, zeros, order, symmetry and upper bounds of all floating-point arrays.
-SCALES = [1 - k / 256 for k in range(1, 9)]
+COPIES = 8  # of what is compiled, at most
+LEAST = 31 / 32  # a factor just below 1 keeps signs, zeros and upper bounds of floating-point arrays
 ENOUGH = 12  # bits: an array of which there are fewer than 2**ENOUGH variants would soon come back
 _KEPT_BYTES = 32_000_000
 _FRESH_BYTES = 256_000_000
@@ -54,7 +55,11 @@ class Supply(Protocol):
 
 
 class Repeated:
-    """A few scaled copies; all calls of a block share one. Fewer copies where the inputs are large."""
+    """A few copies with other numbers, as `Fresh` has them; all calls of a block share one. Two where they are large.
+
+    All that was made of the same leaves in this process has the same copies, which nobody can foretell: a table that
+    was compiled in holds none of their results.
+    """
 
     def __init__(self, leaves: list[Value]):
         self._leaves = leaves
@@ -66,7 +71,7 @@ class Repeated:
         if draw != AS_GIVEN:
             if not self._copies:  # all of them, before the first block that counts
                 room = max(2, _KEPT_BYTES // max(1, bytes_in(values)))
-                self._copies = [jax.block_until_ready(scaled(values, scale)) for scale in SCALES[:room]]
+                self._copies = [jax.block_until_ready(copy) for copy in other_numbers(values, min(room, COPIES))]
             values = self._copies[draw % len(self._copies)]
         return Block([arrange(values)] * calls, calls - 1)
 
@@ -90,8 +95,7 @@ class Fresh:
     def __init__(self, leaves: list[Value]):
         self._same = [_copies(leaf) for leaf in leaves]
         self._bytes = bytes_in(leaves)
-        found = [list(map(kind, leaves)) for kind in (_multiples, _other_keys, _redrawings)]
-        variants = next(filter(any, found), [])
+        variants = variants_of(leaves)
         self.new = bool(variants)
         self._new = (
             [makes or same for makes, same in zip(variants, self._same, strict=True)] if variants else self._same
@@ -131,10 +135,16 @@ class _Chance(NamedTuple):
 
     @staticmethod
     def of(generator: np.random.Generator) -> "_Chance":
-        return _Chance(1 - (1 - SCALES[-1]) * generator.random(2), np.sort(generator.random(2)), generator)
+        return _Chance(1 - (1 - LEAST) * generator.random(2), np.sort(generator.random(2)), generator)
 
 
 _Variants = Callable[[_Chance], Value]  # makes a leaf
+
+
+def variants_of(leaves: list[Value]) -> list[_Variants | None]:
+    """What makes other leaves: of floating-point arrays, else of random keys, else of integers; empty if none can."""
+    found = [list(map(kind, leaves)) for kind in (_multiples, _other_keys, _redrawings)]
+    return next(filter(any, found), [])
 
 
 def _copies(leaf: Value) -> _Variants:
@@ -210,9 +220,18 @@ def has_order(array: np.ndarray) -> bool:
     return bool((array == mirrored).all() or (array == np.conj(mirrored)).all())
 
 
-def scaled(values: list[Value], factor: float) -> list[Value]:
-    """New arrays: floating-point ones times `factor`, everything else as it was."""
-    return [_like(v, np.asarray(v) * np.asarray(factor, v.dtype)) if is_floating(v) else v for v in values]
+@functools.cache
+def _secret() -> int:
+    """Of this process, from its first contest on: both sides are given the same copies."""
+    return secrets.randbits(62)
+
+
+def other_numbers(values: list[Value], copies: int) -> list[list[Value]]:
+    """So many copies of the values, with numbers that this process has drawn."""
+    generator = np.random.default_rng(_secret())
+    variants = variants_of(values) or [None] * len(values)
+    chances = [_Chance.of(generator) for _ in range(copies)]
+    return [[make(chance) if make else v for make, v in zip(variants, values, strict=True)] for chance in chances]
 
 
 def _like(value: Value, array: np.ndarray) -> Value:
