@@ -5,7 +5,7 @@ from functools import cache
 import pytest
 import speed_tasks
 from _table import read
-from _timed_text import timed_text
+from _timed_text import timed_text, without_hidden_tests
 
 WIDE, NARROW = 1.6, 0.6
 ROWS = {tuple(row[field] for field in speed_tasks.IDENTITY): row for row in read(speed_tasks.TABLE)}
@@ -94,6 +94,18 @@ CODE = [
 @pytest.mark.parametrize("cells", PROSE)
 def test_prose_and_other_tasks_ask_for_no_new_measurement(cells):
     assert timed_text(CHECK, cells) == timed_text(CHECK, CELLS)
+
+
+def test_hidden_tests_ask_for_no_new_measurement_unless_the_timing_uses_their_names():
+    visible, hidden, timed = (
+        "assert fast(1) == 1\n",
+        "x = 2\nassert fast(x) == 2\n",
+        "speedup(fast, slow, 3, at_least=5)",
+    )
+    check = f"{visible}### BEGIN HIDDEN TESTS\n{hidden}### END HIDDEN TESTS\n{timed}"
+    assert without_hidden_tests(check) == visible + timed
+    used = check.replace("slow, 3", "slow, x")
+    assert without_hidden_tests(used) == used
 
 
 @pytest.mark.parametrize("cells", CODE)
