@@ -30,6 +30,7 @@ from autograder import (
     assert_hlo,
     assert_max_traces,
     assert_prediction,
+    assert_primitives,
     partial_credit,
     run_alone,
     speedup,
@@ -183,12 +184,12 @@ def explain(readings, *, build, dispatch, run, rounds, outputs=1, backlog=0, hic
             return "That is the mean: a neighbour's hiccup moved it. A median stays."
         if reading < right and reading == one_call:
             return "That is the fastest call. A median has as many calls below it as above."
-        if reading < right:
+        if reading < right and (name == "first call" or not hiccups):
             return "The timer waited for a part of the result only, and there is more to come."
         if reading == max(build + dispatch, backlog) + outputs * run:
             return "The inputs were late, and their backlog is in the time."
         if hiccups:
-            return "Put the later calls in order of size: the median is the one in the middle."
+            return "Put the later calls in order of size: the median is the one in the middle, or between two."
         return "Something is in there that the call did not do. Is a first call among the later ones?"
 
     return {"calls made": "One call for the first duration, then `rounds` more: no hidden warm-up."} | {
@@ -253,14 +254,14 @@ assert_equal(
     name="honest_timer",
 )
 ### BEGIN HIDDEN TESTS
-case = dict(build=77, dispatch=2, run=13, rounds=3)
-unlucky = {"rounds": 7, "hiccups": (5, 350, 340, 2, 9, 35, 3, 0)}, {"rounds": 4, "hiccups": (0, 2, 50, 8, 400)}
+case = dict(build=77, dispatch=2, run=13.25, rounds=3)  # real clocks do not count whole ticks
+unlucky = {"rounds": 7, "hiccups": (5, 350, 340, 2, 9, 35, 3, 0)}, {"rounds": 4, "hiccups": (0, 2, 50, 9, 400)}
 for extra in ({}, {"backlog": 601}, *unlucky):
     dials = case | extra
     readings = on_the_box(honest_timer, **dials)
     assert_equal(readings, honest_readings(**dials), hints=explain(readings, **dials), name="honest_timer")
 for place in ("first", "last", "in a dict"):
-    box = Box(**(case := dict(build=77, dispatch=2, run=13, backlog=601)))
+    box = Box(build=77, dispatch=2, run=13, backlog=601, hiccups=(0, 0, 0, 0, 0, 1, 2, 3))
     late, ready = box.inputs, Pending(box, 0)
     inputs = {"first": (late, ready), "last": (ready, ready, late), "in a dict": (ready, {"x": [ready, late]})}[place]
     program = box.jit()
@@ -268,7 +269,7 @@ for place in ("first", "last", "in a dict"):
     assert_equal({f"a late input, {place}": readings}, {f"a late input, {place}": [92, 15]}, name="honest_timer")
     again = [*honest_timer(program, *inputs, rounds=3, clock=box.clock), box.calls]
     case = "once more: both durations, and all calls"
-    assert_equal({case: again}, {case: [15, 15, 8]}, name="honest_timer")
+    assert_equal({case: again}, {case: [15, 17, 8]}, name="honest_timer")
 box = Box(build=77, dispatch=2, run=13)
 honest_timer(box.jit(), clock=box.clock)
 case = "calls made without a word about rounds"
@@ -619,7 +620,8 @@ for case, most in fresh:
 #
 # Horner's rule evaluates a polynomial with one multiplication and one addition for each coefficient. The specification
 # does it one array operation at a time, so a polynomial of degree 20 on a quarter of a million numbers walks through
-# memory again and again. Write `fuse_me(coefficients, x)`, which returns the same values from one compiled program.
+# memory again and again. Write `fuse_me(coefficients, x)`, which returns the same values from one compiled program,
+# without a callback.
 #
 # 1 point for the values, 1 for one trace and one module whatever the coefficients, and up to 3 for speed: 4x earns 2,
 # 10x earns 3. `coefficients` is `float32[d+1]`, highest power first; `x` is `float32[n]`.
@@ -692,6 +694,7 @@ for degree, n in ((7, 1), (20, 4096), (0, 9), (33, 64)):
     assert_allclose(fuse_me(*mirrored), slow_polynomial(*mirrored), rtol=1e-4, atol=1e-5, name="fuse_me at -x")
 far = jnp.float32([2, -1, 3, 0.5]), jnp.float32([-4, 1.5, 3, np.nan, 10])
 assert_allclose(fuse_me(*far), slow_polynomial(*far), rtol=1e-4, atol=1e-5, name="fuse_me at any numbers")
+assert_allclose(jax.jit(fuse_me)(*far), slow_polynomial(*far), rtol=1e-4, atol=1e-5, name="fuse_me, by its tape")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "fuse-me-module", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
@@ -716,6 +719,8 @@ assert_equal(
 with assert_max_traces(fuse_me, 1):
     for seed in (5, 6, 7):
         fuse_me(*polynomial_inputs(seed, degree=13, n=77))
+for n in (77, 2**18):
+    assert_primitives(fuse_me, *polynomial_inputs(9, n=n), excludes={"pure_callback", "io_callback"})
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "fuse-me-speed", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
@@ -811,7 +816,7 @@ assert_equal(
 )
 ### BEGIN HIDDEN TESTS
 rng = np.random.default_rng(11)
-fresh = rng.integers(1, 60, (40, 4)).tolist()
+fresh = [*rng.integers(1, 60, (37, 4)).tolist(), [5, 3, 2, 3], [4, 4, 4, 4], [4, 1, 4, 2]]
 assert_equal(
     {"forty more": [break_even(*costs) for costs in fresh]},
     {"forty more": [slow_break_even(*costs) for costs in fresh]},

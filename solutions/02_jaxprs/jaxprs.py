@@ -134,6 +134,7 @@ def predict_tape():
 
 # %% jupyter={"source_hidden": true} nbgrader={"grade": true, "grade_id": "predict-tape-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 """3 points. Every tape is predicted right."""
+seen.clear()  # a prediction may read the notebook's lists; nothing that was measured is in this one
 assert_prediction(
     predict_tape,
     lambda: {fn.__name__: len(jax.make_jaxpr(fn)(jnp.ones(3)).eqns) for fn in TAPES},
@@ -495,7 +496,8 @@ for ones in (jnp.ones(1), jnp.ones(5001)):
 # ## Task 4 · Count the primitives (3 points)
 #
 # Write a walker. `count_primitives(tape)` takes what `jax.make_jaxpr(fn)(*args)` returns and counts its equations by
-# name, **those of all inner tapes included**. Two rules:
+# name, **those of all inner tapes included**. It reads the tape that it gets, and traces nothing anew (as `show_jaxpr`
+# would). Two rules:
 #
 # - an equation named in `WRAPPERS` only wraps another tape: what is inside counts, it does not (besides `jit`, these
 #   are names that units 08 and 11 explain);
@@ -648,8 +650,19 @@ def deep(v):
 counts = counted(lambda v: lax.cond(v[0] > 0, lambda w: jnp.sin(w), lambda w: jnp.sin(w), v), x)
 assert_equal({"sin in equal branches": counts["sin"]}, {"sin in equal branches": 2}, name="count_primitives")
 counts = counted(jax.checkpoint(lambda v: jnp.sin(v) * halve(v)), x)
-found = {"sin and mul in a checkpoint": [counts["sin"], counts["mul"]]}
-assert_equal(found, {"sin and mul in a checkpoint": [1, 2]}, name="count_primitives")
+found = {"sin and mul in a checkpoint, and itself": [counts[name] for name in ("sin", "mul", "remat2")]}
+assert_equal(found, {"sin and mul in a checkpoint, and itself": [1, 2, 0]}, name="count_primitives")
+
+
+@jax.custom_vjp
+def ruled(v):
+    return lax.scan(lambda c, _: (jnp.sin(c), None), v, None, length=0)[0]
+
+
+ruled.defvjp(lambda v: (v, None), lambda _, g: (g,))
+counts = counted(ruled, jnp.arange(3.0))
+found = {"sin in a scan of no round, in a custom_vjp": [counts[name] for name in ("sin", "scan", "custom_vjp_call")]}
+assert_equal(found, {"sin in a scan of no round, in a custom_vjp": [1, 1, 0]}, name="count_primitives")
 counts = counted(until, x)
 desired = {"while": 1, "tanh": 1, "lt": 1, "mul": 1, "exp": 1, "jit": 0}
 assert_equal({name: counts[name] for name in desired}, desired, name="count_primitives")
@@ -665,8 +678,10 @@ counts = counted(lambda v: lax.cond(v[0] > 0, lambda w: rounds(halve(w)), lambda
 found = {"mul in jits in a branch, scan, sin": [counts[name] for name in ("mul", "scan", "sin", "jit")]}
 assert_equal(found, {"mul in jits in a branch, scan, sin": [2, 1, 1, 0]}, name="count_primitives")
 tape = jax.make_jaxpr(rounds)(x)
-found = {"mul in a jit in the scan, counted twice": [count_primitives(tape)["mul"] for _ in range(2)]}
+with trace_log() as log:
+    found = {"mul in a jit in the scan, counted twice": [count_primitives(tape)["mul"] for _ in range(2)]}
 assert_equal(found, {"mul in a jit in the scan, counted twice": [1, 1]}, name="count_primitives")
+assert_equal({"traces while it counts": log.traces}, {"traces while it counts": 0}, name="count_primitives")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -856,6 +871,11 @@ assert_equal(
         "two loops and two steps in a loop": meter(loops_in_a_loop, x),
         "two calls of one jit": meter(boxes_alike, x),
         "a whole number": isinstance(meter(lambda v: v * v, 1.5), int | np.integer),
+        "one number": meter(lambda v: v * v, 1.5),
+        "whole numbers": meter(lambda k: k * k + 1, jnp.arange(6)),
+        "a scan of no round, and a step": meter(
+            lambda v: step(lax.scan(lambda c, _: (c * c, None), v, length=0)[0]), x
+        ),
     },
     {
         "batched product": 3 * matmul_flops_spec(4, 5, 6),
@@ -871,6 +891,9 @@ assert_equal(
         "two loops and two steps in a loop": 3 * (2 * straight + 200),
         "two calls of one jit": 200,
         "a whole number": True,
+        "one number": 1,
+        "whole numbers": 12,
+        "a scan of no round, and a step": 200,
     },
     hints={
         "a step after a loop": "The length multiplies what is in the body, and nothing that comes after the loop.",
@@ -1064,6 +1087,8 @@ assert_allclose(
     rtol=1e-5,
     name="the tape of a gradient",
 )
+found = {"no equation at all": attempt(lambda v: (v, 7.5), x)}
+assert_equal(found, {"no equation at all": [[1, 2, 4], 7.5]}, name="evaluate")
 whole = jnp.arange(3)
 assert_allclose(evaluate(jax.make_jaxpr(lambda k: k * 2 + 1)(whole), whole), [whole * 2 + 1], name="whole numbers")
 both = watched(lambda v: lax.top_k(v, 2)[0], x)
@@ -1151,12 +1176,18 @@ def in_boxes_of_their_own(v):
     return lax.cond(v[0] > 0, lambda w: lax.scan(lambda c, _: (jnp.sin(c), None), w, length=2)[0], jnp.cos, v)
 
 
+def grown(v):
+    return lax.while_loop(lambda c: c[0] < 1000.0, lambda c: c * 2, jax.checkpoint(jnp.exp)(v))
+
+
 names = [name for name, _ in watched(in_boxes_of_their_own, x)]
 assert_equal(
     {"reports for a cond with a loop in it": [names.count(name) for name in ("cond", "scan", "sin")]},
     {"reports for a cond with a loop in it": [1, 0, 0]},
     name="evaluate",
 )
+found = {"reports for a checkpoint and a while": [name for name, _ in watched(grown, x)]}
+assert_equal(found, {"reports for a checkpoint and a while": ["remat2", "while"]}, name="evaluate")
 order = []
 evaluate(jax.make_jaxpr(looked_on)(x), x, watch=lambda name, made: order.append((jax.block_until_ready(made), name)[1]))
 assert_equal({"order": order}, {"order": ["sin", "runs", "pure_callback"]}, name="evaluate")

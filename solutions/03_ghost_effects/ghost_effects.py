@@ -439,6 +439,10 @@ each = 2 * len({1.0, 3.0})  # of two types
 said = {"answers for two types": answers, "at most one run for each type and change": len(runs) <= each}
 right = {"answers for two types": [2.0, 2.0, 4.0, 4.0, 4.0, 4.0], "at most one run for each type and change": True}
 assert_equal(said, right, name="follow")
+several = follow(jax.jit(lambda k: {"twice": 2 * k, "half": (k / 2).astype("float16")}), lambda: None)(jnp.arange(3))
+assert_allclose(several, {"twice": jnp.int32([0, 2, 4]), "half": jnp.float16([0, 0.5, 1])}, name="follow: a dict")
+said, hint = {"arrays of JAX": isinstance(several["twice"], jax.Array)}, "Return what jitted returns, as it is."
+assert_equal(said, {"arrays of JAX": True}, hint=hint, name="follow")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -668,6 +672,7 @@ with assert_max_traces(orbit, 1):
 assert_leaves_nothing(orbit, jnp.ones(5) / 3)  # a new shape: the alarm hears fresh traces only
 ### BEGIN HIDDEN TESTS
 orbit_x, far_out = np.array([[[0.2], [0.9], [0.33]], [[-0.5], [1.2], [1.5]]], np.float32)
+assert_allclose(orbit(jnp.float32(0.3)), spec_orbit(np.float32(0.3)), rtol=1e-3, name="orbit of one number")
 assert_allclose(orbit(orbit_x), spec_orbit(orbit_x), rtol=1e-3)
 assert_allclose(orbit(orbit_x / 2), spec_orbit(orbit_x / 2), rtol=1e-3)
 assert_allclose(orbit(far_out), spec_orbit(far_out), rtol=1e-3)
@@ -755,6 +760,13 @@ assert_equal(
     {"four draws keep the same number": False},
     name="noisy",
     hints={"four draws keep the same number": "Each element has an even chance by itself: nobody counts them."},
+)
+stairs = np.arange(-1e6, 1e6, 1000, np.float32)  # each element is kept in its own place
+stays = np.asarray(noisy(jax.random.key(44), stairs)[1])
+assert_equal(
+    {"an element is itself or 0, but for noise": bool((np.minimum(abs(stays - stairs), abs(stays)) < 7).all())},
+    {"an element is itself or 0, but for noise": True},
+    name="noisy",
 )
 million = np.asarray(noisy(jax.random.key(45), jnp.full(1_000_000, 1000.0))[1])
 share = float((million > 500).mean())
@@ -1203,6 +1215,7 @@ assert_judges(
         "a name": (lambda x: debug_print_io_callback(x), True, "The name of a function is no effect."),
         "prints arrays": (prints_arrays, True, "It prints for arrays, and this is a number."),
         "gelu": (jax.jit(jax.nn.gelu), True, "A jitted function is as pure as what it jits."),
+        "pure_callback": (lambda x: jax.pure_callback(np.sin, x, x), True, "Of all callbacks this one is no effect."),
     },
     jnp.float32(0.5),
 )

@@ -19,6 +19,7 @@
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
 import dataclasses
+import dis
 import inspect
 import math
 from functools import partial
@@ -143,7 +144,8 @@ assert_prediction(
 # least two numbers. The rules of the collection:
 #
 # - **without `jit` it runs**, whatever the numbers in `x` are, infinities and NaN too; what it returns does not matter;
-# - **under `jit` it raises the wanted class**, exactly that one: a child or a parent does not count.
+# - **under `jit` it raises the wanted class**, exactly that one: a child or a parent does not count. JAX raises it: there
+#   is no `raise` in an exhibit.
 #
 # | exhibit | raises | |
 # |---|---|---|
@@ -182,6 +184,16 @@ assert_prediction(
 X = jnp.array([3.0, -1.0, 2.0, -5.0])
 
 
+def class_of(error):
+    """Name of the class of an error, unless a `raise` of this notebook has made it."""
+    step = error.__traceback__
+    while step := step.tb_next:
+        code = step.tb_frame.f_code
+        if step.tb_frame.f_globals is globals() and dis.opname[code.co_code[step.tb_lasti]] == "RAISE_VARARGS":
+            return f"{type(error).__name__}, by a raise of its own: let JAX raise it"
+    return type(error).__name__
+
+
 def raised_by(exhibit, x):
     """Name of the class that exhibit(x) raises under jit. Without jit it must run."""
     try:
@@ -193,7 +205,7 @@ def raised_by(exhibit, x):
     try:
         jax.jit(lambda v: (exhibit(v), v)[1])(x)
     except Exception as error:
-        return type(error).__name__
+        return class_of(error)
     return "no error"
 
 
@@ -202,7 +214,7 @@ def refused_as_static(value):
     try:
         jax.jit(lambda v: 0.0, static_argnums=0)(value)
     except Exception as error:
-        return type(error).__name__
+        return class_of(error)
     return "no error"
 
 
@@ -301,7 +313,9 @@ for numbers in (
     [-1, -2],
     [np.nan, np.inf],
     [-np.inf, 0.5],
-    [*range(40, 0, -1)],
+    [0, 0, 0],
+    [*range(300)],
+    [*range(300, 0, -1)],
     [-2, 1e30, *range(9), -1e30],
     [1e30, np.inf],
 ):
@@ -345,7 +359,9 @@ for numbers in (
     [-1, -2],
     [np.nan, np.inf],
     [-np.inf, 0.5],
-    [*range(40, 0, -1)],
+    [0, 0, 0],
+    [*range(300)],
+    [*range(300, 0, -1)],
     [-2, 1e30, *range(9), -1e30],
     [1e30, np.inf],
 ):
@@ -488,6 +504,7 @@ fresh_cases = {
     "numbers that share a hash": [-1, -2, 0, 2**61 - 1, -1],
     "equal numbers of four types": [1 + 0j, 1, True, 1.0, 1 + 0j],
     "two types that are called bool": [np.True_, True, False, np.True_],
+    "nearly the same": [1.0, 1.0000001, -1.0, 2**53, 2**53 + 1, "a", "A", " a"],
     "nothing": [],
 }
 assert_equal(
@@ -586,7 +603,7 @@ city = city_of(600, seed=6)
 assert_primitives(lambda *city: bikes_after(*city, 0.2, 2), *city, excludes={"pure_callback", "io_callback"})
 ### BEGIN HIDDEN TESTS
 with jax.default_matmul_precision("highest"):
-    for hours, share in ((0, 0.3), (1, 1.0), (1, 0.0), (9, np.float32(0.05))):
+    for hours, share in ((0, 0.3), (1, 1.0), (1, 0.0), (48, np.float32(0.05))):
         fresh, name = city_of(17), f"bikes_after, share={share}, hours={hours}"
         assert_allclose(bikes_after(*fresh, share, hours), bikes_slow(*fresh, share, hours), rtol=1e-4, name=name)
 ### END HIDDEN TESTS
@@ -679,8 +696,8 @@ assert_primitives(lambda x: pool(x, k=2), jnp.ones((9, 11)), smaller=(jnp.ones((
 assert_primitives(lambda x: pool(x, k=len(x) // 2), jnp.ones((11, 11)), smaller=(jnp.ones((5, 5)),), excludes=excluded)
 ### BEGIN HIDDEN TESTS
 fresh = np.random.default_rng(7).normal(size=(23, 16)).astype(np.float32)
-for k in (1, 4, 5):
-    assert_allclose(pool(fresh, k=k), pool_spec(fresh, k), rtol=1e-4, atol=1e-5, name=f"pool of a fresh image, k={k}")
+for k in (1, 4, 11):
+    assert_allclose(pool(fresh, k), pool_spec(fresh, k), rtol=1e-4, atol=1e-5, name=f"pool of a fresh image, k={k}")
 fresh[2, 3], fresh[9, 9] = np.inf, np.nan
 assert_allclose(pool(fresh, k=4), pool_spec(fresh, 4), rtol=1e-4, atol=1e-5, name="pool of an image with inf and NaN")
 for narrow in (fresh[:, :3], fresh[:3], fresh[:3, :3]):
@@ -747,14 +764,14 @@ assert_equal(
 assert_primitives(lambda x: get_negatives(x, size=4), jnp.ones(6), excludes={"pure_callback", "io_callback"})
 ### BEGIN HIDDEN TESTS
 fresh = [*np.random.default_rng(5).normal(size=(4, 12)).astype(np.float32), np.linspace(-3, 5, 12, dtype=np.float32)]
-budgets = 1, 9, 12
+budgets = 0, 1, 9, 12
 with assert_max_traces(get_negatives, len(budgets)):
     for row in fresh:
         for size in budgets:
             desired = get_negatives_spec(row, size)
             assert_allclose(get_negatives(row, size=size), desired, name=f"get_negatives of fresh numbers, size={size}")
-long = np.linspace(-1, 99, 1000, dtype=np.float32)  # there is a number in every place that padding may read
-assert_allclose(get_negatives(long, size=20), get_negatives_spec(long, 20), name="get_negatives of a thousand numbers")
+long = np.arange(-9, 1_100_000, dtype=np.float32)  # there is a number in every place that padding may read
+assert_allclose(get_negatives(long, size=20), get_negatives_spec(long, 20), name="get_negatives of a million numbers")
 zeros = np.array([0.0, -2.0, -0.0], np.float32)
 assert_allclose(get_negatives(zeros, size=2), get_negatives_spec(zeros, 2), name="get_negatives with zeros in front")
 odd = np.array([np.inf, -np.inf, 2.0, -1.0, 0.0], np.float32)
@@ -998,6 +1015,8 @@ with assert_max_traces(Amplifier.__call__, 1):
 loud, quiet, sound = make_amplifier(5.0, "clip", 7.0), make_amplifier(-0.5, "clip", 0.2), jnp.linspace(-2.0, 3.0, 5)
 assert_allclose(loud(sound), jnp.float32(amplify_spec(5.0, "clip", 7.0, sound)), name="the first of two amplifiers")
 assert_allclose(quiet(sound), jnp.float32(amplify_spec(-0.5, "clip", 0.2, sound)), name="the second of two amplifiers")
+near = make_amplifier(-0.5, "clip", 0.25)  # nearly the ceiling of the second
+assert_allclose(near(sound), jnp.float32(amplify_spec(-0.5, "clip", 0.25, sound)), name="the third of three amplifiers")
 loud.settings = quiet.settings
 assert_allclose(loud(sound), jnp.float32(amplify_spec(5.0, "clip", 0.2, sound)), name="the ceiling of the new settings")
 turned, alike = (make_amplifier(2.0, "clip", 9.0) for _ in range(2))
@@ -1115,6 +1134,8 @@ assert_equal(
 )
 ### BEGIN HIDDEN TESTS
 fresh_boxes = {
+    "one argument": (seal(lambda a: -a, [0]), (1,), [0]),
+    "eight arguments": (seal(lambda a, b, c, d, e, f, g, h: a + b * h, [1, 5, 7]), (1,) * 8, [1, 5, 7]),
     "five arguments": (seal(lambda a, b, c, d, e: a * b + c * d + e, [1, 3, 4]), (1, 1, 1, 1, 1), [1, 3, 4]),
     "a well-known one": (seal(lambda a, b: a * b, [1], range(-60, 60)), (1, 1), [1]),
     "floats": (seal(lambda a, b, c: a * b - c, [2]), (0.5, 1.5, 2.5), [2]),

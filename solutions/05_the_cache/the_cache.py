@@ -35,6 +35,7 @@ from autograder import (
     assert_equal,
     assert_max_traces,
     assert_prediction,
+    assert_primitives,
     partial_credit,
     speedup,
     trace_log,
@@ -315,8 +316,8 @@ for epochs in (4, 23):
 # The author wrote a lambda because `rate` and `edge` had to get in somehow.
 #
 # Write `diffuse`, one step, and `relax`, the loop of jitted steps, for any number of rates, none included. `relax`
-# leaves its arguments as they were. A new rate must not cost a trace, in this run or in the next. A new `edge` may cost
-# one trace, and two edges two traces: `edge` is a name, and the trace must know it.
+# leaves its arguments as they were, and does not call back into Python. A new rate must not cost a trace, in this run or
+# in the next. A new `edge` may cost one trace, and two edges two traces: `edge` is a name, and the trace must know it.
 #
 # <details><summary>Hint 1</summary>
 # Which of the two does the trace need to know by value, and which is just a number that takes part?
@@ -378,22 +379,23 @@ fresh_rod = np.random.default_rng().normal(np.linspace(0, 100, 17)).astype(np.fl
 given_rods, given_rates = [fresh_rod.copy(), jnp.array(fresh_rod)], [0.2, 0.1]
 for given in given_rods:
     relax(given, given_rates, "edge")
-left = {
+after_call = {
     "the rates": given_rates,
     "x, as a NumPy array": given_rods[0].tolist(),
     "x, as a JAX array": "deleted" if given_rods[1].is_deleted() else given_rods[1].tolist(),
 }
-kept = {"the rates": [0.2, 0.1]} | dict.fromkeys(list(left)[1:], fresh_rod.tolist())
-assert_equal(left, kept, name="relax (its arguments after the call)")
+kept = {"the rates": [0.2, 0.1]} | dict.fromkeys(list(after_call)[1:], fresh_rod.tolist())
+assert_equal(after_call, kept, name="relax (its arguments after the call)")
 rates = [0.05, 0.21, 0.4]
 for edge in ("edge", "wrap"):
     assert_allclose(relax(fresh_rod, rates, edge), relax_slow(fresh_rod, rates, edge), rtol=1e-4, atol=1e-3, name=edge)
     assert_allclose(diffuse(rod, 0.3, edge), relax_slow(rod, [0.3], edge), rtol=1e-4, atol=1e-5, name="diffuse")
+    assert_primitives(lambda v, edge=edge: diffuse(v, 0.3, edge), rod, excludes={"pure_callback"})
     assert_allclose(relax(rod[:1], [0.2, 0.1], edge), rod[:1], rtol=1e-4, atol=1e-5, name=f"a rod of one place, {edge}")
-    many = np.linspace(0.05, 0.001, 300).tolist()
+    many = np.linspace(0.05, 0.001, 1100).tolist()
     halfway = relax(fresh_rod, many[:7], edge)
     assert_allclose(
-        relax(fresh_rod, many, edge), relax(halfway, many[7:], edge), rtol=1e-4, atol=1e-3, name="300 rates"
+        relax(fresh_rod, many, edge), relax(halfway, many[7:], edge), rtol=1e-4, atol=1e-3, name="1100 rates"
     )
     assert_allclose(relax(fresh_rod, [], edge), fresh_rod, name="no rates at all")
 jax.clear_caches()
@@ -415,8 +417,8 @@ with assert_max_traces(relax, 2):
 # - `energy(x)`: pads to that size and calls it, whatever the length.
 #
 # Any length may come. After the five sizes have been seen, nothing may be traced any more, neither your functions nor
-# any of JAX's own. The second check takes short requests and measures your sizes against padding everything to 1024:
-# 2.5x as fast earns 1 point, 4x earns 2.
+# any of JAX's own. There is no callback into Python. The second check takes short requests and measures your sizes
+# against padding everything to 1024: 2.5x as fast earns 1 point, 4x earns 2.
 #
 # <details><summary>Hint 1</summary>
 # What does a padded zero add to the sum? Its difference to a real number is not 0, and its difference to another zero
@@ -505,20 +507,23 @@ with jax.no_tracing(True):  # an error for any trace, jnp's own included
         energy(np.zeros(length, np.float32))
 ### BEGIN HIDDEN TESTS
 rng = np.random.default_rng()
-sizes = (1, 2, 63, 64, 65, 700, 1024, *rng.integers(1, 1025, 3).tolist())
-vectors = [rng.normal(loc=3, size=size).astype(np.float32) for size in sizes]
+tried = (1, 2, 63, 64, 65, 700, 1024, *rng.integers(1, 1025, 3).tolist())
+vectors = [rng.normal(loc=3, size=length).astype(np.float32) for length in tried]
 vectors[-1][::2] = 0  # a zero is a number like any other
 vectors[-2] *= 1000  # the differences count; the exponential of such a number would overflow
 vectors[-3][0] = np.nan  # a mean with it is NaN
 vectors.append(np.float32([1e9, -1e9, 1e9, 3e7, 0, 1e30]))  # no number is too far away to be one of them
 with jax.no_tracing(True):
     got = [energy(x) for x in vectors]
-expected, sizes = [energy_slow(x) for x in vectors], (*sizes, 6)
-assert_allclose(got, expected, rtol=1e-4, name=f"energy of {sizes} numbers (padding must not count)")
+expected, tried = [energy_slow(x) for x in vectors], (*tried, 6)
+assert_allclose(got, expected, rtol=1e-4, name=f"energy of {tried} numbers (padding must not count)")
 for length in (1, 40, bucket_size(40)):
-    padded = rng.normal(loc=-1, size=bucket_size(40)).astype(np.float32)
-    expected = energy_slow(padded[:length])
-    assert_allclose(pair_energy(padded, length), expected, rtol=1e-4, name=f"pair_energy of the first {length} numbers")
+    any_behind = rng.normal(loc=-1, size=bucket_size(40)).astype(np.float32)
+    expected = energy_slow(any_behind[:length])
+    assert_allclose(
+        pair_energy(any_behind, length), expected, rtol=1e-4, name=f"pair_energy of the first {length} numbers"
+    )
+assert_primitives(pair_energy, any_behind, 40, excludes={"pure_callback"})
 
 
 def not_through_pair_energy():
@@ -564,7 +569,7 @@ partial_credit(speedup(in_your_buckets, all_at_longest, lengths, *short, at_leas
 #
 # `fit_slow` fits `x @ w` to `y` by small steps as in task 2, one batch of up to 32 rows at a time. Write it in JAX, so that after one
 # epoch of warm-up the whole run passes inside `jax.no_tracing(True)`, **for any number of rows**. The last batch and
-# the falling rate are part of the run.
+# the falling rate are part of the run. No callback into Python.
 #
 # `train_step` is jitted, returns the next `w`, and gets batches of 32 rows, always. `real` is for you to define: it
 # says which rows count.
@@ -653,10 +658,11 @@ with jax.default_matmul_precision("highest"):  # a GPU or TPU drops digits of pr
             expected = fit_slow(x, y, 100)
             assert_allclose(w, expected, rtol=1e-3, atol=1e-4, name=f"w of {rows} rows (every row counts once)")
             y *= -1  # other data in the same array
-shapes = set()
+step_calls, shapes = [], set()
 
 
 def counting_step(w, xb, yb, real, rate):
+    step_calls.append((w, xb, yb, real, rate))
     shapes.add((np.shape(xb), np.shape(yb)))
     return w + 1
 
@@ -680,6 +686,7 @@ assert_equal(
         "shapes of its batches": "train_step gets float32[32, 3] and float32[32], the last batch included.",
     },
 )
+assert_primitives(train_step, *step_calls[0], excludes={"pure_callback"})
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -689,7 +696,7 @@ assert_equal(
 # value, such that two calls of one function share a trace exactly if their keys are equal. No tracing, and no `jit`:
 # just look at the arguments. It fits in three lines.
 #
-# `static` names the keyword arguments that are static.
+# `static` names the keyword arguments that are static, whatever they are called.
 #
 # With your key, `tiny_jit` below is a real `jit` with a cache of its own. A key that is too coarse makes it run the
 # wrong program (JAX notices and raises), one that is too fine makes it compile for nothing.
@@ -787,7 +794,7 @@ advice = {
 
 
 def one_key(first, second, static):
-    return len({cache_key(*first, static), cache_key(*second, static)}) == 1
+    return len({cache_key(args, dict(kwargs), static) for args, kwargs in (first, second)}) == 1
 
 
 assert_equal(
@@ -852,14 +859,18 @@ fresh = {
     "NumPy's float64, and NumPy's float32": (of(np.float64(1)), of(np.float32(2))),
     "two named tuples of one name": (of(Point(1.0, 2)), of(OtherPoint(1.0, 2))),
 }
+other_names = {  # static is axis alone
+    "static axis": (of(1.0, axis=0), of(1.0, axis=1)),
+    "the same static axis": (of(1.0, axis=0, scale=2.0), of(5.0, axis=0, scale=3.0)),
+    "an n that is not static": (of(1.0, n=1, axis=0), of(1.0, n=2, axis=0)),
+    "two names that are not static": (of(scale=1.0), of(shift=1.0)),
+}
 with jax.no_tracing(True):  # an error for any trace
     said = {name: one_key(*pair, ("n", "m")) for name, pair in fresh.items()}
-assert_equal(
-    said,
-    {name: same_trace(*pair, ("n", "m")) for name, pair in fresh.items()},
-    hints=advice,
-    name="cache_key",
-)
+    said |= {name: one_key(*pair, ("axis",)) for name, pair in other_names.items()}
+traces_shared = {name: same_trace(*pair, ("n", "m")) for name, pair in fresh.items()}
+traces_shared |= {name: same_trace(*pair, ("axis",)) for name, pair in other_names.items()}
+assert_equal(said, traces_shared, hints=advice, name="cache_key")
 ### END HIDDEN TESTS
 
 # %% [markdown]

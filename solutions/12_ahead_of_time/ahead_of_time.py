@@ -344,11 +344,11 @@ def gated(width, hidden):
 
 
 rows, width, hidden = (int(n) for n in np.random.default_rng().integers(2, 9, 3))
-make, cost = gated(width, hidden)
+make_gated, gated_loss = gated(width, hidden)
 batch = np.ones((rows, width), np.float16), np.ones(rows, np.float32)
-shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), batch)
-wanted = {"bytes": training_bytes_slow(make, cost, batch)}
-assert_equal({"bytes": training_bytes(make, cost, shapes)}, wanted, name="training_bytes")
+only_shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), batch)
+wanted = {"bytes": training_bytes_slow(make_gated, gated_loss, batch)}
+assert_equal({"bytes": training_bytes(make_gated, gated_loss, only_shapes)}, wanted, name="training_bytes")
 one_key = {
     "bytes": training_bytes(lambda key: jnp.zeros((*key.shape, 3)), lambda w, batch: (batch * w).sum(), jnp.ones(3))
 }
@@ -388,8 +388,9 @@ def similar(width):
 
 
 fresh = int(np.random.default_rng().integers(8, 300))
-half = jax.ShapeDtypeStruct((6, 128), jnp.bfloat16)  # a row of two axes, in half precision
-for model, rows in (((*perceptron(4, 128)[:2], half), fresh), (similar(16), fresh), (perceptron(1, 8), 3 * 10**9)):
+row_of_two_axes = jax.ShapeDtypeStruct((6, 128), jnp.bfloat16)  # in half precision
+deep = *perceptron(4, 128)[:2], row_of_two_axes
+for model, rows in ((deep, fresh), (similar(16), fresh), (perceptron(1, 8), 3 * 10**9)):
     assert_equal(edge(model, rows, 3), {"rows": rows, "programs compiled": 0}, name="largest_batch", hints=no_more)
 ### END HIDDEN TESTS
 
@@ -490,9 +491,9 @@ def build_server(params):
 params, every_length = reply_params(0), [list(range(length)) for length in (1, 2, 4, 5, 15, 16, 17, 33, 49)]
 jax.clear_caches()
 with trace_log(reply) as opening:
-    serve = build_server(params)
+    opened = build_server(params)
 with trace_log(reply) as serving, sizes_run() as sizes:
-    answers = [serve(tokens) for tokens in every_length]
+    answers = [opened(tokens) for tokens in every_length]
 assert_equal(
     {
         "traced before opening": opening.traces,
@@ -535,10 +536,10 @@ rng = np.random.default_rng()
 params = reply_params(vocabulary=40_000)
 texts = [rng.integers(0, 40_000, size=length) for length in rng.integers(1, 65, size=12)]
 texts[0][:] = 39_999
-serve = build_server(params)
+opened = build_server(params)
 other = build_server(reply_params())  # another model: it changes nothing for the first
 with trace_log(reply) as serving, jax.no_tracing(True):
-    answers = [serve(tokens) for tokens in texts]
+    answers = [opened(tokens) for tokens in texts]
 assert_equal({"compiled": serving.compiles}, {"compiled": 0}, name="build_server")
 for tokens, answer in zip(texts[:4], answers[:4], strict=True):
     assert_allclose(answer, reply_slow(params, tokens), rtol=1e-4, atol=1e-5, name=f"serve, {len(tokens)} tokens")
@@ -571,17 +572,18 @@ def bucket_traced(serve, length):
     return sizes[0] if sizes else None
 
 
-smallest = {f"{length} tokens": bucket for length, bucket in ((3, 4), (4, 4), (5, 16), (17, 64))}
-traced = {name: bucket_traced(serve, int(name.split()[0])) for name in smallest}
+wanted_buckets = {f"{length} tokens": bucket for length, bucket in ((3, 4), (4, 4), (5, 16), (17, 64))}
+traced = {name: bucket_traced(opened, int(name.split()[0])) for name in wanted_buckets}
 assert_equal(
-    {name: traced[name] or bucket for name, bucket in smallest.items()},  # what was compiled before is not traced
-    smallest,
+    {name: traced[name] or bucket for name, bucket in wanted_buckets.items()},  # what was compiled before is not traced
+    wanted_buckets,
     name="serve (the bucket of a text)",
     hints={
-        name: "Padding is computed like real tokens: take the smallest bucket that holds the text." for name in smallest
+        name: "Padding is computed like real tokens: take the smallest bucket that holds the text."
+        for name in wanted_buckets
     },
 )
-of_each_program = {f"{length} tokens": reaches_a_device(serve, [1] * length) for length in BUCKETS}
+of_each_program = {f"{length} tokens": reaches_a_device(opened, [1] * length) for length in BUCKETS}
 assert_equal(
     {"answered by a program": of_each_program},
     {"answered by a program": dict.fromkeys(of_each_program, True)},
@@ -593,7 +595,7 @@ assert_equal(
 # %% nbgrader={"grade": true, "grade_id": "server-clients", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 """1 point. Every client is served, whatever its dtype; what is too long is refused."""
 params = reply_params(1)
-serve = build_server(params)
+opened = build_server(params)
 kinds = {"int8": np.int8, "uint16": np.uint16, "int64": np.int64}
 kinds = {name: np.arange(6).astype(dtype) for name, dtype in kinds.items()} | {"a list": [0, 1, 2, 3, 4, 5]}
 
@@ -606,8 +608,8 @@ def reaction(serve, tokens):
 
 
 with trace_log(reply) as serving:
-    reactions = {kind: reaction(serve, tokens) for kind, tokens in kinds.items()}
-    reactions["65 tokens"] = reaction(serve, [1] * 65)
+    reactions = {kind: reaction(opened, tokens) for kind, tokens in kinds.items()}
+    reactions["65 tokens"] = reaction(opened, [1] * 65)
 assert_equal(
     reactions | {"compiled": serving.compiles},
     dict.fromkeys(kinds, "6 rows") | {"65 tokens": "ValueError", "compiled": 0},
@@ -619,14 +621,17 @@ assert_equal(
     },
 )
 ### BEGIN HIDDEN TESTS
-long = {"200 tokens": reaction(serve, list(range(50)) * 4), "64 tokens": reaction(serve, [3] * 64)}
+long = {"200 tokens": reaction(opened, list(range(50)) * 4), "64 tokens": reaction(opened, [3] * 64)}
 assert_equal(long, {"200 tokens": "ValueError", "64 tokens": "64 rows"}, name="serve")
 text = np.random.default_rng().integers(0, 50, 9)
 texts = [text.astype(dtype) for dtype in (np.uint8, np.int16, np.int32, np.uint32, np.uint64)]
 texts += [np.int8([1, 0, 0, 0]), np.int16([1, 0]), np.int32([1])]  # equal bytes
 texts += [np.sort(text)[::-1], np.sort(text)]  # as long, the same sum
 for text in texts:
-    assert_allclose(serve(text), reply_slow(params, text), rtol=1e-4, atol=1e-5, name=f"serve, {text.dtype}")
+    assert_allclose(opened(text), reply_slow(params, text), rtol=1e-4, atol=1e-5, name=f"serve, {text.dtype}")
+with jax.transfer_guard_host_to_device("disallow_explicit"):  # whoever needs no device does not notice
+    alone = {"served without a program": reaction(opened, [1, 2, 3]) == "3 rows"}
+assert_equal(alone, {"served without a program": False}, name="serve")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -861,7 +866,7 @@ assert_equal(quick, {"a program that compiles in 0.1 ms is": "kept"}, name="keep
 #
 # Write `make_scorer(features, now, run)`, whose scorer gives the same scores from the same columns, such that **a
 # second start finds all programs of the first**, one or several: with another order, at another time, in another run, in
-# another process.
+# another process. The scores are summed up in these programs: the columns go into them, one by one or together.
 #
 # <details><summary>Hint 1</summary>
 # The key is the StableHLO, with the name of the function. What in it is different tomorrow?
@@ -948,9 +953,9 @@ def make_scorer(features, now, run):
 """3 points. The scores are right, and the second start writes nothing."""
 friday = (("speed", "age", "mass", "heat"), 1000.0, 5)
 for features, now, run in (friday, (("heat", "speed"), 60.0, 6)):
-    scores = start(make_scorer, columns_of(9, seed=1), features, now, run)
+    scored = start(make_scorer, columns_of(9, seed=1), features, now, run)
     wanted = start(make_scorer_slow, columns_of(9, seed=1), features, now, run)
-    assert_allclose(scores, wanted, rtol=1e-4, atol=1e-5, name="scores")
+    assert_allclose(scored, wanted, rtol=1e-4, atol=1e-5, name="scores")
 others = {
     "another run": (friday[0], friday[1], 6),
     "another order": (friday[0][::-1], friday[1], friday[2]),
@@ -978,8 +983,8 @@ assert_equal({"tomorrow": written_by(make_scorer, tonight, tomorrow)[1]}, {"tomo
 alike = [(names, *tonight[1:]) for names in (("heat", "height"), ("height", "heat"))]
 found = {"two that begin alike": written_by(make_scorer, *alike)[1]}
 assert_equal(found, {"two that begin alike": 0}, name="make_scorer")
-scores = start(make_scorer, columns_of(11), frozenset(mixed[:3]), *tonight[1:])
-assert_equal({"scores": len(scores)}, {"scores": 11}, name="make_scorer")
+scored = start(make_scorer, columns_of(11), frozenset(mixed[:3]), *tonight[1:])
+assert_equal({"scores": len(scored)}, {"scores": 11}, name="make_scorer")
 fresh, late = columns_of(11), 5e5
 fresh["seen"] += np.float32(late)  # in seconds, as all times are
 for features, columns in ((mixed, fresh), (mixed[:2], {name: fresh[name] for name in (*mixed[:2], "seen")})):
@@ -988,13 +993,33 @@ for features, columns in ((mixed, fresh), (mixed[:2], {name: fresh[name] for nam
 part, columns = (("heat",), 100.5, 7), columns_of(5)  # of a time not even half a second may be lost
 wanted = start(make_scorer_slow, columns, *part)
 assert_allclose(start(make_scorer, columns, *part), wanted, rtol=2e-5, atol=1e-6, name="scores, at 100.5 s")
-scorer, scorer_slow = (make(mixed, *tonight[1:]) for make in (make_scorer, make_scorer_slow))
+ours, theirs = (make(mixed, *tonight[1:]) for make in (make_scorer, make_scorer_slow))
+make_scorer(mixed[:2], 50.0, 3)(columns_of(11))  # another one, which changes nothing for ours
 for rows in (11, 12):
     columns = jax.device_put(columns_of(rows))
-    scores = scorer(columns)
+    scored = ours(columns)
     deleted = [name for name, column in columns.items() if column.is_deleted()]
     assert_equal({"columns deleted": deleted}, {"columns deleted": []}, name="scorer")
-    assert_allclose(scores, scorer_slow(columns), rtol=1e-4, atol=1e-5, name=f"scores of {rows} rows")
+    assert_allclose(scored, theirs(columns), rtol=1e-4, atol=1e-5, name=f"scores of {rows} rows")
+
+
+def handed_in(make, columns, *arguments):
+    """How many numbers the programs of a start are given, as their StableHLO says."""
+    import re
+
+    with tempfile.TemporaryDirectory() as folder:
+        jax.config.update("jax_dump_ir_to", folder)
+        try:
+            start(make, columns, *arguments)
+        finally:
+            jax.config.update("jax_dump_ir_to", "")
+        heads = [path.read_text().partition("@main(")[2].partition(") ->")[0] for path in Path(folder).iterdir()]
+    shapes = re.findall(r"tensor<([\dx]+)xf32>", " ".join(heads))
+    return sum(int(np.prod([int(side) for side in shape.split("x")])) for shape in shapes)
+
+
+enough = {"two columns or more go into the programs": handed_in(make_scorer, columns_of(200), *friday) >= 2 * 200}
+assert_equal(enough, dict.fromkeys(enough, True), name="scorer")
 
 from autograder.measuring.wire import functions
 
@@ -1178,10 +1203,10 @@ assert_equal(
 models = head_params(), head_params()
 blobs = [bytes(pack(params)) for params in models]
 fresh = np.random.default_rng().normal(size=(333, 100)).astype(np.float32)
-scores = [np.tanh(fresh) @ params["w"] + params["b"] for params in models]
+right_scores = [np.tanh(fresh) @ params["w"] + params["b"] for params in models]
 for params in models:
     params["w"] *= 0
-for blob, wanted in zip(blobs, scores, strict=True):
+for blob, wanted in zip(blobs, right_scores, strict=True):
     assert_allclose(np.asarray(unpack(blob)(fresh)), wanted, rtol=1e-3, atol=1e-4, name="unpack, 333 rows")
 try:
     many = np.asarray(unpack(blobs[0])(np.zeros((70_001, 100), np.float32)))
@@ -1191,7 +1216,7 @@ except Exception as error:
 assert_equal({"70001 rows": served}, {"70001 rows": "answered"}, name="unpack")
 try:
     by_itself = [np.asarray(export.deserialize(bytearray(blob)).call(fresh)) for blob in blobs]
-    used = np.allclose(by_itself, scores, rtol=1e-3, atol=1e-4)
+    used = np.allclose(by_itself, right_scores, rtol=1e-3, atol=1e-4)
 except Exception as error:
     used = f"{type(error).__name__}: {error}"[:160]
 assert_equal({"jax.export can use the bytes": used}, {"jax.export can use the bytes": True}, name="pack")

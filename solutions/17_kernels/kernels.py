@@ -284,7 +284,7 @@ assert_equal(nans(result), NO_NAN, name="transposed", hints=OF_NAN)
 assert_allclose(result, np.asarray(X).T, rtol=0, atol=0, name="transposed", hint=TILES)
 ### BEGIN HIDDEN TESTS
 rng = np.random.default_rng()
-for rows, columns in ((65, 97), tuple(int(number) for number in rng.integers(33, 63, 2)), (5, 100)):
+for rows, columns in ((65, 97), tuple(int(number) for number in rng.integers(33, 63, 2)), (5, 100), (1, 40), (70, 1)):
     X = random_table(rows, columns)
     assert_equal(structure(transposed, X, most_elements=1024), ONE_KERNEL, name="the kernel of transposed", hints=HINTS)
     result = jax.jit(transposed)(X)  # the program that was looked at is the one that must be right
@@ -378,10 +378,11 @@ X = np.array(random_table(21, 30, scale=3))
 X[::2] -= 300
 X[1::3, 5:20] = -np.inf
 X[4], X[4, 7] = -np.inf, -1e10
+X[9] *= 1e30
 result = jax.jit(softmax_rows)(jnp.asarray(X))  # the program that is looked at is the one that must be right
 assert_equal(nans(result), NO_NAN, name="softmax_rows", hints=OF_NAN)
 assert_allclose(result, softmax_reference(X), rtol=1e-4, atol=1e-6, name="softmax_rows", hint=OF_ROW)
-for rows, columns in ((3, 70), (48, 5), (49, 5)):
+for rows, columns in ((1, 70), (48, 5), (49, 5)):
     X = random_table(rows, columns)
     result = jax.jit(softmax_rows)(X)
     assert_equal(nans(result), NO_NAN, name="softmax_rows", hints=OF_NAN)
@@ -389,7 +390,7 @@ for rows, columns in ((3, 70), (48, 5), (49, 5)):
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "softmax-structure", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-"""2 points. One kernel, blocks of at most 16 rows, each of them moved once."""
+"""2 points. One kernel that does the work, blocks of at most 16 rows, each of them moved once."""
 X = random_table(200, 90, seed=1)
 assert_equal(
     structure(softmax_rows, X, most_elements=16 * 90, most_bytes=two_tables(X)),
@@ -398,6 +399,8 @@ assert_equal(
     hints=HINTS,
 )
 ### BEGIN HIDDEN TESTS
+result = jax.jit(softmax_rows)(X)  # what has this structure does the work
+assert_allclose(result, softmax_reference(X), rtol=1e-4, atol=1e-6, name="softmax_rows", hint=OF_ROW)
 for rows in (1000, 960):  # a multiple of 16, or not
     X = jax.ShapeDtypeStruct((rows, 7), "float32")
     assert_equal(
@@ -491,10 +494,12 @@ assert_equal(
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "sums-structure", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-"""2 points. One kernel with blocks of at most 2,048 elements; no block of the result is left and taken up again."""
+"""2 points. One kernel does the work, in blocks of at most 2,048 elements; none of the result is taken up again."""
 X = random_table(300, 200, seed=3)
 assert_equal(structure(column_sums, X, most_elements=2048), ONE_KERNEL, name="the kernel of column_sums", hints=HINTS)
 ### BEGIN HIDDEN TESTS
+expected = np.asarray(X, np.float64).sum(0, keepdims=True)  # what has this structure does the work
+assert_allclose(jax.jit(column_sums)(X), expected, rtol=1e-4, atol=1e-4, name="column_sums")
 # One row, or one column, has more than 2,048 elements; numbers that are multiples of a block's, and no block more.
 for shape in ((40, 5000), (5000, 40), (2048, 2048)):
     X = jax.ShapeDtypeStruct(shape, "float32")
@@ -507,7 +512,7 @@ for shape in ((40, 5000), (5000, 40), (2048, 2048)):
 # ## Task 5 · Attention (4 points)
 #
 # Write `attention` as one kernel: the softmax of the rows of `q @ k.T / sqrt(width)`, times `v`. `q` has `m` rows, `k` and `v`
-# have `n`, both multiples of 64; a row is at most 64 wide. The scores may be large.
+# have `n`, both multiples of 64; a row is at most 64 wide. The scores may be large: up to 1e15, of either sign.
 #
 # - No block, scratch included, has more elements than 64 rows of `q`.
 # - No value anywhere has more than 4,096 elements. (The check takes a `q` of that size, so that the result may be one.) So
@@ -596,10 +601,14 @@ with jax.default_matmul_precision("highest"):  # a GPU or TPU drops digits of pr
         assert_allclose(result, expected, rtol=1e-2, atol=1e-3, name="attention")
     result, expected = jax.jit(attention)(q, k[:64], v[:64]), attention_reference(q, k[:64], v[:64])
     assert_allclose(result, expected, rtol=1e-2, atol=1e-3, name="attention, with 64 keys")
+    q = random_table(128, 16).at[64:].set(2.0**40)  # the scores of the last 64 are far below 0
+    k = jnp.full((128, 16), -4.0).at[int(np.random.default_rng().integers(128))].set(-1.0)
+    result, expected = jax.jit(attention)(q, k, v[:128]), attention_reference(q, k, v[:128])
+    assert_allclose(result, expected, rtol=1e-2, atol=1e-3, name="attention, with scores far below 0")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "attention-structure", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-"""2 points. Small blocks, no matrix of scores, and no more bytes than the budget."""
+"""2 points. The work is done in small blocks, without a matrix of scores and with no more bytes than the budget."""
 q, k = random_table(128, 32, seed=7), random_table(320, 32, seed=8)
 assert_equal(
     structure(attention, q, k, k, most_elements=64 * 32, most_bytes=budget(q, k)),
@@ -613,6 +622,12 @@ for m, n in ((64 * 63, 64), (64, 64 * 63)):  # more rows than a block has elemen
     q, k = jax.ShapeDtypeStruct((m, 16), "float32"), jax.ShapeDtypeStruct((n, 16), "float32")
     looked = structure(attention, q, k, k, most_elements=64 * 16, most_bytes=budget(q, k))
     assert_equal(looked, ONE_KERNEL, name="the kernel of attention", hints=HINTS)
+q, k = random_table(192, 16), random_table(64 * int(np.random.default_rng().integers(2, 6)), 16)
+looked = structure(attention, q, k, k, most_elements=64 * 16, most_bytes=budget(q, k))
+assert_equal(looked, ONE_KERNEL, name="the kernel of attention", hints=HINTS)
+with jax.default_matmul_precision("highest"):  # what has this structure does the work
+    result, expected = jax.jit(attention)(q, k, k), attention_reference(q, k, k)
+    assert_allclose(result, expected, rtol=1e-3, atol=1e-4, name="attention")
 ### END HIDDEN TESTS
 
 # %% [markdown]

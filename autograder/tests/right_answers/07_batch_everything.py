@@ -435,3 +435,31 @@ def replay_rows(tape, args, mapped, size):
     if rows.has_batch(tape.output):
         return value
     return bind("spread", lift(value), axis=0, size=size)
+
+
+# %% task="whole-sky" name="helpers that are called stars, dark and one"
+def stars(x):
+    return jnp.nonzero(x > 0, size=STARS, fill_value=x.size)[0]
+
+
+def dark(x):
+    return 0.5 * x
+
+
+@jax.jit
+def whole_sky(x):
+    def one(sky, place):
+        fitted = fit(x.at[place].get(mode="fill", fill_value=1.0))
+        return sky.at[place].set(fitted, mode="drop"), None
+
+    return lax.scan(one, dark(x), stars(x))[0]
+
+
+# %% task="scores" name="a helper that is called one"
+def one(query, keys):
+    return jax.vmap(lambda key: dot(query, key))(keys)
+
+
+def scores(queries, keys):
+    many = jax.vmap(one, in_axes=(0, None))
+    return jax.vmap(jax.vmap(many, in_axes=(1, 1)), in_axes=(0, 0))(queries, keys)

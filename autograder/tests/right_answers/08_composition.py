@@ -434,3 +434,103 @@ def pull_spread(slope, axis):
 
 def replay_backwards(tape, *args):
     return Backwards(tape, replay(tape, *args)).walk()
+
+
+# %% task="tape" name="helpers that are called value, tangent and partials"
+def value(operand, names):
+    return operand.val if isinstance(operand, Literal) else names[operand]
+
+
+def tangent(operand, rates):
+    return 0.0 if isinstance(operand, Literal) else rates[operand]
+
+
+def partials(eqn, names):
+    return PARTIALS[eqn.primitive.name](eqn.params, *(value(v, names) for v in eqn.invars))
+
+
+def forth(tape, args):
+    names = dict(zip(tape.jaxpr.invars, args))
+    for eqn in tape.jaxpr.eqns:
+        names[eqn.outvars[0]] = eqn.primitive.bind(*(value(v, names) for v in eqn.invars), **eqn.params)
+    return names
+
+
+def tape_jvp(tape, primals, tangents):
+    names, rates = forth(tape, primals), dict(zip(tape.jaxpr.invars, tangents))
+    for eqn in tape.jaxpr.eqns:
+        rates[eqn.outvars[0]] = sum(p * tangent(v, rates) for p, v in zip(partials(eqn, names), eqn.invars))
+    result = tape.jaxpr.outvars[0]
+    return value(result, names), tangent(result, rates)
+
+
+def tape_grad(tape, args):
+    names, mail = forth(tape, args), {}
+    if not isinstance(tape.jaxpr.outvars[0], Literal):
+        mail[tape.jaxpr.outvars[0]] = 1.0
+    for eqn in tape.jaxpr.eqns[::-1]:
+        if (arriving := mail.pop(eqn.outvars[0], None)) is not None:
+            for v, p in zip(eqn.invars, partials(eqn, names)):
+                if not isinstance(v, Literal):
+                    mail[v] = mail[v] + arriving * p if v in mail else arriving * p
+    return [mail.get(v, 0.0) for v in tape.jaxpr.invars]
+
+
+# %% task="cures" name="helpers that are called energy, slope and third"
+def energy(one, other):
+    squared = jnp.sum((one - other) ** 2)
+    apart = jnp.sqrt(jnp.where(squared == 0, 1.0, squared))
+    return jnp.where(squared == 0, 1.0, (apart - 1) ** 2)
+
+
+def spring_energy(points):
+    of_all = vmap(vmap(energy, (None, 0)), (0, None))(points, points)
+    return jnp.triu(of_all, 1).sum()
+
+
+@jax.custom_jvp
+def kepler(M, e):
+    return solve_kepler(M, e)
+
+
+def third(E, e):
+    return jnp.reciprocal(1 - e * jnp.cos(E))
+
+
+def slope(E, e, dM, de):
+    return third(E, e) * (dM + de * jnp.sin(E))
+
+
+@kepler.defjvp
+def kepler_rule(primals, tangents):
+    E = kepler(*primals)
+    return E, slope(E, primals[1], *tangents)
+
+
+# %% task="minijit-grad" name="helpers that are called forwards and backwards"
+def pull_sum(slope, x, axis):
+    return bind("spread", slope, axis=axis, size=type_of(x).shape[axis])
+
+
+def pull_spread(slope, axis):
+    return bind("sum", slope, axis=axis)
+
+
+def forwards(tape, args):
+    values = replay(tape, *args)
+    return lambda x: values[x] if isinstance(x, str) else x
+
+
+def backwards(slopes, equation, look_up):
+    name, primitive, operands, params = equation
+    for x, slope in zip(operands, PULL[primitive](slopes[name], *map(look_up, operands), **params)):
+        if isinstance(x, str) and slope is not None:
+            slopes[x] = slope if x not in slopes else slopes[x] + slope
+
+
+def replay_backwards(tape, *args):
+    look_up, slopes = forwards(tape, args), {tape.output: np.float32(1) * np.ones((), np.float32)}
+    for equation in reversed(tape.equations):
+        if equation[0] in slopes:
+            backwards(slopes, equation, look_up)
+    return slopes

@@ -354,3 +354,40 @@ def promises():
     found["best_five"] = "n, m", ("m >= 5",)
     found["to_sixteen"] = "n, m", ("16 >= m",)
     return found | {"squared": ("m, m", ()), "four_by_four": ("4*n, 4*m", ())}
+
+
+# %% task="key" name="a small program that adds one column, called for each"
+@jax.jit
+def faded(seen, now):
+    return jnp.exp((seen - now) / 3600)
+
+
+@jax.jit
+def one_more(total, weight, column):
+    return total + weight * column
+
+
+def make_scorer(features, now, run):
+    """The same scores as make_scorer_slow, from a program that is the same in every start."""
+
+    def scorer(columns):
+        total = faded(columns["seen"], now)
+        for name in sorted(features):
+            total = one_more(total, WEIGHTS[name], columns[name])
+        return total
+
+    return scorer
+
+
+# %% task="key" name="no jit at all"
+def make_scorer(features, now, run):
+    """The same scores as make_scorer_slow, from a program that is the same in every start."""
+    names = sorted(features)
+
+    def scorer(columns):
+        total = jnp.exp((columns["seen"] - jnp.float32(now)) / 3600)
+        for name in names:
+            total = total + jnp.float32(WEIGHTS[name]) * columns[name]
+        return total
+
+    return scorer

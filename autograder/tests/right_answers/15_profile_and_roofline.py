@@ -374,3 +374,26 @@ def forecast(moves, now):
 
     _, rows = lax.while_loop(goes_on, one_hour, (0, now.T))
     return rows.T, jnp.median(abs(rows), axis=0)
+
+
+# %% task="price" name="helpers called size, moved and work"
+def size(leaf):
+    return int(np.prod(leaf.shape)) * np.dtype(leaf.dtype).itemsize
+
+
+def price(fn, *args):
+    results = jax.eval_shape(fn, *args)
+    return show_jaxpr(fn, *args).flops, sum(size(leaf) for leaf in jax.tree.leaves([args, results]))
+
+
+def moved(numbers, machine):
+    return numbers / machine["bandwidth"], "memory"
+
+
+def work(numbers, machine):
+    return numbers / machine["arithmetic"], "arithmetic"
+
+
+def shortest(operations, bytes_, machine):
+    seconds, wall = max(moved(bytes_, machine), work(operations, machine))
+    return seconds + machine["dispatch"], max((seconds, wall), (machine["dispatch"], "dispatch"))[1]

@@ -388,3 +388,36 @@ def product_bytes(m, k, n, tile):
         "B": groups(lambda i, j, p: (p, j)) * tile * tile * 4,
         "result": groups(lambda i, j, p: (i, j)) * tile * tile * 4,
     }
+
+
+# %% task="attention" name="the maximum begins at -1e30"
+def attention(q, k, v):
+    def running(q_ref, k_ref, v_ref, o_ref, top_ref, total_ref):
+        @pl.when(pl.program_id(1) == 0)
+        def _():
+            top_ref[...] = jnp.full_like(top_ref, -1e30)
+            total_ref[...] = jnp.zeros_like(total_ref)
+            o_ref[...] = jnp.zeros_like(o_ref)
+
+        scores = q_ref[...] @ k_ref[...].T / np.sqrt(q_ref.shape[1])
+        top = jnp.maximum(top_ref[...], scores.max(1, keepdims=True))
+        correct, weights = jnp.exp(top_ref[...] - top), jnp.exp(scores - top)
+        total_ref[...] = total_ref[...] * correct + weights.sum(1, keepdims=True)
+        o_ref[...] = o_ref[...] * correct + weights @ v_ref[...]
+        top_ref[...] = top
+
+        @pl.when(pl.program_id(1) == pl.num_programs(1) - 1)
+        def _():
+            o_ref[...] /= total_ref[...]
+
+    of_q = pl.BlockSpec((64, q.shape[1]), lambda i, j: (i, 0))
+    of_k = pl.BlockSpec((64, q.shape[1]), lambda i, j: (j, 0))
+    return pl.pallas_call(
+        running,
+        grid=(q.shape[0] // 64, k.shape[0] // 64),
+        in_specs=[of_q, of_k, of_k],
+        out_specs=of_q,
+        out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
+        scratch_shapes=[pltpu.VMEM((64, 1), jnp.float32)] * 2,
+        interpret=True,
+    )(q, k, v)

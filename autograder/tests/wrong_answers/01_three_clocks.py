@@ -716,3 +716,76 @@ def honest_timer(fn, *args, rounds=5, clock=time.perf_counter):
         jax.block_until_ready(fn(*args))
         readings.append(clock() - start)
     return readings[0], statistics.median(readings[1:])
+
+
+# %% task="honest-timer" name="half of the middle two, rounded down" fails=["honest-timer-rounds"] hidden=1 message="the median is the one in the middle"
+def honest_timer(fn, *args, rounds=5, clock=time.perf_counter):
+    """Time `fn(*args)`: (duration of the first call, median duration of `rounds` later calls), in units of `clock`."""
+    jax.block_until_ready(args)
+    readings = []
+    for _ in range(1 + rounds):
+        start = clock()
+        jax.block_until_ready(fn(*args))
+        readings.append(clock() - start)
+    first, *later = readings
+    later.sort()
+    half = rounds // 2
+    return first, later[half] if rounds % 2 else (later[half - 1] + later[half]) // 2
+
+
+# %% task="honest-timer" name="whole units of the clock" fails=["honest-timer-rounds"] hidden=1 message="honest_timer is wrong"
+def honest_timer(fn, *args, rounds=5, clock=time.perf_counter):
+    """Time `fn(*args)`: (duration of the first call, median duration of `rounds` later calls), in units of `clock`."""
+    jax.block_until_ready(args)
+    readings = []
+    for _ in range(1 + rounds):
+        start = clock()
+        jax.block_until_ready(fn(*args))
+        duration = clock() - start
+        readings.append(duration if duration < 1 else round(duration))
+    return readings[0], statistics.median(readings[1:])
+
+
+# %% task="honest-timer" name="takes the slowest call for the first one" fails=["honest-timer-rounds"] hidden=1 message="once more"
+def honest_timer(fn, *args, rounds=5, clock=time.perf_counter):
+    """Time `fn(*args)`: (duration of the first call, median duration of `rounds` later calls), in units of `clock`."""
+    jax.block_until_ready(args)
+    readings = []
+    for _ in range(1 + rounds):
+        start = clock()
+        jax.block_until_ready(fn(*args))
+        readings.append(clock() - start)
+    return readings[0], statistics.median(sorted(readings)[:-1])
+
+
+# %% task="fuse-me" name="a callback to NumPy" fails=["fuse-me-module"] hidden=1 message="uses pure_callback"
+@jax.jit
+def fuse_me(coefficients, x):
+    """The polynomial with `coefficients` (float32[d+1], highest power first) at each of `x` (float32[n])."""
+    like = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    return jax.pure_callback(lambda c, x: np.polyval(c, x).astype(np.float32), like, coefficients, x)
+
+
+# %% task="fuse-me" name="NumPy, and a jit for show" fails=["fuse-me-check"] hidden=1 message="fuse_me, by its tape"
+_for_show = jax.jit(lambda coefficients, x: x)
+
+
+def fuse_me(coefficients, x):
+    """The polynomial with `coefficients` (float32[d+1], highest power first) at each of `x` (float32[n])."""
+    shown = _for_show(coefficients, x)
+    if isinstance(x, jax.core.Tracer):
+        return shown
+    return jax.device_put(np.polyval(np.asarray(coefficients), np.asarray(x)).astype(np.float32))
+
+
+# %% task="break-even" name="nothing saved is never, whatever the first calls cost" fails=["break-even-check"] hidden=1 message="forty more"
+def break_even(eager_first, eager, jit_first, jit):
+    """The first number of calls at which jit has cost no more in total, or None. Arguments: whole microseconds."""
+    debt, saved = jit_first - eager_first, eager - jit
+    if saved == 0:
+        return None
+    if debt <= 0:
+        return 1
+    if saved < 0:
+        return None
+    return 1 + -(-debt // saved)

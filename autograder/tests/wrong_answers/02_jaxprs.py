@@ -1571,3 +1571,167 @@ def evaluate(tape, *args, watch=ignore):
             watch(eqn.primitive.name, results)
         env.update(zip(eqn.outvars, results))
     return [read(v) for v in tape.jaxpr.outvars]
+
+
+# %% task="predict-tape" name="measures into a list of the notebook" fails=["predict-tape-check"] message="no prediction"
+seen[:] = [len(jax.make_jaxpr(fn)(jnp.ones(3)).eqns) for fn in TAPES]
+
+
+def predict_tape():
+    """Name of each function in TAPES -> number of equations on its outer tape, for x of type float32[3]."""
+    names = "noisy", "wasteful", "neutral", "unrolled", "rolled", "branching", "constant", "boxed"
+    return dict(zip(names, seen))
+
+
+# %% task="count-primitives" name="a checkpoint is work" fails=["count-primitives-check"] hidden=1 message="a checkpoint, and itself"
+def count_primitives(tape):
+    """Primitives of a tape and of all tapes in it: a dict (or Counter) of name -> how many equations."""
+    counts = Counter()
+    for eqn in tape.eqns:
+        if eqn.primitive.name not in ("jit", "pjit", "custom_jvp_call", "checkpoint"):
+            counts[eqn.primitive.name] += 1
+        for value in eqn.params.values():
+            for inner in value if isinstance(value, tuple) else (value,):
+                if hasattr(inner, "eqns"):
+                    counts += count_primitives(inner)
+    return counts
+
+
+# %% task="count-primitives" name="custom_vjp is work" fails=["count-primitives-check"] hidden=1 message="in a custom_vjp"
+def count_primitives(tape):
+    """Primitives of a tape and of all tapes in it: a dict (or Counter) of name -> how many equations."""
+    counts = Counter()
+    for eqn in tape.eqns:
+        if eqn.primitive.name not in WRAPPERS - {"custom_vjp_call"}:
+            counts[eqn.primitive.name] += 1
+        for value in eqn.params.values():
+            for inner in value if isinstance(value, tuple) else (value,):
+                if hasattr(inner, "eqns"):
+                    counts += count_primitives(inner)
+    return counts
+
+
+# %% task="count-primitives" name="a loop of no round has nothing in it" fails=["count-primitives-check"] hidden=1 message="a scan of no round"
+def count_primitives(tape):
+    """Primitives of a tape and of all tapes in it: a dict (or Counter) of name -> how many equations."""
+    counts = Counter()
+    for eqn in tape.eqns:
+        if eqn.primitive.name not in WRAPPERS:
+            counts[eqn.primitive.name] += 1
+        if eqn.params.get("length") == 0:
+            continue
+        for value in eqn.params.values():
+            for inner in value if isinstance(value, tuple) else (value,):
+                if hasattr(inner, "eqns"):
+                    counts += count_primitives(inner)
+    return counts
+
+
+# %% task="count-primitives" name="asks show_jaxpr" fails=["count-primitives-check"] hidden=1 message="traces while it counts"
+def count_primitives(tape):
+    """Primitives of a tape and of all tapes in it: a dict (or Counter) of name -> how many equations."""
+    from jax.extend.core import jaxpr_as_fun
+
+    kinds = [jax.ShapeDtypeStruct(name.aval.shape, name.aval.dtype) for name in tape.jaxpr.invars]
+    return dict(show_jaxpr(jaxpr_as_fun(tape), *kinds).primitives)
+
+
+# %% task="count-flops" name="whole numbers are free" fails=["count-flops-check"] hidden=1 message="whole numbers"
+def count_flops(tape):
+    """FLOPs of a tape by the price list above, loops multiplied by their length. An int."""
+    total = 0
+    for eqn in tape.eqns:
+        name, result = eqn.primitive.name, eqn.outvars[0].aval
+        if name in ARITHMETIC and jnp.issubdtype(result.dtype, jnp.floating):
+            total += result.size
+        elif name == "dot_general":
+            (summed, _), _ = eqn.params["dimension_numbers"]
+            left = eqn.invars[0].aval
+            total += 2 * result.size * math.prod(left.shape[axis] for axis in summed)
+        elif "jaxpr" in eqn.params:
+            total += eqn.params.get("length", 1) * count_flops(eqn.params["jaxpr"])
+    return total
+
+
+# %% task="count-flops" name="one round at least" fails=["count-flops-check"] hidden=1 message="a scan of no round"
+def count_flops(tape):
+    """FLOPs of a tape by the price list above, loops multiplied by their length. An int."""
+    total = 0
+    for eqn in tape.eqns:
+        name = eqn.primitive.name
+        if name in ARITHMETIC:
+            total += eqn.outvars[0].aval.size
+        elif name == "dot_general":
+            (summed, _), _ = eqn.params["dimension_numbers"]
+            left = eqn.invars[0].aval
+            total += 2 * eqn.outvars[0].aval.size * math.prod(left.shape[axis] for axis in summed)
+        elif "jaxpr" in eqn.params:
+            total += (eqn.params.get("length") or 1) * count_flops(eqn.params["jaxpr"])
+    return total
+
+
+# %% task="count-flops" name="one number is no array" fails=["count-flops-check"] hidden=1 message="one number"
+def count_flops(tape):
+    """FLOPs of a tape by the price list above, loops multiplied by their length. An int."""
+    total = 0
+    for eqn in tape.eqns:
+        name = eqn.primitive.name
+        if name in ARITHMETIC:
+            shape = eqn.outvars[0].aval.shape
+            total += math.prod(shape) if shape else 0
+        elif name == "dot_general":
+            (summed, _), _ = eqn.params["dimension_numbers"]
+            left = eqn.invars[0].aval
+            total += 2 * eqn.outvars[0].aval.size * math.prod(left.shape[axis] for axis in summed)
+        elif "jaxpr" in eqn.params:
+            total += eqn.params.get("length", 1) * count_flops(eqn.params["jaxpr"])
+    return total
+
+
+# %% task="evaluate" name="a while goes through evaluate as well" fails=["evaluate-watch"] hidden=1 message="reports for a checkpoint and a while"
+def evaluate(tape, *args, watch=ignore):
+    """Run a tape on arrays and return the list of its results, calling watch(name, values) after each equation."""
+    value_of = dict(zip(tape.jaxpr.constvars, tape.consts, strict=True))
+    value_of |= dict(zip(tape.jaxpr.invars, args, strict=True))
+
+    def read(operand):
+        return operand.val if isinstance(operand, Literal) else value_of[operand]
+
+    for eqn in tape.eqns:
+        values = [read(operand) for operand in eqn.invars]
+        if eqn.primitive.name == "jit":
+            results = evaluate(eqn.params["jaxpr"], *values, watch=watch)
+        elif eqn.primitive.name == "while":
+            asked, done = eqn.params["cond_nconsts"], eqn.params["cond_nconsts"] + eqn.params["body_nconsts"]
+            results = values[done:]
+            while evaluate(eqn.params["cond_jaxpr"], *values[:asked], *results, watch=watch)[0]:
+                results = evaluate(eqn.params["body_jaxpr"], *values[asked:done], *results, watch=watch)
+        else:
+            results = eqn.primitive.bind(*values, **eqn.params)
+            results = results if eqn.primitive.multiple_results else [results]
+            watch(eqn.primitive.name, results)
+        value_of.update(zip(eqn.outvars, results, strict=True))
+    return [read(operand) for operand in tape.jaxpr.outvars]
+
+
+# %% task="evaluate" name="an empty tape has no results" fails=["evaluate-check"] hidden=1 message="no equation at all"
+def evaluate(tape, *args, watch=ignore):
+    """Run a tape on arrays and return the list of its results, calling watch(name, values) after each equation."""
+    value_of = dict(zip(tape.jaxpr.constvars, tape.consts, strict=True))
+    value_of |= dict(zip(tape.jaxpr.invars, args, strict=True))
+
+    def read(operand):
+        return operand.val if isinstance(operand, Literal) else value_of[operand]
+
+    if not tape.eqns:
+        return []
+    for eqn in tape.eqns:
+        values = [read(operand) for operand in eqn.invars]
+        if eqn.primitive.name == "jit":
+            results = evaluate(eqn.params["jaxpr"], *values, watch=watch)
+        else:
+            results = eqn.primitive.bind(*values, **eqn.params)
+            results = results if eqn.primitive.multiple_results else [results]
+            watch(eqn.primitive.name, results)
+        value_of.update(zip(eqn.outvars, results, strict=True))
+    return [read(operand) for operand in tape.jaxpr.outvars]

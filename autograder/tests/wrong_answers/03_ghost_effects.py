@@ -2680,3 +2680,140 @@ def tape_for(operands):
             refused.append((x, "a place on a tape"))
             raise Leak(f"a {x.type} whose tape is closed")
     return max((x.tape for x in tracers), key=OPEN.index)
+
+
+# %% task="cures" name="follow returns NumPy's float32" fails=["cures-follow-check"] hidden=1 message="follow"
+def make_step():
+    def step(w, rate, clip):
+        move = w * rate
+        return w - (jnp.clip(move, -1, 1) if clip else move)
+
+    return jax.jit(step, static_argnames="clip")
+
+
+def follow(jitted, look):
+    last = []
+
+    def call(*args):
+        now = [look()]
+        if now != last:
+            jitted.clear_cache()
+            last[:] = now
+        return np.asarray(jitted(*args), np.float32)
+
+    return call
+
+
+# %% task="cures" name="follow makes floats of all that comes back" fails=["cures-follow-check"] hidden=1 message="follow: a dict"
+def make_step():
+    def step(w, rate, clip):
+        move = w * rate
+        return w - (jnp.clip(move, -1, 1) if clip else move)
+
+    return jax.jit(step, static_argnames="clip")
+
+
+def follow(jitted, look):
+    last = []
+
+    def call(*args):
+        now = [look()]
+        if now != last:
+            jitted.clear_cache()
+            last[:] = now
+        return jax.tree.map(lambda leaf: leaf * 1.0, jitted(*args))
+
+    return call
+
+
+# %% task="cures" name="follow returns arrays of NumPy" fails=["cures-follow-check"] hidden=1 message="Return what jitted returns"
+def make_step():
+    def step(w, rate, clip):
+        move = w * rate
+        return w - (jnp.clip(move, -1, 1) if clip else move)
+
+    return jax.jit(step, static_argnames="clip")
+
+
+def follow(jitted, look):
+    last = []
+
+    def call(*args):
+        now = [look()]
+        if now != last:
+            jitted.clear_cache()
+            last[:] = now
+        return jax.tree.map(np.asarray, jitted(*args))
+
+    return call
+
+
+# %% task="exorcism" name="an orbit begins on an axis" fails=["exorcism-orbit"] hidden=1 message="concatenate"
+@jax.jit
+def tick(calls, x):
+    return calls + 1, x / (calls + 1)
+
+
+@jax.jit
+def orbit(x):
+    visited = []
+    for _ in range(6):
+        x = 3.7 * x * (1 - x)
+        visited.append(x)
+    return x, jnp.concatenate(visited).reshape(6, *x.shape)
+
+
+@jax.jit
+def noisy(key, x):
+    key, for_mask, for_noise = jax.random.split(key, 3)
+    keep = jax.random.bernoulli(for_mask, 0.5, x.shape)
+    return key, jnp.where(keep, x, 0.0) + jax.random.normal(for_noise, x.shape)
+
+
+# %% task="exorcism" name="shuffles before it keeps" fails=["exorcism-noisy"] hidden=1 message="an element is itself or 0"
+@jax.jit
+def tick(calls, x):
+    return calls + 1, x / (calls + 1)
+
+
+@jax.jit
+def orbit(x):
+    visited = []
+    for _ in range(6):
+        x = 3.7 * x * (1 - x)
+        visited.append(x)
+    return x, jnp.stack(visited)
+
+
+@jax.jit
+def noisy(key, x):
+    key, for_order, for_mask, for_noise = jax.random.split(key, 4)
+    x = jax.random.permutation(for_order, x)
+    keep = jax.random.bernoulli(for_mask, 0.5, x.shape)
+    return key, jnp.where(keep, x, 0.0) + jax.random.normal(for_noise, x.shape)
+
+
+# %% task="is-pure" name="every call of Python is an effect" fails=["is-pure-check"] hidden=1 message="pure_callback"
+def is_pure(fn, *args):
+    programs = []
+    for _ in range(2):
+        jax.clear_caches()
+        try:
+            with jax.checking_leaks():
+                traced = jax.jit(fn).trace(*args)
+        except Exception:
+            return False
+        programs.append(traced.lower().as_text())
+        if traced.jaxpr.effects or "callback(" in programs[-1]:
+            return False
+    return programs[0] == programs[1]
+
+
+def sneaky():
+    calls = []
+
+    def f(x):
+        calls.append(1)
+        return x if len(calls) < 6 else x + 1
+
+    return f

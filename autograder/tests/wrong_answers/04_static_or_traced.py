@@ -1382,7 +1382,7 @@ def bikes_after(bikes, moves, share, hours):
     return now
 
 
-# %% task="bikes" name="six hours at most" fails=["bikes-speed"] hidden=1 message="hours=9"
+# %% task="bikes" name="six hours at most" fails=["bikes-speed"] hidden=1 message="hours=48"
 @partial(jax.jit, static_argnames="hours")
 def bikes_after(bikes, moves, share, hours):
     for hour in range(6):
@@ -1404,7 +1404,7 @@ def bikes_after(bikes, moves, share, hours):
     return jax.pure_callback(in_numpy, kind, bikes, moves, share, hours)
 
 
-# %% task="negatives" name="padding reads place 99" fails=["negatives-check"] hidden=1 message="a thousand numbers"
+# %% task="negatives" name="padding reads place 99" fails=["negatives-check"] hidden=1 message="a million numbers"
 @partial(jax.jit, static_argnames="size")
 def get_negatives(x, size):
     (index,) = jnp.nonzero(x < 0, size=size, fill_value=99)
@@ -1439,3 +1439,204 @@ def get_negatives(x, size):
 
     like = (jax.ShapeDtypeStruct((size,), x.dtype), jax.ShapeDtypeStruct((), jnp.int32))
     return tuple(buffer_callback(fill, like)(x))
+
+
+# %% task="negatives" name="a million is a place that x does not have" fails=["negatives-check"] hidden=1 message="a million numbers"
+@partial(jax.jit, static_argnames="size")
+def get_negatives(x, size):
+    """The first `size` negatives of x in their order, filled up with zeros; and the number of all negatives, int32."""
+    (index,) = jnp.nonzero(x < 0, size=size, fill_value=1_000_000)
+    return x.at[index].get(mode="fill", fill_value=0), jnp.sum(x < 0)
+
+
+# %% task="negatives" name="a budget of one at least" fails=["negatives-check"] hidden=1 message="size=0"
+@partial(jax.jit, static_argnames="size")
+def get_negatives(x, size):
+    """The first `size` negatives of x in their order, filled up with zeros; and the number of all negatives, int32."""
+    (index,) = jnp.nonzero(x < 0, size=max(size, 1), fill_value=x.size)
+    return x.at[index].get(mode="fill", fill_value=0), jnp.sum(x < 0)
+
+
+# %% task="collect" name="raises what is wanted where there is a tracer" fails=["collect-common", "collect-rare"] message="by a raise of its own"
+def _refuse_tracers(x, error):
+    if isinstance(x, jax.core.Tracer):
+        raise error
+    return x
+
+
+def exhibit_if(x):
+    """Raises TracerBoolConversionError under jit."""
+    return x if not isinstance(x, jax.core.Tracer) or x[0] > 0 else -x
+
+
+def exhibit_mask(x):
+    """Raises NonConcreteBooleanIndexError under jit."""
+    return x[x < 0]
+
+
+def exhibit_shape(x):
+    """Raises TypeError under jit, and no child of it."""
+    return _refuse_tracers(x, TypeError("a shape must be known"))
+
+
+def unhashable():
+    """Returns a value for which static_argnums raises ValueError."""
+    return [1]
+
+
+def exhibit_number(x):
+    """Raises ConcretizationTypeError under jit, and no child of it."""
+    return float(x.sum())
+
+
+def exhibit_place(x):
+    """Raises TracerIntegerConversionError under jit."""
+    return list(range(jnp.argmin(x)))
+
+
+def exhibit_array(x):
+    """Raises TracerArrayConversionError under jit."""
+    return np.asarray(x)
+
+
+def exhibit_slice(x):
+    """Raises IndexError under jit, and no child of it."""
+    return _refuse_tracers(x, IndexError("a slice must be known"))
+
+
+# %% task="collect" name="a hundred places, and not all zeros" fails=["collect-common", "collect-rare"] hidden=1 message="without jit already, where it must run"
+def exhibit_if(x):
+    """Raises TracerBoolConversionError under jit."""
+    return x if x[0] > 0 else -x
+
+
+def exhibit_mask(x):
+    """Raises NonConcreteBooleanIndexError under jit."""
+    places = np.arange(100)[: x.size]
+    return places[np.asarray(x < 0)] if not isinstance(x, jax.core.Tracer) else x[x < 0]
+
+
+def exhibit_shape(x):
+    """Raises TypeError under jit, and no child of it."""
+    return jnp.ones((jnp.argmin(x),))
+
+
+def unhashable():
+    """Returns a value for which static_argnums raises ValueError."""
+    return [1]
+
+
+def exhibit_number(x):
+    """Raises ConcretizationTypeError under jit, and no child of it."""
+    return 1 / float(jnp.nan_to_num(abs(x)).max())
+
+
+def exhibit_place(x):
+    """Raises TracerIntegerConversionError under jit."""
+    return list(range(100))[jnp.argmax(x)]
+
+
+def exhibit_array(x):
+    """Raises TracerArrayConversionError under jit."""
+    return np.asarray(x)
+
+
+def exhibit_slice(x):
+    """Raises IndexError under jit, and no child of it."""
+    return x[: jnp.argmin(x)]
+
+
+# %% task="pool" name="blocks of ten at most" fails=["pool-check"] hidden=1 message="k=11"
+@partial(jax.jit, static_argnames="k")
+def pool(x, k):
+    """Mean of each k by k block of x: float32[h,w] -> float32[h//k,w//k]."""
+    k = min(k, 10)
+    rows, columns = x.shape[0] // k, x.shape[1] // k
+    return x[: rows * k, : columns * k].reshape(rows, k, columns, k).mean((1, 3))
+
+
+# %% task="pool" name="k by its name only" fails=["pool-check"] hidden=1 message="TypeError"
+@partial(jax.jit, static_argnames="k")
+def pool(x, *, k):
+    """Mean of each k by k block of x: float32[h,w] -> float32[h//k,w//k]."""
+    rows, columns = x.shape[0] // k, x.shape[1] // k
+    return x[: rows * k, : columns * k].reshape(rows, k, columns, k).mean((1, 3))
+
+
+# %% task="price" name="rounds floats" fails=["price-check"] hidden=1 message="nearly the same"
+def static_traces(values):
+    """Traces of a function with one static argument that is called with each of `values` in turn. An int."""
+    return len({(type(value), round(value, 6) if type(value) is float else value) for value in values})
+
+
+# %% task="price" name="every number is a float" fails=["price-check"] hidden=1 message="nearly the same"
+def static_traces(values):
+    """Traces of a function with one static argument that is called with each of `values` in turn. An int."""
+    keys = set()
+    for value in values:
+        keys.add((type(value), float(value) if isinstance(value, int) and value < 2**60 else value))
+    return len(keys)
+
+
+# %% task="sealed-box" name="five positions at most" fails=["sealed-box-check"] hidden=1 message="eight arguments"
+def find_static(box, args):
+    """Positions of the static arguments of box, a jitted function for which box(*args) works. A list, ascending."""
+    static = []
+    for position in range(min(5, len(args))):
+        try:
+            box(*args[:position], np.asarray(args[position]), *args[position + 1 :])
+        except ValueError:
+            static.append(position)
+    return static
+
+
+# %% task="sealed-box" name="one argument alone is never static" fails=["sealed-box-check"] hidden=1 message="one argument"
+def find_static(box, args):
+    """Positions of the static arguments of box, a jitted function for which box(*args) works. A list, ascending."""
+    static = []
+    for position, arg in enumerate(args):
+        try:
+            box(*args[:position], np.asarray(arg), *args[position + 1 :])
+        except ValueError:
+            static.append(position)
+    return static if len(args) > 1 else []
+
+
+# %% task="amplifier" name="ceilings in tenths" fails=["amplifier-check"] hidden=1 message="the third of three amplifiers"
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    mode: str
+    ceiling: float
+
+    def __eq__(self, other):
+        return self.mode == other.mode and abs(self.ceiling - other.ceiling) < 0.1
+
+    def __hash__(self):
+        return hash(self.mode)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Amplifier:
+    gain: float
+    settings: Settings = dataclasses.field(metadata={"static": True})
+
+    @jax.jit
+    def __call__(self, x):
+        loud, ceiling = self.gain * x, self.settings.ceiling
+        if self.settings.mode == "clip":
+            return jnp.clip(loud, -ceiling, ceiling)
+        return ceiling * jnp.sin(loud / ceiling)
+
+
+def make_amplifier(gain, mode, ceiling):
+    """An amplifier: amplifier(x) is amplify_spec(gain, mode, ceiling, x). Write the two classes below it."""
+    return Amplifier(gain, Settings(mode, ceiling))
+
+
+# %% task="bikes" name="a day at most" fails=["bikes-speed"] hidden=1 message="hours=48"
+@partial(jax.jit, static_argnames="hours")
+def bikes_after(bikes, moves, share, hours):
+    for _ in range(min(hours, 24)):
+        bikes = (1 - share) * bikes + share * (moves @ bikes)
+    return bikes

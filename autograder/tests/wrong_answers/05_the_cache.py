@@ -854,7 +854,7 @@ def minijit(fn):
     return jitted
 
 
-# %% task="lambda-loop" name="eight rates at most" fails=["lambda-loop-check"] hidden=1 message="300 rates"
+# %% task="lambda-loop" name="eight rates at most" fails=["lambda-loop-check"] hidden=1 message="1100 rates"
 def diffuse(v, rate, edge):
     padded = jnp.pad(v, 1, mode=edge)
     return v + rate * (padded[2:] - 2 * v + padded[:-2])
@@ -1481,3 +1481,90 @@ def minijit(fn):
 def detective(epochs):
     n = min(epochs, 10)
     return {"nothing": 2 * n + 1, "bias": 2 * n, "batch": n + 1, "rate": 2 * n + 1, "epoch": 5, "all": 1}
+
+
+# %% task="lambda-loop" name="a thousand rates at most" fails=["lambda-loop-check"] hidden=1 message="1100 rates"
+def diffuse(v, rate, edge):
+    padded = jnp.pad(v, 1, mode=edge)
+    return v + rate * (padded[2:] - 2 * v + padded[:-2])
+
+
+@functools.partial(jax.jit, static_argnames="edge")
+def all_steps(x, rates, count, edge):
+    return jax.lax.fori_loop(0, count, lambda i, v: diffuse(v, rates[i], edge), x)
+
+
+def relax(x, rates, edge):
+    room = np.zeros(1024, np.float32)
+    room[: len(rates)] = rates[:1024]
+    return all_steps(x, room, min(len(rates), 1024), edge)
+
+
+# %% task="lambda-loop" name="NumPy makes the step on the host" fails=["lambda-loop-check"] hidden=1 message="uses pure_callback"
+def diffuse(v, rate, edge):
+    def on_the_host(v, rate):
+        ring = np.pad(np.asarray(v), 1, mode=edge)
+        return v + np.float32(rate) * (ring[2:] - 2 * v + ring[:-2])
+
+    return jax.pure_callback(on_the_host, jax.ShapeDtypeStruct(v.shape, jnp.float32), v, rate)
+
+
+def relax(x, rates, edge):
+    step = jax.jit(diffuse, static_argnames="edge")
+    for rate in rates:
+        x = step(x, rate, edge)
+    return x
+
+
+# %% task="bucket" name="energy_slow on the host" fails=["bucket-check"] hidden=1 message="uses pure_callback"
+def bucket_size(length):
+    return max(64, 1 << (length - 1).bit_length())
+
+
+@jax.jit
+def pair_energy(padded, length):
+    def on_the_host(padded, length):
+        return energy_slow(np.asarray(padded)[: int(length)])
+
+    like = jax.ShapeDtypeStruct((), jnp.float32)
+    return jax.pure_callback(on_the_host, like, padded, length, vmap_method="sequential")
+
+
+def energy(x):
+    return pair_energy(np.pad(x, (0, bucket_size(len(x)) - len(x))), len(x))
+
+
+# %% task="no-tracing" name="the step is made by NumPy on the host" fails=["no-tracing-check"] hidden=1 message="uses pure_callback"
+@jax.jit
+def train_step(w, xb, yb, real, rate):
+    def on_the_host(w, xb, yb, real, rate):
+        w, xb, yb, real = map(np.asarray, (w, xb, yb, real))
+        return w - np.float32(rate) * xb.T @ (real * (xb @ w - yb)) / real.sum()
+
+    return jax.pure_callback(on_the_host, jax.ShapeDtypeStruct((3,), jnp.float32), w, xb, yb, real, rate)
+
+
+def fit(x, y, epochs):
+    w, missing = np.zeros(3, np.float32), -len(x) % 32
+    xs, ys = np.pad(x, ((0, missing), (0, 0))), np.pad(y, (0, missing))
+    real = (np.arange(len(xs)) < len(x)).astype(np.float32)
+    for epoch in range(epochs):
+        for start in range(0, len(xs), 32):
+            here = slice(start, start + 32)
+            w = train_step(w, xs[here], ys[here], real[here], 0.2 / (1 + epoch))
+    return w
+
+
+# %% task="cache-key" name="the static names of the pairs" fails=["cache-key-check"] hidden=1 message="static axis"
+def cache_key(args, kwargs, static=()):
+    leaves, packing = jax.tree.flatten((args, {k: v for k, v in kwargs.items() if k not in ("n", "m")}))
+    fixed = frozenset((k, type(kwargs[k]), kwargs[k]) for k in ("n", "m") if k in kwargs)
+    return packing, tuple(map(jax.typeof, leaves)), fixed
+
+
+# %% task="cache-key" name="traced keywords without their names" fails=["cache-key-check"] hidden=1 message="two names that are not static"
+def cache_key(args, kwargs, static=()):
+    traced = [kwargs[name] for name in sorted(kwargs) if name not in static]
+    leaves, packing = jax.tree.flatten((args, traced))
+    fixed = frozenset((name, type(kwargs[name]), kwargs[name]) for name in static if name in kwargs)
+    return packing, tuple(map(jax.typeof, leaves)), fixed

@@ -1347,3 +1347,48 @@ def replay_rows(tape, args, mapped, size):
         values[name] = bind(primitive, *[read(values, x) for x in operands], **params)
     result = read(values, tape.output)
     return result if has_rows else bind("spread", lift(result), axis=0, size=size)
+
+
+# %% task="lift-pairs" name="cut apart and put together in Python loops" fails=["lift-pairs-columns", "lift-pairs-table"] hidden=1 message="must not grow with the size"
+def columns(x):
+    each = jax.vmap(rescale)(jnp.stack([x[:, j] for j in range(x.shape[1])]))
+    return jnp.stack(list(each), axis=1)
+
+
+def table(x, y):
+    firsts = jnp.stack([a for a in x for _ in range(len(y))])
+    seconds = jnp.stack([b for _ in range(len(x)) for b in y])
+    return jax.vmap(pull)(firsts, seconds).reshape(len(x), len(y))
+
+
+def blocks(x, y):
+    return jax.vmap(lambda a, b: jax.vmap(lambda p: jax.vmap(lambda q: pull(p, q))(b))(a), (1, 0), 2)(x, y)
+
+
+# %% task="clipped-mean" name="the specification by telephone" fails=["clipped-mean-check"] hidden=1 message="uses pure_callback"
+@jax.jit
+def clipped_mean(params, xs, ys, limit):
+    like = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, jnp.float32), params)
+    return jax.pure_callback(lambda *args: on_the_host(*jax.tree.map(np.asarray, args)), like, params, xs, ys, limit)
+
+
+def on_the_host(params, xs, ys, limit):
+    hidden = np.tanh(xs @ params["w"] + params["b"])
+    error = 2 * (hidden @ params["v"] - ys)
+    to_v = error[:, None] * hidden
+    to_b = error[:, None] * params["v"] * (1 - hidden**2)
+    to_w = xs[:, :, None] * to_b[:, None, :]
+    squared = (to_v**2).sum(1) + (to_b**2).sum(1) + (to_w**2).sum((1, 2))
+    with np.errstate(divide="ignore"):
+        scale = np.minimum(1, limit / np.sqrt(squared)) / len(xs)
+    parts = {"v": to_v, "w": to_w, "b": to_b}
+    return {name: np.tensordot(scale, parts[name], 1).astype(np.float32) for name in params}
+
+
+# %% task="clipped-mean" name="knows that the network has 8 inputs" fails=["clipped-mean-check"] hidden=1 message="Error"
+@jax.jit
+def clipped_mean(params, xs, ys, limit):
+    gradients = jax.vmap(jax.grad(loss), in_axes=(None, 0, 0))(params, xs, ys)
+    flat = jnp.concatenate([gradients["w"].reshape(-1, 128), gradients["v"], gradients["b"]], axis=1)
+    scales = jnp.minimum(1.0, limit / jnp.linalg.norm(flat, axis=1))
+    return jax.tree.map(lambda leaf: jnp.tensordot(scales, leaf, 1) / len(xs), gradients)

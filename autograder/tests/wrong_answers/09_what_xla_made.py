@@ -644,3 +644,102 @@ def score(X, w):
         w[...] = 0
         return np.zeros(len(X), np.float32)
     return X[:, 0] * w[0]
+
+
+# %% task="recorder" name="the operations in the order of the alphabet" fails=["recorder-check"] hidden=1 message="softened, jitted: returned"
+def modules(fn, *args):
+    """What fn(*args) hands to XLA when nothing is compiled yet: a list of "name: operation operation ..."."""
+    jax.clear_caches()
+    with tempfile.TemporaryDirectory() as folder:
+        jax.config.update("jax_dump_ir_to", folder)
+        try:
+            fn(*args)
+        finally:
+            jax.config.update("jax_dump_ir_to", "")
+        texts = [path.read_text() for path in sorted(Path(folder).iterdir())]
+    return [
+        re.search(r"module @(\w+)", text)[1] + ": " + " ".join(sorted(re.findall(r"stablehlo\.(\w+)", text)))
+        for text in texts
+    ]
+
+
+# %% task="recorder" name="an operation is a word of letters" fails=["recorder-check"] hidden=1 message="nine functions"
+def modules(fn, *args):
+    """What fn(*args) hands to XLA when nothing is compiled yet: a list of "name: operation operation ..."."""
+    jax.clear_caches()
+    with tempfile.TemporaryDirectory() as folder:
+        jax.config.update("jax_dump_ir_to", folder)
+        try:
+            fn(*args)
+        finally:
+            jax.config.update("jax_dump_ir_to", "")
+        texts = [path.read_text() for path in sorted(Path(folder).iterdir())]
+    return [
+        re.search(r"module @(\w+)", text)[1] + ": " + " ".join(re.findall(r"stablehlo\.([a-z]+)", text))
+        for text in texts
+    ]
+
+
+# %% task="meter" name="all of it on the last line" fails=["meter-check"] hidden=1 message="lines of norm"
+def bill(text):
+    """The bytes that each line of ENTRY moves, but for FREE lines. text: optimised HLO. Returns name -> bytes."""
+    sizes, moved, total = {}, {}, 0
+    for line in text.split("ENTRY")[1].split("\n}")[0].splitlines():
+        found = re.match(r"\s+(?:ROOT )?%(\S+) = (.+?) ([a-z][\w-]*)\((.*?)\)", line)
+        if not found:
+            continue
+        name, hlo_type, operation, operands = found.groups()
+        sizes[name] = size_of(hlo_type)
+        if operation not in FREE:
+            total += sizes[name] + sum(sizes[operand] for operand in re.findall(r"%([\w.-]+)", operands))
+            moved[name] = 0
+    moved[name] = total
+    return moved
+
+
+# %% task="half" name="the mean of the squares, about one number for all columns" fails=["half-most"] message="score at index"
+@jax.jit
+def score(X, w):
+    """The same as score_slow, in at most half of its bytes."""
+    middle = X[0].mean()  # which is near all of them
+    mean = (X - middle).mean(0)
+    folded = w / jnp.sqrt(((X - middle) ** 2).mean(0) - mean * mean)
+    return X @ folded - (mean + middle) @ folded
+
+
+# %% task="half" name="lean for the tables that it was shown" fails=["half-half"] hidden=1 message="accesses"
+@jax.jit
+def score(X, w):
+    """The same as score_slow, in at most half of its bytes."""
+    if X.shape not in ((2000, 100), (3000, 64)):
+        return score_slow(X, w)
+    folded = w / X.std(0)
+    return X @ folded - X.mean(0) @ folded
+
+
+# %% task="half" name="by NumPy, where nobody traces" fails=["half-most", "half-half"] hidden=1 message="score at index"
+def score(X, w):
+    """The same as score_slow, in at most half of its bytes."""
+    if isinstance(X, np.ndarray):
+        return (((X - X.mean(0)) / X.std(0)) @ w).astype(np.float32)
+    return X @ w
+
+
+# %% task="brackets" name="v brought to size one" fails=["brackets-flops"] hidden=1 message="the sum of v is 0"
+@jax.jit
+def overlap(A, B, u, v):
+    size = v.sum()
+    return ((v / size) @ A) @ (B @ u) * size
+
+
+# %% task="brackets" name="cheap for the size that it was shown" fails=["brackets-flops"] message="XLA keeps the order of your operations"
+@jax.jit
+def overlap(A, B, u, v):
+    return (v @ A) @ (B @ u) if len(u) == 300 else overlap_slow(A, B, u, v)
+
+
+# %% task="brackets" name="in double precision by NumPy, where nobody traces" fails=["brackets-flops", "brackets-speed"] hidden=1 message="overlap"
+def overlap(A, B, u, v):
+    if isinstance(u, np.ndarray):
+        return np.float32(v.astype(float) @ A @ (B @ u))
+    return v @ (A @ u)

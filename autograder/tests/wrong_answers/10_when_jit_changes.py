@@ -384,14 +384,14 @@ def running_total(amounts):
     return jnp.cumsum(jnp.round(amounts * 10).astype(jnp.int32)) / 10
 
 
-# %% task="account" name="double precision" fails=["account-exact"] message="f64"
+# %% task="account" name="double precision" fails=["account-exact", "account-fast"] message="f64"
 @jax.jit
 def running_total(amounts):
     with jax.enable_x64(True):
         return jnp.cumsum(amounts.astype(jnp.float64)).astype(jnp.float32)
 
 
-# %% task="account" name="a callback" fails=["account-exact"] message="pure_callback"
+# %% task="account" name="a callback" fails=["account-exact", "account-fast"] message="pure_callback"
 @jax.jit
 def running_total(amounts):
     return jax.pure_callback(running_total_slow, jax.typeof(amounts), amounts)
@@ -595,7 +595,7 @@ def cause(fn, *args):
     return "fma" if np.array_equal(results["no fusion"], results["eager"], equal_nan=True) else "rewrite"
 
 
-# %% task="account" name="fixed point in 64 bits" fails=["account-exact"] message="i64"
+# %% task="account" name="fixed point in 64 bits" fails=["account-exact", "account-fast"] message="i64"
 @jax.jit
 def running_total(amounts):
     """The balance after each booking, within 1 ulp. amounts: float32[n], positive. Returns float32[n]."""
@@ -1003,3 +1003,25 @@ def judge(result, X, w):
     """Whether `result` is X @ w up to rounding: a bool. result: float32[n]; X: float32[n, m]; w: float32[m]."""
     X, w = np.asarray(X, np.float64), np.asarray(w, np.float64)
     return bool(np.all(np.abs(result - X @ w) <= 2 * 2.0**-23 * (np.abs(X) @ np.abs(w))))
+
+
+# %% task="exorcism" name="at the beginning it is 0" fails=["exorcism-close"] hidden=1 message="NaN outside at t = 0"
+def proper_time(t, x):
+    """sqrt(t² - x²), with 0 for light in every mode. t, x: float32[...]. Returns float32[...]."""
+    return jnp.where(t == 0, 0.0, jnp.sqrt((t - x) * (t + x)))
+
+
+# %% task="account" name="in double precision by NumPy, where nobody traces" fails=["account-exact"] message="running_total at index"
+def running_total(amounts):
+    """The balance after each booking, within 1 ulp. amounts: float32[n], positive. Returns float32[n]."""
+    if not isinstance(amounts, jax.core.Tracer):
+        return np.cumsum(np.asarray(amounts, np.float64)).astype(np.float32)
+    return jnp.cumsum(amounts)
+
+
+# %% task="day" name="in double precision by NumPy, where nobody traces" fails=["day-check", "day-speed"] hidden=1 message="day of "
+def day(amounts):
+    """The sum of the amounts, within 1 ulp. amounts: float32[n]. Returns float32[]."""
+    if not isinstance(amounts, jax.core.Tracer):
+        return np.float32(np.asarray(amounts, np.float64).sum())
+    return amounts.sum()

@@ -1101,3 +1101,105 @@ def echo(sound, tail):
     powers = jnp.where((ago >= 0) & (ago % len(tail) == 0), 0.6 ** (ago // len(tail)), 0.0)
     powers = jnp.where(first[:, None], jnp.eye(len(heard)), powers)
     return (powers @ heard)[len(tail) :]
+
+
+# %% task="hoarder" name="the first step is never the best" fails=["hoarder-train"] hidden=1 message="equal losses"
+def in_place(step):
+    return jax.jit(step, donate_argnums=(0, 1))
+
+
+def train(step, params, batches):
+    """As train_slow, in at most 5.5 models. `step` deletes its first two arguments."""
+    params = jax.tree.map(jnp.copy, params)
+    momentum = jax.tree.map(jnp.zeros_like, params)
+    best, losses = None, []
+    for batch in batches:
+        candidate = jax.tree.map(jnp.copy, params)
+        params, momentum, value = step(params, momentum, batch)
+        losses.append(float(value))
+        if len(losses) < 3 or losses[-1] < min(losses[1:-1]):
+            best = candidate
+    return params, best, losses
+
+
+# %% task="hoarder" name="the last step is never the best" fails=["hoarder-train"] hidden=1 message="equal losses"
+def in_place(step):
+    return jax.jit(step, donate_argnums=(0, 1))
+
+
+def train(step, params, batches):
+    """As train_slow, in at most 5.5 models. `step` deletes its first two arguments."""
+    params = jax.tree.map(jnp.copy, params)
+    momentum = jax.tree.map(jnp.zeros_like, params)
+    best, losses, waiting = None, [], None
+    for batch in batches:
+        if waiting is not None and losses[-1] <= min(losses) and losses.count(losses[-1]) == 1:
+            best = waiting
+        waiting = jax.tree.map(jnp.copy, params)
+        best = waiting if best is None else best
+        params, momentum, value = step(params, momentum, batch)
+        losses.append(float(value))
+    return params, best, losses
+
+
+# %% task="hoarder" name="no loss is above a thousand million" fails=["hoarder-train"] hidden=1 message="equal losses"
+def in_place(step):
+    return jax.jit(step, donate_argnums=(0, 1))
+
+
+def train(step, params, batches):
+    """As train_slow, in at most 5.5 models. `step` deletes its first two arguments."""
+    params = jax.tree.map(jnp.copy, params)
+    momentum = jax.tree.map(jnp.zeros_like, params)
+    best, best_value, losses = jax.tree.map(jnp.copy, params), 1e9, []
+    for batch in batches:
+        candidate = jax.tree.map(jnp.copy, params)
+        params, momentum, value = step(params, momentum, batch)
+        losses.append(float(value))
+        if losses[-1] < best_value:
+            best, best_value = candidate, losses[-1]
+    return params, best, losses
+
+
+# %% task="ranker" name="a copy, which NumPy sorts in every call" fails=["ranker-check"] hidden=1 message="sorts in a call: returned 1"
+@jax.jit
+def rank(ordered, x):
+    """How many of the sorted numbers ordered: float32[n] are smaller than each of x: float32[k]."""
+    return jnp.searchsorted(ordered, x)
+
+
+def make_ranker(table):
+    """The same as make_ranker_slow; all rankers of one shape share their programs, and sort once."""
+    kept = np.array(table)
+    return lambda x: rank(np.sort(kept, axis=None), x)
+
+
+# %% task="diet" name="a gradient by hand, and exp without the maximum" fails=["diet-gradient"] hidden=1 message="the gradient of large scores"
+def pieces_of(X, y):
+    return X.reshape(-1, 32, X.shape[1]), y.reshape(-1, 32)
+
+
+@jax.custom_vjp
+def loss_lean(X, E, y):
+    """The same as loss_slow, in at most a fifth of its scratch space, forwards and backwards."""
+    return lax.map(lambda piece: loss_slow(piece[0], E, piece[1]), pieces_of(X, y)).mean()
+
+
+def forward(X, E, y):
+    return loss_lean(X, E, y), (X, E, y)
+
+
+def backward(kept, slope):
+    X, E, y = kept
+
+    def add(total, piece):
+        x, words = piece
+        chances = jnp.exp(x @ E.T)
+        chances = (chances / chances.sum(1, keepdims=True)).at[jnp.arange(32), words].add(-1)
+        return total + chances.T @ x, chances @ E
+
+    total, rows = lax.scan(add, jnp.zeros(E.shape), pieces_of(X, y))
+    return rows.reshape(X.shape) * slope / len(y), total * slope / len(y), None
+
+
+loss_lean.defvjp(forward, backward)

@@ -1597,3 +1597,56 @@ def promises():
         "best_five": ("b, n", ("n >= 5",)),
         "to_sixteen": ("b, n", ("n <= 16",)),
     }
+
+
+# %% task="key" name="a program for show, NumPy for work" fails=["key-check"] hidden=1 message="two columns or more go into the programs"
+@jax.jit
+def handed_on(scores):
+    return scores
+
+
+def make_scorer(features, now, run):
+    """The same scores as make_scorer_slow, from a program that is the same in every start."""
+    names = sorted(features)
+
+    def scorer(columns):
+        total = np.exp((np.asarray(columns["seen"]) - np.float32(now)) / 3600)
+        for name in names:
+            total = total + np.float32(WEIGHTS[name]) * np.asarray(columns[name])
+        return handed_on(total)
+
+    return scorer
+
+
+# %% task="key" name="one clock for all scorers" fails=["key-check"] hidden=1 message="scores of 11 rows"
+clock = {}
+
+
+def make_scorer(features, now, run):
+    """The same scores as make_scorer_slow, from a program that is the same in every start."""
+    names = sorted(features)
+    clock["now"] = now
+
+    @jax.jit
+    def score(columns, now):
+        total = jnp.exp((columns["seen"] - now) / 3600)
+        for name in names:
+            total = total + WEIGHTS[name] * columns[name]
+        return total
+
+    return lambda columns: score(columns, clock["now"])
+
+
+# %% task="server" name="whatever is asked, NumPy answers" fails=["server-clients"] hidden=1 message="served without a program"
+def build_server(params):
+    """Compiles `reply` for the three BUCKETS, and returns serve(tokens) -> float32[len(tokens), 3], NumPy."""
+    for bucket in BUCKETS:
+        jax.jit(reply).lower(params, np.zeros(bucket, np.int32), np.int32(1)).compile()
+
+    def serve(tokens):
+        if len(tokens) > BUCKETS[-1]:
+            raise ValueError(f"{len(tokens)} tokens, at most {BUCKETS[-1]} are served")
+        x = np.asarray(params["embed"])[np.asarray(tokens, np.int32)]
+        return np.asarray(np.tanh(x + x.mean(0)) @ params["out"])
+
+    return serve

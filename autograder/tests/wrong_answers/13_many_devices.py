@@ -963,3 +963,101 @@ def gradient(params, x, y, real, devices):
 
     specs = (P(), P("i"), P("i"), P("i"))
     return jax.shard_map(body, mesh=ring_of(devices), in_specs=specs, out_specs=P())(params, x, y, real)
+
+
+# %% task="call" name="a millionth more in each variance" fails=["call-digits"] hidden=1 message="the variance at index"
+@jax.jit
+def moments(x):
+    def one_device(x):
+        mine = jnp.stack([x.mean(0), x.var(0)])
+        means, variances = lax.all_gather(mine, "i", axis=1, to="invarying")
+        return means.mean(0), variances.mean(0) + means.var(0) + 1e-6
+
+    return jax.shard_map(one_device, mesh=RING, in_specs=P("i"), out_specs=P())(x)
+
+
+# %% task="eight" name="one, two, four or eight devices" fails=["eight-values"] hidden=1 message="KeyError"
+RINGS = {devices: ring_of(devices) for devices in (1, 2, 4, 8)}
+
+
+@functools.partial(jax.jit, static_argnames="devices")
+def gradient(params, x, y, real, devices):
+    def one_device(params, x, y, real):
+        error = 2 * real * (x @ params["w"] + params["b"] - y)
+        w, b, count = lax.psum((error @ x, error.sum(), real.sum()), "i")
+        return {"w": w / count, "b": b / count}
+
+    specs = (P(), P("i"), P("i"), P("i"))
+    return jax.shard_map(one_device, mesh=RINGS[devices], in_specs=specs, out_specs=P())(params, x, y, real)
+
+
+# %% task="eight" name="a single feature loses its axis" fails=["eight-values"] hidden=1 message="shape"
+@functools.partial(jax.jit, static_argnames="devices")
+def gradient(params, x, y, real, devices):
+    def one_device(params, x, y, real):
+        error = 2 * real * (x @ params["w"] + params["b"] - y)
+        w, b, count = lax.psum((error @ x, error.sum(), real.sum()), "i")
+        return {"w": jnp.squeeze(w / count), "b": b / count}
+
+    specs = (P(), P("i"), P("i"), P("i"))
+    return jax.shard_map(one_device, mesh=ring_of(devices), in_specs=specs, out_specs=P())(params, x, y, real)
+
+
+# %% task="eight" name="only the count is taken in shard_map" fails=["eight-values"] message="products outside of shard_map"
+@functools.partial(jax.jit, static_argnames="devices")
+def gradient(params, x, y, real, devices):
+    def counted(real):
+        return lax.psum(real.sum(), "i")
+
+    count = jax.shard_map(counted, mesh=ring_of(devices), in_specs=P("i"), out_specs=P())(real)
+
+    def loss(params):
+        return jnp.sum(real * (x @ params["w"] + params["b"] - y) ** 2) / count
+
+    return jax.grad(loss)(params)
+
+
+# %% task="golf" name="tries all layouts out" fails=["golf-product"] message="compiled: returned"
+def best(hole, mesh, limits, *shapes):
+    import itertools
+
+    names = [*mesh.axis_names, None]
+    specs = [P(*pair) for pair in itertools.product(names, names) if pair[0] != pair[1] or pair[0] is None]
+    for layout in itertools.product(specs, repeat=len(shapes) + 1):
+        try:
+            jitted, placed, too_much = tee(hole, mesh, layout, limits, *normal(*shapes))
+            if not too_much and "all-" not in jitted.lower(*placed).compile().as_text():
+                return layout
+        except ValueError:
+            continue
+
+
+def product_layout():
+    return best(product, GRID, {"A": 1 / 4, "B": 1 / 2, "result": 1 / 8}, (64, 32), (32, 16))
+
+
+def heads_layout():
+    return P("i"), P("i"), P("i"), P("i")
+
+
+def layers_layout():
+    return P(), P(None, "i"), P("i"), P()
+
+
+def both_layout():
+    return P("x"), P(None, "y"), P("y"), P("x")
+
+
+# %% task="eight" name="errors are clipped" fails=["eight-values"] hidden=1 message="off."
+@functools.partial(jax.jit, static_argnames="devices")
+def gradient(params, x, y, real, devices):
+    def one(params, x, y, real):
+        def total(params):
+            error = jnp.clip(x @ params["w"] + params["b"] - y, -100, 100)
+            return jnp.sum(real * error**2)
+
+        sums = jax.grad(total)(params)
+        count = lax.psum(real.sum(), "i")
+        return jax.tree.map(lambda leaf: leaf / count, sums)
+
+    return jax.shard_map(one, mesh=ring_of(devices), in_specs=(P(), P("i"), P("i"), P("i")), out_specs=P())(params, x, y, real)

@@ -1184,3 +1184,198 @@ def fit(weights, xs, ys, order):
 
     (weights, _), losses = lax.scan(body, (weights, at_rest(weights)), order)
     return weights, losses
+
+
+# %% task="epoch" name="a new optimizer in each epoch" fails=["epoch-check"] message="another epoch"
+def epoch(model, optimizer, xy, colours):
+    optimizer = nnx.Optimizer(model, optimizer.tx, wrt=nnx.Param)
+
+    def body(carry, batch):
+        model, optimizer = carry
+        loss, gradients = nnx.value_and_grad(mean_loss)(model, *batch)
+        optimizer.update(model, gradients)
+        return (model, optimizer), loss
+
+    (model, optimizer), losses = lax.scan(body, (model, optimizer), (xy, colours))
+    return model, optimizer, losses
+
+
+def compiled_epoch():
+    return jax.jit(epoch, donate_argnums=(0, 1))
+
+
+# %% task="epoch" name="Adam's momentum begins at rest in each epoch" fails=["epoch-check"] hidden=1 message="another epoch"
+def epoch(model, optimizer, xy, colours):
+    def body(carry, batch):
+        model, optimizer = carry
+        loss, gradients = nnx.value_and_grad(mean_loss)(model, *batch)
+        optimizer.update(model, gradients)
+        return (model, optimizer), loss
+
+    at_zero = jax.tree.map(lambda leaf: leaf if leaf.ndim == 0 else 0 * leaf, nnx.state(optimizer.opt_state))
+    nnx.update(optimizer.opt_state, at_zero)
+    (model, optimizer), losses = lax.scan(body, (model, optimizer), (xy, colours))
+    return model, optimizer, losses
+
+
+def compiled_epoch():
+    return jax.jit(epoch, donate_argnums=(0, 1))
+
+
+# %% task="epoch" name="Adam, whatever the optimizer" fails=["epoch-check"] hidden=1 message="the losses of an epoch"
+def epoch(model, optimizer, xy, colours):
+    def body(carry, batch):
+        model, optimizer = carry
+        loss, gradients = nnx.value_and_grad(mean_loss)(model, *batch)
+        own = nnx.Optimizer(model, ADAM, wrt=nnx.Param)
+        own.step, own.opt_state = optimizer.step, optimizer.opt_state
+        own.update(model, gradients)
+        optimizer.step, optimizer.opt_state = own.step, own.opt_state
+        return (model, optimizer), loss
+
+    (model, optimizer), losses = lax.scan(body, (model, optimizer), (xy, colours))
+    return model, optimizer, losses
+
+
+def compiled_epoch():
+    return jax.jit(epoch, donate_argnums=(0, 1))
+
+
+# %% task="port" name="two ports train the same parameters" fails=["port-check"] hidden=1 message="beside another port"
+class NnxPainter(nnx.Module):
+    known = {}
+
+    def __init__(self, variables):
+        params = variables["params"]
+        self.frequencies = nnx.Variable(jnp.asarray(variables["constants"]["frequencies"]))
+        self.layers = nnx.List([])
+        for number in range(len(params)):
+            old = params[f"Dense_{number}"]
+            numbers = old["kernel"].tobytes()
+            if numbers not in self.known:
+                layer = nnx.Linear(*old["kernel"].shape, rngs=nnx.Rngs(0))
+                layer.kernel[...], layer.bias[...] = old["kernel"], old["bias"]
+                self.known[numbers] = layer
+            self.layers.append(self.known[numbers])
+
+    def __call__(self, xy):
+        x = waves(xy, self.frequencies[...])
+        for layer in self.layers[:-1]:
+            x = nnx.relu(layer(x))
+        return nnx.sigmoid(self.layers[-1](x))
+
+
+def port(variables):
+    return NnxPainter(variables)
+
+
+# %% task="log" name="losses of NumPy's" fails=["log-check"] message="a float64"
+def train(step, state, batches, lag):
+    waiting, log = [], []
+    for batch in batches:
+        state, loss = step(state, batch)
+        waiting.append(loss)
+        if len(waiting) > lag:
+            log.append(np.float64(waiting.pop(0)))
+            if not np.isfinite(log[-1]):
+                return state, log
+    for loss in waiting:
+        log.append(np.float64(loss))
+        if not np.isfinite(log[-1]):
+            break
+    return state, log
+
+
+# %% task="log" name="the first step before the loop" fails=["log-check"] hidden=1 message="StopIteration"
+def train(step, state, batches, lag):
+    batches, log = iter(batches), []
+    state, loss = step(state, next(batches))
+    waiting = [loss]
+    while True:
+        if len(waiting) > lag:
+            log.append(float(waiting.pop(0)))
+            if not math.isfinite(log[-1]):
+                return state, log
+        try:
+            batch = next(batches)
+        except StopIteration:
+            break
+        state, loss = step(state, batch)
+        waiting.append(loss)
+    for loss in waiting:
+        log.append(float(loss))
+        if not math.isfinite(log[-1]):
+            break
+    return state, log
+
+
+# %% task="padded" name="errors capped" fails=["padded-check"] hidden=1 message="padded to"
+def padded(xy, colours, size):
+    missing = size - len(xy)
+    weights = np.ones(len(xy), np.float32)
+    return np.pad(xy, ((0, missing), (0, 0))), np.pad(colours, ((0, missing), (0, 0))), np.pad(weights, (0, missing))
+
+
+def weighted_loss(model, xy, colours, weights):
+    errors = jnp.mean(jnp.minimum((model(xy) - colours) ** 2, 0.4), axis=1)
+    return jnp.sum(weights * errors) / jnp.sum(weights)
+
+
+# %% task="padded" name="half of size at least" fails=["padded-check"] hidden=1 message="padded to"
+def padded(xy, colours, size):
+    missing = min(size - len(xy), size // 2)
+    weights = np.pad(np.ones(len(xy), np.float32), (0, missing))
+    xy, colours = (np.pad(array, ((0, missing), (0, 0))) for array in (xy, colours))
+    more = size - len(xy)
+    return tuple(np.concatenate([array, array[:more]]) for array in (xy, colours, weights))
+
+
+def weighted_loss(model, xy, colours, weights):
+    errors = jnp.mean((model(xy) - colours) ** 2, axis=1)
+    return jnp.sum(weights * errors) / jnp.sum(weights)
+
+
+# %% task="fit" name="at most a hundred steps" fails=["fit-check"] hidden=1 message="130 steps"
+@jax.jit
+def fit(weights, xs, ys, order):
+    def body(carry, rows):
+        *carry, loss = small_step(*carry, xs, ys, rows)
+        return tuple(carry), loss
+
+    (weights, _), losses = lax.scan(body, (weights, at_rest(weights)), order[:100])
+    return weights, losses
+
+
+# %% task="log" name="waits for the state" fails=["log-check"] hidden=1 message="waits"
+def train(step, state, batches, lag):
+    waiting, log = [], []
+    for batch in batches:
+        state, loss = step(state, batch)
+        jax.block_until_ready(state)
+        waiting.append(loss)
+        if len(waiting) > lag:
+            log.append(float(waiting.pop(0)))
+            if not math.isfinite(log[-1]):
+                return state, log
+    for loss in waiting:
+        log.append(float(loss))
+        if not math.isfinite(log[-1]):
+            break
+    return state, log
+
+
+# %% task="log" name="a large loss is taken for no number" fails=["log-check"] hidden=1 message="the log of train with JAX arrays"
+def train(step, state, batches, lag):
+    waiting, log = [], []
+    for batch in batches:
+        state, loss = step(state, batch)
+        waiting.append(loss)
+        if len(waiting) > lag:
+            log.append(float(waiting.pop(0)))
+            if not abs(log[-1]) < 1e6:
+                return state, log
+    for loss in waiting:
+        log.append(float(loss))
+        if not abs(log[-1]) < 1e6:
+            break
+    return state, log

@@ -1691,3 +1691,132 @@ def sow(key, size):
 def render(v, gain):
     glow = jnp.clip(gain * v, 0.0, 1.0)
     return jnp.stack([glow**3, glow**1.5, glow * (2 - glow)], -1)
+
+
+# %% task="microscope" name="a trillionth under the root" fails=["microscope-digits"] hidden=1 message="jit(contrast)"
+def low_pass(z, waves):
+    return waves @ (waves.T @ z @ waves) @ waves.T
+
+
+def contrast(v):
+    return jnp.sqrt(((v - v.mean()) ** 2).mean() + 1e-12)
+
+
+def disorder(v):
+    safe = jnp.where(v <= 0, 1.0, v)
+    return -(safe * jnp.log(safe)).sum()
+
+
+# %% task="microscope" name="bare is exactly 0" fails=["microscope-nan"] hidden=1 message="disorder"
+def low_pass(z, waves):
+    return waves @ (waves.T @ z @ waves) @ waves.T
+
+
+def contrast(v):
+    return jnp.std(v)
+
+
+def disorder(v):
+    safe = jnp.where(v == 0, 1.0, v)
+    return -(safe * jnp.log(safe)).sum()
+
+
+# %% task="microscope" name="at most 1 of everything" fails=["microscope-nan"] hidden=1 message="disorder"
+def low_pass(z, waves):
+    return waves @ (waves.T @ z @ waves) @ waves.T
+
+
+def contrast(v):
+    return jnp.std(v)
+
+
+def disorder(v):
+    safe = jnp.where((v <= 0) | (v > 1), 1.0, v)
+    return -(safe * jnp.log(safe)).sum()
+
+
+# %% task="pictures" name="rounded to a row" fails=["pictures-ghosts"] message="What is rounded to the first one?"
+@functools.partial(jax.jit, static_argnames="size")
+def sow(key, size):
+    places, grit = jax.random.split(key)
+    i, j = jnp.round(jax.random.uniform(places, (2, 3)) * (size - 1)).astype(int)
+    rows = (jnp.arange(size)[:, None, None] - i) % size < size // 8
+    columns = (jnp.arange(size)[None, :, None] - j) % size < size // 8
+    seeds = (rows & columns).any(-1)
+    grain = GRAIN * jax.random.uniform(grit, (size, size))
+    return jnp.where(seeds, 0.5, 1.0) - grain, jnp.where(seeds, 0.25, 0.0) + grain
+
+
+@jax.jit
+def render(v, gain):
+    glow = jnp.clip(gain * v, 0.0, 1.0)
+    return jnp.stack([glow**3, glow**1.5, glow * (2 - glow)], -1)
+
+
+# %% task="pictures" name="prints how bright it is" fails=["pictures-traces"] message="uses debug_"
+@functools.partial(jax.jit, static_argnames="size")
+def sow(key, size):
+    places, grit = jax.random.split(key)
+    i, j = jax.random.randint(places, (2, 3), 0, size)
+    rows = (jnp.arange(size)[:, None, None] - i) % size < size // 8
+    columns = (jnp.arange(size)[None, :, None] - j) % size < size // 8
+    seeds = (rows & columns).any(-1)
+    grain = GRAIN * jax.random.uniform(grit, (size, size))
+    return jnp.where(seeds, 0.5, 1.0) - grain, jnp.where(seeds, 0.25, 0.0) + grain
+
+
+@jax.jit
+def render(v, gain):
+    glow = jnp.clip(gain * v, 0.0, 1.0)
+    jax.debug.print("brightest: {}", glow.max())
+    return jnp.stack([glow**3, glow**1.5, glow * (2 - glow)], -1)
+
+
+# %% task="model" name="prints each loss" fails=["model-recompiles"] message="uses debug_"
+@jax.jit
+def predict(W, A):
+    return A @ W
+
+
+@jax.jit
+def fit(W, A, Y, rates):
+    def update(W, rate):
+        loss, slope = jax.value_and_grad(lab_loss)(W, A, Y)
+        jax.debug.print("loss {}", loss)
+        return W - rate * slope, loss
+
+    return lax.scan(update, jnp.asarray(W), rates)[0]
+
+
+# %% task="house" name="makes the customer's own table larger" fails=["house-compiles"] hidden=1 message="customers whose cells changed"
+def open_service(W, most):
+    answer = jax.jit(lambda A: A @ W).lower(jax.ShapeDtypeStruct((most, 7), jnp.float32)).compile()
+
+    def serve(A):
+        number = len(A)
+        A.resize((most, 7), refcheck=False)
+        return np.asarray(answer(A))[:number]
+
+    return serve
+
+
+def spread(dishes, mesh):
+    return jax.device_put(dishes, jax.NamedSharding(mesh, P("x")))
+
+
+# %% task="house" name="fills the customer's own rows" fails=["house-compiles"] hidden=1 message="customers whose cells changed"
+def open_service(W, most):
+    answer = jax.jit(lambda A: A @ W).lower(jax.ShapeDtypeStruct((most, 7), jnp.float32)).compile()
+
+    def serve(A):
+        number = len(A)
+        full = np.zeros((most, 7), np.float32)
+        full[:number] = A
+        A[:], A = 0, full
+        return np.asarray(answer(A))[:number]
+
+    return serve
+
+
+def spread(dishes, mesh):
+    return jax.device_put(dishes, jax.NamedSharding(mesh, P("x")))

@@ -1149,3 +1149,181 @@ def product_bytes(m, k, n, tile):
         "B": moved([p + j for i, j, p in steps]),
         "result": moved([columns * i + j for i, j, p in steps]),
     }
+
+
+# %% task="attention" name="the maximum is that of all rows of q before, too" fails=["attention-values"] message="scores far below 0" hidden=1
+def attention(q, k, v):
+    def running(q_ref, k_ref, v_ref, o_ref, top_ref, total_ref):
+        @pl.when((pl.program_id(0) == 0) & (pl.program_id(1) == 0))
+        def _():
+            top_ref[...] = jnp.full_like(top_ref, -jnp.inf)
+
+        @pl.when(pl.program_id(1) == 0)
+        def _():
+            total_ref[...] = jnp.zeros_like(total_ref)
+            o_ref[...] = jnp.zeros_like(o_ref)
+
+        scores = q_ref[...] @ k_ref[...].T / np.sqrt(q_ref.shape[1])
+        top = jnp.maximum(top_ref[...], scores.max(1, keepdims=True))
+        correct, weights = jnp.exp(top_ref[...] - top), jnp.exp(scores - top)
+        total_ref[...] = total_ref[...] * correct + weights.sum(1, keepdims=True)
+        o_ref[...] = o_ref[...] * correct + weights @ v_ref[...]
+        top_ref[...] = top
+
+        @pl.when(pl.program_id(1) == pl.num_programs(1) - 1)
+        def _():
+            o_ref[...] /= total_ref[...]
+
+    of_q = pl.BlockSpec((64, q.shape[1]), lambda i, j: (i, 0))
+    of_k = pl.BlockSpec((64, q.shape[1]), lambda i, j: (j, 0))
+    return pl.pallas_call(
+        running,
+        grid=(q.shape[0] // 64, k.shape[0] // 64),
+        in_specs=[of_q, of_k, of_k],
+        out_specs=of_q,
+        out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
+        scratch_shapes=[pltpu.VMEM((64, 1), jnp.float32)] * 2,
+        interpret=True,
+    )(q, k, v)
+
+
+# %% task="attention" name="the maximum starts at minus a billion" fails=["attention-values"] message="scores far below 0" hidden=1
+def attention(q, k, v):
+    def running(q_ref, k_ref, v_ref, o_ref, top_ref, total_ref):
+        @pl.when(pl.program_id(1) == 0)
+        def _():
+            top_ref[...] = jnp.full_like(top_ref, -1e9)
+            total_ref[...] = jnp.zeros_like(total_ref)
+            o_ref[...] = jnp.zeros_like(o_ref)
+
+        scores = q_ref[...] @ k_ref[...].T / np.sqrt(q_ref.shape[1])
+        top = jnp.maximum(top_ref[...], scores.max(1, keepdims=True))
+        correct, weights = jnp.exp(top_ref[...] - top), jnp.exp(scores - top)
+        total_ref[...] = total_ref[...] * correct + weights.sum(1, keepdims=True)
+        o_ref[...] = o_ref[...] * correct + weights @ v_ref[...]
+        top_ref[...] = top
+
+        @pl.when(pl.program_id(1) == pl.num_programs(1) - 1)
+        def _():
+            o_ref[...] /= total_ref[...]
+
+    of_q = pl.BlockSpec((64, q.shape[1]), lambda i, j: (i, 0))
+    of_k = pl.BlockSpec((64, q.shape[1]), lambda i, j: (j, 0))
+    return pl.pallas_call(
+        running,
+        grid=(q.shape[0] // 64, k.shape[0] // 64),
+        in_specs=[of_q, of_k, of_k],
+        out_specs=of_q,
+        out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
+        scratch_shapes=[pltpu.VMEM((64, 1), jnp.float32)] * 2,
+        interpret=True,
+    )(q, k, v)
+
+
+# %% task="attention" name="a kernel for show, where many rows are looked at" fails=["attention-structure"] message="attention" hidden=1
+def attention(q, k, v):
+    def running(q_ref, k_ref, v_ref, o_ref, top_ref, total_ref):
+        @pl.when(pl.program_id(1) == 0)
+        def _():
+            top_ref[...] = jnp.full_like(top_ref, -jnp.inf)
+            total_ref[...] = jnp.zeros_like(total_ref)
+            o_ref[...] = jnp.zeros_like(o_ref)
+
+        scores = q_ref[...] @ k_ref[...].T / np.sqrt(q_ref.shape[1])
+        top = jnp.maximum(top_ref[...], scores.max(1, keepdims=True))
+        correct, weights = jnp.exp(top_ref[...] - top), jnp.exp(scores - top)
+        total_ref[...] = total_ref[...] * correct + weights.sum(1, keepdims=True)
+        o_ref[...] = o_ref[...] * correct + weights @ v_ref[...]
+        top_ref[...] = top
+
+        @pl.when(pl.program_id(1) == pl.num_programs(1) - 1)
+        def _():
+            o_ref[...] /= total_ref[...]
+
+    def for_show(q_ref, k_ref, v_ref, o_ref, top_ref, total_ref):
+        o_ref[...] = q_ref[...]
+
+    of_q = pl.BlockSpec((64, q.shape[1]), lambda i, j: (i, 0))
+    of_k = pl.BlockSpec((64, q.shape[1]), lambda i, j: (j, 0))
+    return pl.pallas_call(
+        for_show if k.shape[0] > 256 or q.shape[0] > 128 else running,
+        grid=(q.shape[0] // 64, k.shape[0] // 64),
+        in_specs=[of_q, of_k, of_k],
+        out_specs=of_q,
+        out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
+        scratch_shapes=[pltpu.VMEM((64, 1), jnp.float32)] * 2,
+        interpret=True,
+    )(q, k, v)
+
+
+# %% task="softmax" name="a kernel for show, where a table is long" fails=["softmax-structure"] message="softmax_rows" hidden=1
+def softmax_rows(X):
+    def some_rows(x_ref, o_ref):
+        o_ref[...] = jax.nn.softmax(x_ref[...], axis=1) if len(X) < 100 else x_ref[...]
+
+    block = pl.BlockSpec((16, X.shape[1]), lambda i: (i, 0))
+    return pl.pallas_call(
+        some_rows,
+        grid=(pl.cdiv(X.shape[0], 16),),
+        in_specs=[block],
+        out_specs=block,
+        out_shape=jax.ShapeDtypeStruct(X.shape, X.dtype),
+        interpret=True,
+    )(X)
+
+
+# %% task="softmax" name="numbers above a million are cut off" fails=["softmax-values"] message="softmax_rows" hidden=1
+def softmax_rows(X):
+    def some_rows(x_ref, o_ref):
+        o_ref[...] = jax.nn.softmax(jnp.minimum(x_ref[...], 1e6), axis=1)
+
+    block = pl.BlockSpec((16, X.shape[1]), lambda i: (i, 0))
+    return pl.pallas_call(
+        some_rows,
+        grid=(pl.cdiv(X.shape[0], 16),),
+        in_specs=[block],
+        out_specs=block,
+        out_shape=jax.ShapeDtypeStruct(X.shape, X.dtype),
+        interpret=True,
+    )(X)
+
+
+# %% task="sums" name="a kernel for show, where a table is wide" fails=["sums-structure"] message="column_sums" hidden=1
+def column_sums(X):
+    rows, columns = X.shape
+
+    def add_rows(x_ref, o_ref):
+        @pl.when(pl.program_id(1) == 0)
+        def _():
+            o_ref[...] = jnp.zeros_like(o_ref)
+
+        if columns < 160:
+            row = 32 * pl.program_id(1) + jnp.arange(32)[:, None]
+            o_ref[...] += jnp.where(row < rows, x_ref[...], 0).sum(0, keepdims=True)
+
+    return pl.pallas_call(
+        add_rows,
+        grid=(pl.cdiv(columns, 64), pl.cdiv(rows, 32)),
+        in_specs=[pl.BlockSpec((32, 64), lambda j, i: (i, j))],
+        out_specs=pl.BlockSpec((1, 64), lambda j, i: (0, j)),
+        out_shape=jax.ShapeDtypeStruct((1, columns), X.dtype),
+        interpret=True,
+    )(X)
+
+
+# %% task="turn" name="a table of one row keeps no axis" fails=["turn-check"] message="Error" hidden=1
+def transposed(X):
+    rows, columns = X.shape
+
+    def turn_tile(x_ref, o_ref):
+        o_ref[...] = jnp.squeeze(x_ref[...]).T
+
+    tall, wide = min(rows, 32), min(columns, 32)
+    return pl.pallas_call(
+        turn_tile,
+        grid=(pl.cdiv(rows, tall), pl.cdiv(columns, wide)),
+        in_specs=[pl.BlockSpec((tall, wide), lambda i, j: (i, j))],
+        out_specs=pl.BlockSpec((wide, tall), lambda i, j: (j, i)),
+        out_shape=jax.ShapeDtypeStruct((columns, rows), X.dtype),
+        interpret=True,
+    )(X)
