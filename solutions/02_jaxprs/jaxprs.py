@@ -663,6 +663,9 @@ ruled.defvjp(lambda v: (v, None), lambda _, g: (g,))
 counts = counted(ruled, jnp.arange(3.0))
 found = {"sin in a scan of no round, in a custom_vjp": [counts[name] for name in ("sin", "scan", "custom_vjp_call")]}
 assert_equal(found, {"sin in a scan of no round, in a custom_vjp": [1, 1, 0]}, name="count_primitives")
+counts = counted(lambda v: jax.pure_callback(np.sin, v, v) + jax.jit(jnp.sin)(v), x)
+found = {"a callback, and a jit": [counts["pure_callback"], counts["sin"], counts["jit"]]}
+assert_equal(found, {"a callback, and a jit": [1, 1, 0]}, name="count_primitives")
 counts = counted(until, x)
 desired = {"while": 1, "tanh": 1, "lt": 1, "mul": 1, "exp": 1, "jit": 0}
 assert_equal({name: counts[name] for name in desired}, desired, name="count_primitives")
@@ -1089,6 +1092,8 @@ assert_allclose(
 )
 found = {"no equation at all": attempt(lambda v: (v, 7.5), x)}
 assert_equal(found, {"no equation at all": [[1, 2, 4], 7.5]}, name="evaluate")
+found = {"one result, returned twice": attempt(lambda v: (2 * v,) * 2, x)}
+assert_equal(found, {"one result, returned twice": [[2, 4, 8], [2, 4, 8]]}, name="evaluate")
 whole = jnp.arange(3)
 assert_allclose(evaluate(jax.make_jaxpr(lambda k: k * 2 + 1)(whole), whole), [whole * 2 + 1], name="whole numbers")
 both = watched(lambda v: lax.top_k(v, 2)[0], x)
@@ -1545,7 +1550,10 @@ assert_equal(
     {"runs of fn, traced twice": 2, "numbers on the tape": ["int"], "an array as result": True},
     name="trace",
 )
-(operands,) = (operands for _, _, operands, _ in trace(lambda x: x * kept, Type((3,), "int32")).equations)
+(equation,) = trace(lambda x: x * kept, Type((3,), "int32")).equations
+_, _, operands, _ = equation
+found = {"tuples": [isinstance(equation, tuple), isinstance(operands, tuple)]}
+assert_equal(found, {"tuples": [True, True]}, name="an equation, and its operands")
 found = {"an array as operand": any(isinstance(x, np.ndarray) for x in operands)}
 assert_equal(found, {"an array as operand": True}, name="trace")
 
@@ -1615,8 +1623,10 @@ changing, tripled = np.float32([2]), Tape()
 tripled.types, tripled.inputs, tripled.output = {"x": Type((1,), "float32"), "y": Type((1,), "float32")}, ["x"], "y"
 tripled.equations = [("y", "mul", ("x", np.float32([3])), {})]
 values = np.asarray(replay(tripled, changing)["y"]).tolist()
+earlier = replay(tripled, changing)
 changing[0] = 5  # the same array, and another number
 values += np.asarray(replay(tripled, changing)["y"]).tolist()
+assert_allclose(earlier["y"], np.float32([6]), name="y of an earlier run")
 assert_equal(
     {"3 * x, and again with another x in its place": values},
     {"3 * x, and again with another x in its place": [6.0, 15.0]},

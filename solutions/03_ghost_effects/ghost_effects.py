@@ -428,6 +428,7 @@ assert_follows([0, 0, 1, 0], early=9)
 assert_follows([None, None, 2, None], early=5)
 assert_follows([0, None, 0, None], early=5)  # both are false
 assert_follows([-1, -2, -1], early=-2)  # they share a hash
+assert_follows([1, 1 + 2**-10, 1])
 
 world, runs = {"g": 1.0}, []
 call = follow(jax.jit(lambda x: [runs.append(x.shape), x + world["g"]][1]), lambda: world["g"])

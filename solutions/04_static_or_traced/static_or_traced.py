@@ -503,6 +503,7 @@ fresh_cases = {
     "ranges and tuples": [range(3), range(3), (0, 1, 2)],
     "numbers that share a hash": [-1, -2, 0, 2**61 - 1, -1],
     "equal numbers of four types": [1 + 0j, 1, True, 1.0, 1 + 0j],
+    "long tuples, equal though their types differ inside": [(1, 2, 3, 4), (1.0, 2, 3, 4), (True, 2, 3, 4)],
     "two types that are called bool": [np.True_, True, False, np.True_],
     "nearly the same": [1.0, 1.0000001, -1.0, 2**53, 2**53 + 1, "a", "A", " a"],
     "nothing": [],

@@ -515,6 +515,8 @@ vectors[-3][0] = np.nan  # a mean with it is NaN
 vectors.append(np.float32([1e9, -1e9, 1e9, 3e7, 0, 1e30]))  # no number is too far away to be one of them
 with jax.no_tracing(True):
     got = [energy(x) for x in vectors]
+kinds = {"types": sorted({f"{getattr(e, 'dtype', 'no array')}{list(np.shape(e))}" for e in got})}
+assert_equal(kinds, {"types": ["float32[]"]}, name="energy")
 expected, tried = [energy_slow(x) for x in vectors], (*tried, 6)
 assert_allclose(got, expected, rtol=1e-4, name=f"energy of {tried} numbers (padding must not count)")
 for length in (1, 40, bucket_size(40)):

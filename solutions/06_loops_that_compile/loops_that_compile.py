@@ -363,6 +363,8 @@ assert_primitives(evolve, row, 30, 1000, includes={"while"}, excludes=callbacks,
 row = np.random.default_rng().integers(0, 2, 47).astype(np.int32)
 for rule, steps in ((86, 13), (173, 40)):
     assert_allclose(evolve(row, rule, steps), universe_slow(row, rule, steps)[-1], name=f"evolve(row, {rule}, {steps})")
+nothing = np.zeros(9, np.int32)
+assert_allclose(evolve(nothing, 1, 5), universe_slow(nothing, 1, 5)[-1], name="evolve of an empty row, by rule 1")
 many, more = np.random.default_rng().integers(4000, 9000, 2).tolist()
 halfway = evolve(row, 30, many)
 assert_allclose(evolve(row, 30, many + more), evolve(halfway, 30, more), name=f"evolve(row, 30, {many + more})")
@@ -613,7 +615,9 @@ for name, program, registers, limit in (
     ("no instruction allowed", maze, switched_on(1, 1), 0),
     ("counting up from -3", assemble((SET, 1, 1), (ADD, 0, 1), (ADD, 2, 1), (JNZ, 0, 1)), switched_on(-3), 100),
     ("a product of two large odd numbers", assemble((MUL, 2, 3)), switched_on(0, 0, 12345, 67891), 100),
-    ("counting without an end", assemble((SET, 1, 1), (ADD, 0, 1), (JNZ, 1, 1)), switched_on(0), 4321),
+    ("counting without an end", assemble((SET, 1, 1), (ADD, 0, 1), (JNZ, 1, 1)), switched_on(0), 20_001),
+    ("a jump is the last instruction", assemble((SET, 1, 1), (ADD, 0, 1), (JNZ, 1, 1), length=3), switched_on(0), 50),
+    ("a jump to instruction 9", assemble((JNZ, 0, 9), *[(ADD, 1, 0)] * 8, (SET, 2, 7), length=12), switched_on(3), 50),
     ("a HALT with numbers beside it", assemble((SET, 0, 5), (HALT, 1, 2), (SET, 0, 6)), switched_on(0), 100),
     ("a jump over a HALT", assemble((JNZ, 0, 2), (HALT, 0, 0), (SET, 1, 7)), switched_on(1), 100),
     ("large numbers", assemble((SET, 0, 2**31 - 1), (SET, 1, 40_000), (SET, 2, -(2**31))), switched_on(0), 9),

@@ -637,6 +637,9 @@ for nobody in (0, 3):
     counts[nobody] = 0
     desired = unpack_spec(values, counts)
     assert_allclose(unpack(jnp.asarray(values), jnp.asarray(counts)), desired, name="unpack fresh values")
+once, eleven_times = np.int32([5, -3]), np.int32([1, 11])
+found = unpack(jnp.asarray(once), jnp.asarray(eleven_times))
+assert_allclose(found, unpack_spec(once, eleven_times), name="unpack a value eleven times")
 assert_primitives(unpack, values, counts, excludes=READY_MADE, smaller=[values[:2], counts[:2]])
 ### END HIDDEN TESTS
 

@@ -530,6 +530,10 @@ wave_tape = jax.make_jaxpr(wave)(1.0)
 with mock.patch.dict(PARTIALS, {"mul": lambda params, x, y: (2 * y, x)}):
     (mine,) = tape_jvp(jax.make_jaxpr(lambda x: x * x)(3.0), [3.0], [1.0])[1:]
 assert_allclose(float(mine), 9.0, rtol=1e-5, name="tape_jvp by another rule for mul in PARTIALS")
+between, of_three = jax.make_jaxpr(lambda x, y: jax.lax.clamp(0.0, x, y)), {"clamp": lambda params, *xs: (0.0, 1.0, 2.0)}
+with mock.patch.dict(PARTIALS, of_three):
+    (mine,) = tape_jvp(between(3.0, 9.0), [3.0, 9.0], [1.0, 1.0])[1:]
+assert_allclose(float(mine), 3.0, rtol=1e-5, name="tape_jvp by a rule for three operands")
 mine = jax.jit(lambda x, dx: tape_jvp(wave_tape, [x], [dx]))(0.3, 0.5)
 assert_allclose(jnp.stack(mine), np.float32([np.sin(0.6), np.cos(0.6)]), rtol=1e-4, name="tape_jvp under jit")
 
@@ -616,6 +620,9 @@ most = 8 * show_jaxpr(power_tower, 1.01).equations
 assert_primitives(my_slope, 1.01, max_equations=most, max_intermediate=1)
 with mock.patch.dict(PARTIALS, {"mul": lambda params, x, y: (2 * y, x)}):
     (mine,) = tape_grad(jax.make_jaxpr(lambda x: x * x)(3.0), [3.0])
+with mock.patch.dict(PARTIALS, of_three):
+    all_three = [float(slope) for slope in tape_grad(between(3.0, 9.0), [3.0, 9.0])]
+assert_allclose(all_three, [1.0, 2.0], rtol=1e-5, name="tape_grad by a rule for three operands")
 assert_allclose(float(mine), 9.0, rtol=1e-5, name="tape_grad by another rule for mul in PARTIALS")
 angles = np.linspace(0.1, 1, 4, dtype=np.float32)
 mine = jax.jit(jax.vmap(own_grad(own_grad(wave))))(angles)
@@ -937,7 +944,10 @@ for way in (spring_energy, jax.grad(spring_energy)):
 clouds = np.random.default_rng().normal(size=(3, 5, 2)).astype(np.float32)
 clouds[0] += 1000  # far from the origin
 clouds[1, 1] = clouds[1, 0] + np.float32(1e-4)  # near to one another
-gradients = [spring_energy_slow(cloud)[1] for cloud in clouds]
+clouds[2, :, 0] = clouds[2, 0, 0]  # one above the other
+energies, gradients = zip(*map(spring_energy_slow, clouds), strict=True)
+found = jax.vmap(spring_energy)(clouds)
+assert_allclose(found, np.float32(energies), rtol=1e-3, atol=1e-2, name="spring_energy of five points")
 mine = jax.jit(jax.vmap(jax.grad(spring_energy)))(clouds)
 assert_allclose(mine, np.stack(gradients), rtol=1e-3, atol=1e-4, name="jit(vmap(grad(spring_energy)))")
 ### END HIDDEN TESTS

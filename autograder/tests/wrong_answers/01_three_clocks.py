@@ -789,3 +789,29 @@ def break_even(eager_first, eager, jit_first, jit):
     if saved < 0:
         return None
     return 1 + -(-debt // saved)
+
+
+# %% task="honest-timer" name="waits for grads by name" fails=["honest-timer-check"] hidden=1 message="a dict of a list"
+def honest_timer(fn, *args, rounds=5, clock=time.perf_counter):
+    jax.block_until_ready(args)
+    readings = []
+    for _ in range(1 + rounds):
+        start = clock()
+        out = fn(*args)
+        if isinstance(out, dict):
+            jax.block_until_ready((out.get("loss"), out.get("grads")))
+        else:
+            jax.block_until_ready(out)
+        readings.append(clock() - start)
+    return readings[0], statistics.median(readings[1:])
+
+
+# %% task="honest-timer" name="cpu clock by default" fails=["honest-timer-rounds"] hidden=1 message="waiting is seen"
+def honest_timer(fn, *args, rounds=5, clock=time.process_time):
+    jax.block_until_ready(args)
+    readings = []
+    for _ in range(1 + rounds):
+        start = clock()
+        jax.block_until_ready(fn(*args))
+        readings.append(clock() - start)
+    return readings[0], statistics.median(readings[1:])

@@ -1735,3 +1735,66 @@ def evaluate(tape, *args, watch=ignore):
             watch(eqn.primitive.name, results)
         value_of.update(zip(eqn.outvars, results, strict=True))
     return [read(operand) for operand in tape.jaxpr.outvars]
+
+
+# %% task="count-primitives" name="everything that calls wraps" fails=["count-primitives-check"] hidden=1 message="a callback, and a jit"
+def count_primitives(tape):
+    counts = Counter()
+    for eqn in tape.eqns:
+        name = eqn.primitive.name
+        if not (name == "jit" or name == "remat2" or "call" in name):
+            counts[name] += 1
+        for value in eqn.params.values():
+            for inner in value if isinstance(value, tuple) else (value,):
+                if hasattr(inner, "eqns"):
+                    counts += count_primitives(inner)
+    return counts
+
+
+# %% task="evaluate" name="same result given once" fails=["evaluate-check"] hidden=1 message="returned twice"
+def evaluate(tape, *args, watch=ignore):
+    value_of = dict(zip(tape.jaxpr.constvars, tape.consts)) | dict(zip(tape.jaxpr.invars, args))
+
+    def read(x):
+        return x.val if isinstance(x, Literal) else value_of[x]
+
+    for eqn in tape.eqns:
+        values = [read(x) for x in eqn.invars]
+        if eqn.primitive.name == "jit":
+            inner = eqn.params["jaxpr"]
+            found = evaluate(inner, *values, watch=watch)
+            names = list({id(v): v for v in inner.jaxpr.outvars}.values())
+            lookup = {id(v): r for v, r in zip(names, found)}
+            results = [lookup[id(v)] for v in inner.jaxpr.outvars]
+        else:
+            results = eqn.primitive.bind(*values, **eqn.params)
+            results = results if eqn.primitive.multiple_results else [results]
+            watch(eqn.primitive.name, results)
+        value_of.update(zip(eqn.outvars, results))
+    return [read(x) for x in {id(v): v for v in tape.jaxpr.outvars}.values()]
+
+
+# %% task="minijit-trace" name="operands as a list" fails=["minijit-trace-check"] hidden=1 message="tuples"
+def record(primitive, operands, params):
+    tape = next(x.tape for x in operands if isinstance(x, Tracer))
+    result = tape.new(result_type(primitive, operands, params))
+    tape.equations.append([result.name, primitive, [getattr(x, "name", x) for x in operands], params])
+    return result
+
+
+def trace(fn, *types):
+    tape = Tape()
+    tracers = [tape.new(type) for type in types]
+    tape.inputs = [tracer.name for tracer in tracers]
+    result = fn(*tracers)
+    tape.output = getattr(result, "name", result)
+    return tape
+
+
+# %% task="minijit-replay" name="values kept on the tape" fails=["minijit-replay-check"] hidden=1 message="y of an earlier run"
+def replay(tape, *args):
+    values = tape.__dict__.setdefault("values", {})
+    values.update(zip(tape.inputs, map(lift, args)))
+    for name, primitive, operands, params in tape.equations:
+        values[name] = bind(primitive, *[read(values, x) for x in operands], **params)
+    return values

@@ -2817,3 +2817,29 @@ def sneaky():
         return x if len(calls) < 6 else x + 1
 
     return f
+
+
+# %% task="cures" name="small changes ignored" fails=["cures-follow-check"] hidden=1 message="answers"
+def make_step():
+    def step(w, rate, clip):
+        move = w * rate
+        if clip:
+            move = jnp.clip(move, -1, 1)
+        return w - move
+
+    return jax.jit(step, static_argnames="clip")
+
+
+def follow(jitted, look):
+    jitted.clear_cache()
+    seen = look()
+
+    def call(*args):
+        nonlocal seen
+        now = look()
+        if (now is None) != (seen is None) or (now is not None and abs(now - seen) > 1e-3):
+            jitted.clear_cache()
+            seen = now
+        return jitted(*args)
+
+    return call

@@ -1640,3 +1640,13 @@ def bikes_after(bikes, moves, share, hours):
     for _ in range(min(hours, 24)):
         bikes = (1 - share) * bikes + share * (moves @ bikes)
     return bikes
+
+
+# %% task="price" name="types inside tuples too, when long" fails=["price-check"] hidden=1 message="long tuples"
+def static_traces(values):
+    def key(value):
+        if isinstance(value, tuple) and len(value) > 2:
+            return tuple, tuple(key(part) for part in value)
+        return type(value), value
+
+    return len(set(map(key, values)))

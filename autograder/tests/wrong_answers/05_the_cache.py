@@ -1568,3 +1568,23 @@ def cache_key(args, kwargs, static=()):
     leaves, packing = jax.tree.flatten((args, traced))
     fixed = frozenset((name, type(kwargs[name]), kwargs[name]) for name in static if name in kwargs)
     return packing, tuple(map(jax.typeof, leaves)), fixed
+
+
+# %% task="bucket" name="a Python float" fails=["bucket-check"] hidden=1 message="types"
+def bucket_size(length):
+    size = 64
+    while size < length:
+        size *= 2
+    return size
+
+
+@jax.jit
+def pair_energy(padded, length):
+    real = jnp.arange(padded.size) < length
+    pairs = jnp.exp(-jnp.abs(padded[:, None] - padded))
+    return jnp.where(real[:, None] & real, pairs, 0).sum() / length**2
+
+
+def energy(x):
+    size = bucket_size(len(x))
+    return float(pair_energy(np.pad(x, (0, size - len(x))), len(x)))

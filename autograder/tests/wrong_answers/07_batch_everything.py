@@ -1392,3 +1392,49 @@ def clipped_mean(params, xs, ys, limit):
     flat = jnp.concatenate([gradients["w"].reshape(-1, 128), gradients["v"], gradients["b"]], axis=1)
     scales = jnp.minimum(1.0, limit / jnp.linalg.norm(flat, axis=1))
     return jax.tree.map(lambda leaf: jnp.tensordot(scales, leaf, 1) / len(xs), gradients)
+
+
+# %% task="one-element" name="counts of one digit" fails=["one-element-unpack"] hidden=1 message="eleven times"
+def running_sum_at(i, x):
+    return jnp.where(jnp.arange(x.size) <= i, x, 0).sum()
+
+
+def life_at(i, j, world):
+    h, w = world.shape
+    rows = (i + jnp.arange(-1, 2)) % h
+    cols = (j + jnp.arange(-1, 2)) % w
+    alive = world[i, j]
+    neighbours = world[rows[:, None], cols].sum() - alive
+    return ((neighbours == 3) | ((neighbours == 2) & (alive == 1))).astype(jnp.int32)
+
+
+def arranged_at(i, x):
+    place = jnp.arange(x.size)
+    before = lambda j: jnp.sum((x < x[j]) | ((x == x[j]) & (place < j)))
+    rank = jax.vmap(before)(place)
+    return jnp.where(rank == i, x, 0).sum()
+
+
+def unpack_at(i, values, counts):
+    run = jnp.sum(running_sum(jnp.minimum(counts, 9)) <= i)
+    return jnp.append(values, 0)[run]
+
+
+@jax.jit
+def running_sum(x):
+    return fill(lambda i: running_sum_at(i, x), x.size)
+
+
+@jax.jit
+def life(world):
+    return fill(lambda i, j: life_at(i, j, world), *world.shape)
+
+
+@jax.jit
+def arranged(x):
+    return fill(lambda i: arranged_at(i, x), x.size)
+
+
+@jax.jit
+def unpack(values, counts):
+    return fill(lambda i: unpack_at(i, values, counts), ROOM)

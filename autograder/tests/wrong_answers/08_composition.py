@@ -1901,7 +1901,7 @@ def kepler_rule(primals, tangents):
     return E, (dM + jnp.sin(E) * de) / (1 - e * jnp.cos(E))
 
 
-# %% task="cures" name="distances by squares and a product of matrices" fails=["cures-springs"] hidden=1 message="jit(vmap(grad(spring_energy)))"
+# %% task="cures" name="distances by squares and a product of matrices" fails=["cures-springs"] hidden=1 message="spring_energy of five points"
 def spring_energy(points):
     """The energy of spring_energy_slow, on arrays. points: float32[n, 2]. Returns float32[]."""
     norms = (points**2).sum(-1)
@@ -2390,3 +2390,87 @@ def kepler_rule(primals, tangents):
     (M, e), (dM, de) = primals, tangents
     E = kepler(M, e)
     return E, (dM + jnp.sin(E) * de) / (1 - e * jnp.cos(E))
+
+
+# %% task="tape" name="two operands at most" fails=["tape-forward", "tape-backward"] hidden=1 message="three operands"
+def tape_jvp(tape, primals, tangents):
+    values = dict(zip(tape.jaxpr.invars, primals))
+    speeds = dict(zip(tape.jaxpr.invars, tangents))
+
+    def read(v):
+        return v.val if isinstance(v, Literal) else values[v]
+
+    for eqn in tape.jaxpr.eqns:
+        given = [read(v) for v in eqn.invars]
+        out = eqn.outvars[0]
+        values[out] = eqn.primitive.bind(*given, **eqn.params)
+        partials = PARTIALS[eqn.primitive.name](eqn.params, *given)
+        speeds[out] = 0.0
+        for v, partial in zip(eqn.invars[:2], partials[:2]):
+            if not isinstance(v, Literal):
+                speeds[out] = speeds[out] + partial * speeds[v]
+    result = tape.jaxpr.outvars[0]
+    return read(result), 0.0 if isinstance(result, Literal) else speeds[result]
+
+
+def tape_grad(tape, args):
+    values = dict(zip(tape.jaxpr.invars, args))
+
+    def read(v):
+        return v.val if isinstance(v, Literal) else values[v]
+
+    for eqn in tape.jaxpr.eqns:
+        values[eqn.outvars[0]] = eqn.primitive.bind(*map(read, eqn.invars), **eqn.params)
+    result = tape.jaxpr.outvars[0]
+    cotangent = {} if isinstance(result, Literal) else {result: 1.0}
+    for eqn in reversed(tape.jaxpr.eqns):
+        if eqn.outvars[0] not in cotangent:
+            continue
+        arriving = cotangent[eqn.outvars[0]]
+        partials = PARTIALS[eqn.primitive.name](eqn.params, *map(read, eqn.invars))
+        for v, partial in zip(eqn.invars[:2], partials[:2]):
+            if not isinstance(v, Literal):
+                cotangent[v] = cotangent[v] + arriving * partial if v in cotangent else arriving * partial
+    return [cotangent.get(v, 0.0) for v in tape.jaxpr.invars]
+
+
+# %% task="cures" name="apart in the first coordinate" fails=["cures-springs"] hidden=1 message="spring_energy of five points"
+def spring_energy(points):
+    away = points[:, None] - points[None, :]
+    apart = jnp.abs(away[..., 0]) > 0
+    squared = (away**2).sum(-1)
+    distance = jnp.where(apart, jnp.sqrt(jnp.where(apart, squared, 1.0)), 0.0)
+    return jnp.sum(jnp.where(jnp.triu(jnp.ones_like(squared), 1) > 0, (distance - 1) ** 2, 0.0))
+
+
+@jax.custom_jvp
+def kepler(M, e):
+    return solve_kepler(M, e)
+
+
+@kepler.defjvp
+def kepler_rule(primals, tangents):
+    (M, e), (dM, de) = primals, tangents
+    E = kepler(M, e)
+    return E, (dM + de * jnp.sin(E)) / (1 - e * jnp.cos(E))
+
+
+# %% task="cures" name="diagonal of six" fails=["cures-springs"] hidden=1 message="spring_energy of five points"
+def spring_energy(points):
+    away = points[:, None] - points[None, :]
+    squared = (away**2).sum(-1)
+    apart = squared > 0
+    distance = jnp.where(apart, jnp.sqrt(jnp.where(apart, squared, 1.0)), 0.0)
+    return ((distance - 1) ** 2).sum() / 2 - 3.0
+
+
+@jax.custom_jvp
+def kepler(M, e):
+    return solve_kepler(M, e)
+
+
+@kepler.defjvp
+def kepler_rule(primals, tangents):
+    (M, e), (dM, de) = primals, tangents
+    E = kepler(M, e)
+    return E, (dM + de * jnp.sin(E)) / (1 - e * jnp.cos(E))

@@ -1060,4 +1060,6 @@ def gradient(params, x, y, real, devices):
         count = lax.psum(real.sum(), "i")
         return jax.tree.map(lambda leaf: leaf / count, sums)
 
-    return jax.shard_map(one, mesh=ring_of(devices), in_specs=(P(), P("i"), P("i"), P("i")), out_specs=P())(params, x, y, real)
+    return jax.shard_map(one, mesh=ring_of(devices), in_specs=(P(), P("i"), P("i"), P("i")), out_specs=P())(
+        params, x, y, real
+    )
