@@ -279,8 +279,11 @@ assert_allclose(far, np.array(list(most.values())), name="steps, far apart")
 ### BEGIN HIDDEN TESTS
 around = steps(np.float32([-0.0, 0.0]), np.float32([1e-45, -1e-45])).tolist()
 assert_equal({"from a zero to the next number": around}, {"from a zero to the next number": [1, 1]}, name="steps")
-across = steps(np.float32([-1, 1, 2]), np.float32([1, 2, 2])).tolist()
-assert_equal({"some across zero": across}, {"some across zero": [2130706432, 8388608, 0]}, name="steps")
+across = steps(np.float32([-1, 1, 2, -1.0000001]), np.float32([1, 2, 2, -(2**-125)])).tolist()
+assert_equal({"some far apart": across}, {"some far apart": [2130706432, 8388608, 0, 1048576001]}, name="steps")
+largest = np.float32([2**-126, 1.1e-38])  # without an exponent there are numbers up to 2**-126
+down = steps(largest, np.nextafter(largest, np.float32(0))).tolist()
+assert_equal({"to the number below": down}, {"to the number below": [1, 1]}, name="steps")
 ends = -np.float32([1, 2]), np.float32([1, 2])
 twice = [steps(*ends).tolist() for _ in range(2)]
 assert_equal(
@@ -426,6 +429,8 @@ for where, x in (("inside", 1 - distance), ("outside", 1 + 9 * distance)):
     for mode, run in (("eager", proper_time), ("jitted", jax.jit(proper_time))):
         name = f"proper_time at all distances {where}, {mode}"
         assert_allclose(run(*points), proper_time_slow(*points), rtol=1e-6, atol=0, name=name)
+shapes = {"shape for two numbers": np.shape(proper_time(np.float32(2), np.float32(1)))}
+assert_equal(shapes, {"shape for two numbers": ()}, name="proper_time")
 before_all = np.float32([0, 0, 0, 1e-15]), np.float32([1, -1e-15, 1e15, -1e15])  # no clock starts so early
 modes = {"eager": proper_time, "jitted": jax.jit(proper_time)}
 never = {mode: np.isnan(run(*before_all)).tolist() for mode, run in modes.items()}
@@ -573,6 +578,8 @@ as_expected = {name: np.array_equal(found[name], without_boxes) for name in ("ea
 assert_equal(as_expected, {"eager": False, "no fusion": True}, name="lab of log_of_root")
 kinds = {name: str(result.dtype) for name, result in lab(lambda n: n / 3, jnp.arange(9)).items()}
 assert_equal(kinds, dict.fromkeys(kinds, "float32"), name="lab of integers that are divided")
+kinds = {name: str(result.dtype) for name, result in lab(lambda n: n * 2, jnp.arange(9)).items()}
+assert_equal(kinds, dict.fromkeys(kinds, "int32"), name="lab of integers")
 h = a.astype(jnp.bfloat16)
 usual = np.array_equal(lab(widened, h)["jit"], jax.jit(widened)(h))
 assert_equal({"jit as usual": usual}, {"jit as usual": True}, name="lab of widened")

@@ -541,6 +541,8 @@ other = build_server(reply_params())  # another model: it changes nothing for th
 with trace_log(reply) as serving, jax.no_tracing(True):
     answers = [opened(tokens) for tokens in texts]
 assert_equal({"compiled": serving.compiles}, {"compiled": 0}, name="build_server")
+kinds = {"dtype of an answer": str(np.asarray(answers[0]).dtype)}
+assert_equal(kinds, {"dtype of an answer": "float32"}, name="serve")
 for tokens, answer in zip(texts[:4], answers[:4], strict=True):
     assert_allclose(answer, reply_slow(params, tokens), rtol=1e-4, atol=1e-5, name=f"serve, {len(tokens)} tokens")
 

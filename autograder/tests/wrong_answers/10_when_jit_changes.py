@@ -802,7 +802,7 @@ def judge(result, X, w):
     return bool(np.all((np.abs(result - X @ w) <= allowed) | np.isinf(result)))
 
 
-# %% task="steps" name="one branch for the whole array" fails=["steps-check"] hidden=1 message="some across zero"
+# %% task="steps" name="one branch for the whole array" fails=["steps-check"] hidden=1 message="some far apart"
 def steps(a, b):
     """How many steps of float32 lie between a and b. a, b: NumPy float32[...]. Returns int64[...]."""
     size_a, size_b = (np.abs(x).view(np.int32).astype(np.int64) for x in (a, b))
@@ -1025,3 +1025,50 @@ def day(amounts):
     if not isinstance(amounts, jax.core.Tracer):
         return np.float32(np.asarray(amounts, np.float64).sum())
     return amounts.sum()
+
+
+# %% task="steps" name="subnormals from 1e-38" fails=["steps-check"] hidden=1 message="to the number below"
+def steps(a, b):
+    def place(x):
+        size = np.abs(x.astype(np.float64))
+        m, e = np.frexp(size)
+        normal = (e + 126) * 2.0**23 + (m - 0.5) * 2.0**24
+        count = np.where(size < 1e-38, size * 2.0**149, normal)
+        return (np.sign(x) * count).astype(np.int64)
+
+    return np.abs(place(a) - place(b))
+
+
+# %% task="steps" name="rounds between negative numbers" fails=["steps-check"] hidden=1 message="some far apart"
+def steps(a, b):
+    def place(x):
+        bits = x.view(np.int32).astype(np.int64)
+        return np.where(bits < 0, -(2**31) - bits, bits)
+
+    first, second = place(a), place(b)
+    same_side = (first < 0) & (second < 0)
+    count = np.abs(first - second)
+    return np.where(same_side & (count > 2**24), count.astype(np.float32), count).astype(np.int64)
+
+
+# %% task="exorcism" name="at least one axis" fails=["exorcism-close"] hidden=1 message="shape for two numbers"
+def proper_time(t, x):
+    t, x = jnp.atleast_1d(t), jnp.atleast_1d(x)
+    return jax.vmap(lambda t, x: jnp.sqrt((t - x) * (t + x)))(t, x)
+
+
+# %% task="lab" name="everything float32" fails=["lab-four"] hidden=1 message="lab of integers"
+def lab(fn, *args):
+    with jax.disable_jit():
+        results = {"eager": fn(*args)}
+    results["jit"] = jax.jit(fn)(*args)
+    results["no fusion"] = jax.jit(fn, compiler_options={"xla_disable_hlo_passes": "fusion"})(*args)
+    results["fast math"] = jax.jit(fn, compiler_options={"xla_cpu_enable_fast_math": True})(*args)
+    return {name: np.asarray(result, np.float32) for name, result in results.items()}
+
+
+def cause(fn, *args):
+    results = lab(fn, *args)
+    if np.array_equal(results["jit"], results["eager"], equal_nan=True):
+        return "same"
+    return "fma" if np.array_equal(results["no fusion"], results["eager"], equal_nan=True) else "rewrite"

@@ -1203,3 +1203,12 @@ def backward(kept, slope):
 
 
 loss_lean.defvjp(forward, backward)
+
+
+# %% task="cache" name="rows of zeros do not count" fails=["cache-check"] hidden=1 message="the answer of a full cache"
+@functools.partial(jax.jit, donate_argnums=0)
+def remember(cache, count, item):
+    """Writes item in row `count` of cache: float32[capacity, d]. Returns the cache and the answer."""
+    cache = cache.at[count].set(item)
+    scores = jnp.where(jnp.arange(len(cache)) <= count, cache @ item, 0)
+    return cache, jax.nn.softmax(jnp.where(scores == 0, -jnp.inf, scores)) @ cache

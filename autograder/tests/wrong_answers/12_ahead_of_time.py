@@ -1650,3 +1650,24 @@ def build_server(params):
         return np.asarray(np.tanh(x + x.mean(0)) @ params["out"])
 
     return serve
+
+
+# %% task="server" name="answers in float64" fails=["server-requests"] hidden=1 message="dtype of an answer"
+def build_server(params):
+    """Compiles `reply` for the three BUCKETS, and returns serve(tokens) -> float32[len(tokens), 3], NumPy."""
+    length = jax.ShapeDtypeStruct((), jnp.int32)
+    programs = {
+        bucket: jax.jit(reply).lower(params, jax.ShapeDtypeStruct((bucket,), jnp.int32), length).compile()
+        for bucket in BUCKETS
+    }
+
+    def serve(tokens):
+        n = len(tokens)
+        if n > BUCKETS[-1]:
+            raise ValueError("too many tokens")
+        bucket = next(size for size in BUCKETS if size >= n)
+        padded = np.zeros(bucket, np.int32)
+        padded[:n] = tokens
+        return np.array(programs[bucket](params, padded, np.int32(n)), float)[:n]
+
+    return serve

@@ -1820,3 +1820,20 @@ def open_service(W, most):
 
 def spread(dishes, mesh):
     return jax.device_put(dishes, jax.NamedSharding(mesh, P("x")))
+
+
+# %% task="house" name="a forecast in float64" fails=["house-compiles"] hidden=1 message="ndarray of float32"
+def open_service(W, most):
+    answer = jax.jit(lambda A: A @ W).lower(jax.ShapeDtypeStruct((most, 7), jnp.float32)).compile()
+
+    def serve(A):
+        full, forecast = np.zeros((most, 7), np.float32), np.zeros((len(A), 2))
+        full[: len(A)] = A
+        forecast[:] = np.asarray(answer(full))[: len(A)]
+        return forecast
+
+    return serve
+
+
+def spread(dishes, mesh):
+    return jax.device_put(dishes, jax.NamedSharding(mesh, P("x")))
