@@ -736,7 +736,8 @@ with jax.default_matmul_precision("highest"):  # a GPU or TPU drops digits of pr
         result = jax.jit(lambda x, fn=fn: repeated(fn, x, times))(x)
         assert_allclose(result, fn(x), rtol=1e-4, name=f"repeated, {fn.__name__}")
 for calls in (1, 2, times):
-    assert_primitives(lambda x, calls=calls: repeated(jnp.tanh, x, calls), x, counts={"tanh": calls})
+    for array in (x, jnp.zeros((900, 900))):
+        assert_primitives(lambda x, calls=calls: repeated(jnp.tanh, x, calls), array, counts={"tanh": calls})
 for shape in ((), (5,), (2, 3, 4)):
     some = jnp.full(shape, 0.5)
     assert_allclose(repeated(jnp.tanh, some, 3), jnp.tanh(some), rtol=1e-4, name=f"repeated, shape {list(shape)},")

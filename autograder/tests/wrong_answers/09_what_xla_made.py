@@ -760,3 +760,15 @@ def modules(fn, *args):
     return [
         re.search(r"module @(\w+)", text)[1] + ": " + " ".join(re.findall(r"stablehlo\.(\w+)", text)) for text in texts
     ]
+
+
+# %% task="deleted" name="large arrays are computed once" fails=["deleted-check"] hidden=1 message="tanh"
+def repeated(fn, x, times):
+    """fn(x), with the work of fn done `times` times, XLA or no XLA."""
+    y = fn(x)
+    if x.size > 4096:
+        return y
+    for number in range(times - 1):
+        nothing = jnp.where(jnp.isnan(y), 1.0, 0.0).sum()
+        y = fn(x + nothing)
+    return y
