@@ -699,7 +699,7 @@ def render(v, gain):
     return jnp.stack([glow**3, glow**1.5, glow * (2 - glow)], -1)
 
 
-# %% task="pictures" name="never too bright" fails=["pictures-traces"] hidden=1 message="render at index"
+# %% task="pictures" name="never too bright" fails=["pictures-traces"] message="render at index"
 @functools.partial(jax.jit, static_argnames="size")
 def sow(key, size):
     places, grit = jax.random.split(key)
@@ -902,7 +902,7 @@ def watch(u, v, feed, kill, steps):
     return lax.scan(tick, (u, v), length=steps)[1]
 
 
-# %% task="dish" name="three ticks, whatever is asked" fails=["dish-unrolling"] hidden=1 message="simulate: leaf"
+# %% task="dish" name="three ticks, whatever is asked" fails=["dish-unrolling"] message="simulate: leaf"
 def step(u, v, feed, kill):
     reaction = u * v * v
     u_next = u + DU * lab_laplacian(u) - reaction + feed * (1 - u)
@@ -923,7 +923,7 @@ def watch(u, v, feed, kill, steps):
     return lax.scan(tick, (u, v), length=steps)[1]
 
 
-# %% task="model" name="24 cells at most" fails=["model-products"] hidden=1 message="predict has shape"
+# %% task="model" name="24 cells at most" fails=["model-products"] message="predict has shape"
 @jax.jit
 def predict(W, A):
     table = jnp.zeros((24, 7)).at[: len(A[:24])].set(A[:24])
