@@ -266,12 +266,11 @@ class _Client(NotebookClient):
         """As in the parent class, or one for a box."""
         # Not in IPython's folder as well: where the home folder is read-only, it makes a temporary one for each kernel.
         kinds = KernelSpecManager(kernel_dirs=jupyter_path("kernels"))
+        options = {"kernel_name": self.kernel_name, "kernel_spec_manager": kinds}
         if self._box is None:
-            manager = super().create_kernel_manager()
-            manager.kernel_spec_manager = kinds
+            self.km = manager = self.kernel_manager_class(config=self.config, **options)
         else:
-            folder, name = Path(self.resources["metadata"]["path"]), self.kernel_name
-            self.km = manager = BoxedKernelManager(self._box, folder, kernel_name=name, kernel_spec_manager=kinds)
+            self.km = manager = BoxedKernelManager(self._box, Path(self.resources["metadata"]["path"]), **options)
         manager.client_factory = _WithoutHeartbeat
         return manager
 

@@ -52,6 +52,7 @@ REFUSED = {  # of the wrong answers: they reach for what is not theirs, or name 
     *("packs the parameters, and runs head",),
     # with disable_jit nothing is traced, and traces are counted
     *("jit switched off", "switches jit on", "jit switched off, to look into it"),
+    "Adam, whatever the optimizer",
 }
 
 

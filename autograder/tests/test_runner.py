@@ -8,7 +8,7 @@ from jupyter_core.utils import run_sync
 from nbclient import NotebookClient
 
 from autograder.doors.graded_notebook import failure_text
-from autograder.doors.kernel_runner import STARTS, Runner
+from autograder.doors.kernel_runner import COLD, STARTS, Runner
 
 STUCK = "from jax import jit, lax; jit(lambda i: lax.while_loop(lambda i: i >= 0, lambda i: i * 0, i))(0) + 0"
 
@@ -47,7 +47,8 @@ def test_ipython_is_not_asked_for_its_folder(tmp_path, make_notebook, monkeypatc
         raise AssertionError("asked for IPython's folder")
 
     monkeypatch.setattr("IPython.paths.get_ipython_dir", asked)
-    assert run(make_notebook("1 + 1"), tmp_path) == [""]
+    for _ in range(COLD + 1):  # the last of them is forked, where the system allows
+        assert run(make_notebook("1 + 1"), tmp_path) == [""]
 
 
 @pytest.mark.parametrize("wait", [False, True])

@@ -1792,8 +1792,11 @@ def trace(fn, *types):
 
 
 # %% task="minijit-replay" name="values kept on the tape" fails=["minijit-replay-check"] hidden=1 message="y of an earlier run"
+KEPT_VALUES = {}
+
+
 def replay(tape, *args):
-    values = tape.__dict__.setdefault("values", {})
+    values = KEPT_VALUES.setdefault(id(tape), {})
     values.update(zip(tape.inputs, map(lift, args)))
     for name, primitive, operands, params in tape.equations:
         values[name] = bind(primitive, *[read(values, x) for x in operands], **params)
