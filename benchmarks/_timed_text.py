@@ -38,21 +38,6 @@ def timed_text(check: str, cells: Iterable[str]) -> str:
     return "\n".join([*(parts[number][1] for number in sorted(kept)), code_of(check)])
 
 
-def without_hidden_tests(check: str) -> str:
-    """A check without its hidden regions, on which no timing depends; all of it where they name what is used after."""
-    before, hidden, after = [], [], []
-    part = before
-    for line in check.split("\n"):
-        if line.strip() == "### BEGIN HIDDEN TESTS":
-            part = hidden
-        elif line.strip() == "### END HIDDEN TESTS":
-            part = after
-        else:
-            part.append(line)
-    named = {name for node, _ in statements("\n".join(hidden)) for name in bound_names(node)}
-    return check if named & _loaded(ast.parse("\n".join(after))) else "\n".join(before + after)
-
-
 @cache
 def statements(cell: str) -> tuple[tuple[ast.stmt, str], ...]:
     """The top-level statements of a cell, each with its code; each imported name is a statement of its own."""

@@ -148,6 +148,17 @@ def regions(source: str, what: str = "HIDDEN TESTS") -> list[tuple[int, int]]:
     return list(zip(begins, ends, strict=True))
 
 
+def without_hidden_tests(check: str) -> str:
+    """A check without its hidden regions, on which no timing depends; all of it where they name what is used after."""
+    inside = {row for begin, end in regions(check) for row in range(begin, end + 1)}
+    rows = list(enumerate(check.split("\n"), 1))
+    rest = "\n".join(line for row, line in rows if row not in inside)
+    hidden = "\n".join(line for row, line in rows if row in inside)
+    after = "\n".join(line for row, line in rows if inside and row > min(inside) and row not in inside)
+    named = {name for node, _ in statements(hidden) for name in bound_names(node)}
+    return check if named & _named(ast.parse(after)) else rest
+
+
 def solution_parts(source: str) -> list[list[ast.stmt]]:
     """The statements of an answer cell that stand between BEGIN SOLUTION and END SOLUTION, part by part."""
     tree = ast.parse(source)

@@ -26,8 +26,8 @@ from typing import NamedTuple
 import jax
 from _loads import Load
 from _table import machine, read, write
-from _timed_text import timed_text, without_hidden_tests
-from _unit import answers_kept
+from _timed_text import timed_text
+from _unit import answers_kept, without_hidden_tests
 
 from autograder.doors.graded_notebook import is_graded, nbgrader_metadata, read_notebook, score
 from autograder.doors.kernel_runner import Runner

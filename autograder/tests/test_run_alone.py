@@ -147,18 +147,17 @@ def test_arguments_are_copies():
         ("def f():\n    return open('/etc/passwd').read()", "open"),
         ("def f():\n    return open('answers', 'w').write('1')", "open"),
         ("def f():\n    return open(0).read()", "open"),
-        (f"def f():\n    import sys\n    sys.path.append({SITE!r})\n    import jax", "open|os.listdir"),
+        (f"def f():\n    import sys\n    sys.path.append({SITE!r})\n    import jax", "os.listdir"),
         ("def f():\n    import subprocess\n    return subprocess.run(['true']).returncode", "subprocess"),
         ("def f():\n    import os\n    return os.system('true')", "os.system"),
         ("def f():\n    import os\n    return os.listdir('/tmp')", "os.listdir"),
-        ("def f():\n    from pathlib import Path\n    return list(Path('..').iterdir())", "os.listdir|os.scandir"),
+        ("def f():\n    import os\n    return [entry.name for entry in os.scandir('/tmp')]", "os.scandir"),
         ("def f():\n    import socket\n    return socket.socket()", "socket"),
         ("def f():\n    import ctypes\n    return ctypes.CDLL(None)", "ctypes"),
     ],
 )
 def test_what_is_not_plain_python_is_named(notebook, source, name):
-    said = [f"✗ f uses {one}, which does not exist where it is run." for one in name.split("|")]
-    assert refused(source, notebook).splitlines()[0] in said
+    assert refused(source, notebook).startswith(f"✗ f uses {name}, which does not exist where it is run.\n")
 
 
 def test_neither_variables_nor_names_of_files_carry_what_was_measured(notebook, monkeypatch, tmp_path):

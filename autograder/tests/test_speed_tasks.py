@@ -5,7 +5,8 @@ from functools import cache
 import pytest
 import speed_tasks
 from _table import read
-from _timed_text import timed_text, without_hidden_tests
+from _timed_text import timed_text
+from _unit import without_hidden_tests
 
 WIDE, NARROW = 1.6, 0.6
 ROWS = {tuple(row[field] for field in speed_tasks.IDENTITY): row for row in read(speed_tasks.TABLE)}

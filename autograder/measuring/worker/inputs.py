@@ -2,8 +2,8 @@
 
 A compiled function has no memory: the calls of a block share one of a few other sets of arguments (`Repeated`).
 Code may keep what it returned, so each of its calls, and each call of the baseline beside it, gets numbers that no
-call had before (`Fresh`). Which numbers a block gets follows from its `draw` alone: two processes that are told the
-same draw make the same inputs.
+call had before (`Fresh`). Which of them a block of code gets follows from its `draw` alone: two processes that are told
+the same draw make the same inputs. The sets for what is compiled are one process's own.
 """
 
 import functools
