@@ -115,8 +115,8 @@ class Comparison:
             )
         return Source(code, own_process=side == "candidate")
 
-    def load_with_reference(self) -> Load:
-        """`load` with the baseline in double precision, as far as that can be exported."""
+    def add_reference(self) -> None:
+        """Add the baseline in double precision to `load`, as far as that can be exported."""
         baseline, code = self.load.baseline, None
         assert isinstance(baseline, Artefact), "a Source is run in double precision as it is"
         with jax.enable_x64(True):
@@ -125,7 +125,7 @@ class Comparison:
                 code = self._exported(self.functions["baseline"], baseline.slots, values)
             except Exception:  # a baseline that fixes its dtypes need not trace in double precision
                 code = None
-        return dataclasses.replace(self.load, reference=Reference(code))
+        self.load = dataclasses.replace(self.load, reference=Reference(code))
 
     def operations(self) -> int:
         """Floating-point operations of the candidate's jaxpr; 0 where they cannot be counted."""

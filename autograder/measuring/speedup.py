@@ -316,7 +316,9 @@ def _contest(
     loaded = comparison.loaded.get(process) or deliver(comparison, process)
     request = Contest(comparison.load.job, bar, COLD_BUDGET if comparison.cold else BUDGET, calibrate)
     reply = process.ask(request, limit=_limit(comparison))
-    if isinstance(reply, Forgotten):
+    if isinstance(reply, Forgotten | NeedsReference):
+        if isinstance(reply, NeedsReference):
+            comparison.add_reference()
         loaded = deliver(comparison, process)
         reply = process.ask(request, limit=_limit(comparison))
     return _accept(comparison, reply, Outcome), loaded
@@ -326,7 +328,8 @@ def deliver(comparison: Comparison, process: bench.Bench) -> Loaded:
     """Have both functions loaded and their results compared. Raises `CheckFailed` if the two do not agree."""
     reply = process.ask(comparison.load, limit=_limit(comparison))
     if isinstance(reply, NeedsReference):
-        reply = process.ask(comparison.load_with_reference(), limit=_limit(comparison))
+        comparison.add_reference()
+        reply = process.ask(comparison.load, limit=_limit(comparison))
     loaded = _accept(comparison, reply, Loaded)
     comparison.loaded[process] = loaded
     return loaded

@@ -67,7 +67,7 @@ def a_contest(call, supply, bar=2.0):
     baseline = Scripted(CALL, role="baseline", supply=supply)
     candidate = Scripted(call, role="candidate", supply=supply)
     compared = []
-    outcome = contest(baseline, candidate, bar, [CALL, call], 1.5, lambda got, want: compared.append((got, want)))
+    outcome = contest(baseline, candidate, bar, [CALL, call], 1.5, lambda *what: compared.append(what))
     return outcome, baseline, candidate, compared
 
 
@@ -103,12 +103,12 @@ def test_what_is_compiled_keeps_its_inputs_for_a_pair_and_gets_others_in_the_nex
 def test_the_results_of_every_pair_are_compared_on_the_same_inputs(supply):
     outcome, _, _, compared = a_contest(CALL / 3, supply)
     assert len(compared) == len(outcome.baseline) >= 7
-    assert all(got == want for got, want in compared)
-    assert len({got[0] for got, _ in compared}) == len(compared)
+    assert all(got == want == [draw] for got, want, draw in compared)
+    assert len({draw for _, _, draw in compared}) == len(compared)
 
 
 def test_what_the_comparison_raises_ends_the_contest():
-    def refuse(got, want):
+    def refuse(got, want, draw):
         raise ValueError("they disagree")
 
     sides = Scripted(CALL), Scripted(CALL, role="candidate")

@@ -77,10 +77,14 @@ def test_what_cannot_travel_is_told(what):
 
 
 def test_the_reference_is_the_baseline_in_double_precision():
-    load = Comparison(plain, jax.jit(lambda x: x + 1), (X,)).load_with_reference()
-    assert jax.export.deserialize(bytearray(load.reference.code)).in_avals[0].dtype == "float64"
-    single = jax.jit(lambda x: jax.lax.add(x, jnp.ones(4, jnp.float32)))
-    assert Comparison(plain, single, (X,)).load_with_reference().reference.code is None
+    def reference(baseline):
+        comparison = Comparison(plain, baseline, (X,))
+        comparison.add_reference()
+        return comparison.load.reference
+
+    code = reference(jax.jit(lambda x: x + 1)).code
+    assert jax.export.deserialize(bytearray(code)).in_avals[0].dtype == "float64"
+    assert reference(jax.jit(lambda x: jax.lax.add(x, jnp.ones(4, jnp.float32)))).code is None
 
 
 def test_operations_are_those_of_a_jitted_candidate():

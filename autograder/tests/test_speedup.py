@@ -417,16 +417,28 @@ def test_wrong_kinds_of_numbers_are_told():
         speedup(jax.jit(lambda x: (x + 1).astype(int)), slow, X, at_least=2)
 
 
-def test_rounding_of_another_order_of_operations_is_no_disagreement():
-    x = jnp.linspace(0, 1, 4096)
+def one_by_one(x):
+    total = jnp.float32(0)
+    for value in np.asarray(x):
+        total += value
+    return total
 
-    def one_by_one(x):
-        total = jnp.float32(0)
-        for value in np.asarray(x):
-            total += value
-        return total
 
-    assert speedup(jax.jit(jnp.sum), one_by_one, x, at_least=2).verdict == "pass"
+@jax.jit
+def scanned(x):
+    return jax.lax.scan(lambda total, value: (total + value, None), jnp.float32(0), x)[0]
+
+
+@jax.jit
+def scanned_in_float32(x):
+    return scanned(x.astype(jnp.float32))  # in double precision it is no other
+
+
+# The ones are added without an error; the multiples of them that are timed are not.
+@pytest.mark.parametrize("x", [jnp.linspace(0, 1, 4096), jnp.ones(4096)], ids=["linspace", "ones"])
+@pytest.mark.parametrize("slow_sum", [one_by_one, scanned, scanned_in_float32])
+def test_rounding_of_another_order_of_operations_is_no_disagreement(slow_sum, x):
+    assert speedup(jax.jit(jnp.sum), slow_sum, x, at_least=2).verdict == "pass"
 
 
 def test_less_precision_than_the_baseline_is_a_disagreement():

@@ -112,9 +112,10 @@ class Load:
 
 @dataclass(frozen=True)
 class Contest:
-    """Time the sides of a job against each other, `budget` seconds long. Answered by Outcome, Forgotten or a refusal.
+    """Time the sides of a job against each other, `budget` seconds long.
 
-    Without a `bar` the ratio alone is estimated. `calibrate` asks first how long a call takes, as after a Load.
+    Answered by Outcome, Forgotten, NeedsReference or a refusal. Without a `bar` the ratio alone is estimated.
+    `calibrate` asks first how long a call takes, as after a Load.
     """
 
     job: str

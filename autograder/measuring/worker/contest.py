@@ -85,12 +85,12 @@ def contest(
     bar: float | None,
     per_call: list[float],
     budget: float,
-    check: Callable[[list, list], None],
+    check: Callable[[list, list, int], None],
 ) -> Outcome:
     """Time pairs until the rule at `bar` has its answer or `budget` seconds (of wall clock) are over.
 
-    Without a bar only the ratio is estimated. `check(got, want)` sees the results of every pair; what it raises ends
-    the contest.
+    Without a bar only the ratio is estimated. `check(got, want, draw)` sees the results of every pair, and of which
+    draw its inputs were; what it raises ends the contest.
     """
     began, seconds = time.perf_counter(), 0.0
     rule = Verdict(bar) if bar else None
@@ -110,11 +110,12 @@ def contest(
         # Long calls get the time for a clear start, but not for ever.
         if seconds > budget and (pairs >= CLEAR or (pairs and seconds > PATIENCE * budget)):
             break
-        rounds, draw = [], new_draw()
-        for _ in range(max(1, repeats)):
-            rounds.append(one_round(slow, fast, draw))
+        draw = new_draw()
+        rounds = [one_round(slow, fast, draw)]
+        for _ in range(1, repeats):
             draw = candidate.supply.again(draw)
-        check(candidate.result(), baseline.result())
+            rounds.append(one_round(slow, fast, draw))
+        check(candidate.result(), baseline.result(), draw)
         slow.times.append(min(taken for taken, _, _ in rounds))
         fast.times.append(min(taken for _, taken, _ in rounds))
         others.append(min(share for _, _, share in rounds))

@@ -47,12 +47,14 @@ LOOKS = 4  # calls that are made to see whether a result comes again
 class Job:
     """A comparison whose sides agree; `shares` is by how much each result may be off, see `agreement.strict`.
 
-    The sides of a cold comparison are both `Cold`.
+    The sides of a cold comparison are both `Cold`. `exact` are the baseline's results in double precision on the inputs
+    of a draw, None where they cannot be had; it is None itself where the notebook has to send a reference first.
     """
 
     baseline: Local | Cold
     candidate: Local | Remote | Cold
     shares: list[float]
+    exact: Callable[[int], list | None] | None
     per_call: list[float] = field(default_factory=list)  # nanoseconds, baseline and candidate
 
     def calibrate(self) -> None:
@@ -61,10 +63,20 @@ class Job:
             return
         self.per_call = [_per_call(self.baseline), _per_call(self.candidate)]
 
-    def check(self, got: list, want: list) -> None:
-        """Compare the results of a pair, whose inputs were new. Raises `Refused`."""
+    def check(self, got: list, want: list, draw: int) -> None:
+        """Compare the results of a pair, whose inputs were those of `draw`. Raises `Refused`.
+
+        How much rounding there is depends on the numbers: if these need more room than the arguments as given, they
+        get what the baseline itself gets wrong on them.
+        """
         with on_behalf_of("candidate"):
             refusal = agreement.disagreement(got, want, self.shares)
+            if isinstance(refusal, OtherValues):
+                if self.exact is None:
+                    raise Refused(NeedsReference())
+                derived = agreement.derived(got, want, self.exact(draw))
+                self.shares = list(map(max, self.shares, derived))
+                refusal = agreement.other_values(got, want, self.shares)
             if isinstance(refusal, OtherValues):
                 refusal = dataclasses.replace(refusal, on="new", repeats=self._repeats())
             if refusal:
@@ -151,16 +163,16 @@ class Jobs:
             fast, got = _first_call(candidate)
             if structure := agreement.other_structure(got, want):
                 raise Refused(structure)
-            shares = agreement.strict(got, want)
+            shares, exact = agreement.strict(got, want), _exact(load, here)
             if agreement.other_values(got, want, shares):
-                if isinstance(load.baseline, Artefact) and load.reference is None:
+                if exact is None:
                     return NeedsReference()
-                shares = agreement.derived(got, want, _reference(load, here))
+                shares = agreement.derived(got, want, exact(AS_GIVEN))
                 if values := agreement.other_values(got, want, shares):
                     raise Refused(values)
         if isinstance(baseline.supply, Fresh) and not baseline.supply.new:
             raise Refused(NothingNew())
-        self._jobs[load.job] = job = Job(baseline, candidate, shares, [slow * 1e9, fast * 1e9])
+        self._jobs[load.job] = job = Job(baseline, candidate, shares, exact, [slow * 1e9, fast * 1e9])
         job.calibrate()
         return Loaded(
             first_call={"baseline": slow, "candidate": fast},
@@ -212,19 +224,24 @@ def _first_call(side: Timed) -> tuple[float, list]:
     return nanoseconds / 1e9, side.result()
 
 
-def _reference(load: Load, baseline: Local) -> list | None:
-    """The baseline's results in double precision, or None where they cannot be had."""
-    try:
-        with jax.enable_x64(True):
-            values = arrays.wide(baseline.leaves)
-            if isinstance(load.baseline, Source):
-                call = baseline.call
-            elif load.reference and load.reference.code:
-                call = artefact(load.reference.code)
-            else:
-                return None
-            out = call(*baseline.arrange(values))
-            out = jax.tree.leaves(jax.block_until_ready(out))
-            return out if all(agreement.is_double(leaf) for leaf in out) else None
-    except Exception:  # a baseline that fixes its dtypes need not run in double precision
+def _exact(load: Load, baseline: Local) -> Callable[[int], list | None] | None:
+    """`Job.exact`. A Source runs in double precision as it is; an artefact needs the reference for that."""
+    if isinstance(load.baseline, Artefact) and load.reference is None:
         return None
+
+    def exact(draw: int) -> list | None:
+        try:
+            with jax.enable_x64(True):
+                if isinstance(load.baseline, Source):
+                    call = baseline.call
+                elif load.reference and load.reference.code:
+                    call = artefact(load.reference.code)
+                else:
+                    return None
+                inputs = baseline.supply.block(1, draw, lambda values: baseline.arrange(arrays.wide(values)))
+                out = jax.tree.leaves(jax.block_until_ready(call(*inputs.calls[0])))
+                return out if all(agreement.is_double(leaf) for leaf in out) else None
+        except Exception:  # a baseline that fixes its dtypes need not run in double precision
+            return None
+
+    return exact

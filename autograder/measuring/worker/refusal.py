@@ -3,14 +3,14 @@
 import contextlib
 from collections.abc import Iterator
 
-from autograder.measuring.wire.messages import ProtocolError, Refusal, Side, SideRaised
+from autograder.measuring.wire.messages import NeedsReference, ProtocolError, Refusal, Side, SideRaised
 from autograder.not_begun import NotBegun, unwritten
 
 
 class Refused(Exception):
-    """There is nothing to measure; `reply` says why."""
+    """There is nothing to measure (yet); `reply` says why."""
 
-    def __init__(self, reply: Refusal):
+    def __init__(self, reply: Refusal | NeedsReference):
         super().__init__(str(reply))
         self.reply = reply
 
