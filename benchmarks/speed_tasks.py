@@ -47,16 +47,17 @@ from autograder import partial_credit as _partial_credit, speedup as _speedup
 from autograder.measuring import bench as _bench
 
 def speedup(*args, **bar):
-    global _call, _bar
-    _call, _bar = args, bar["at_least"]
-    return _speedup(*args, **bar)
+    answer = _speedup(*args, **bar)
+    _races.append((answer, args, bar["at_least"]))
+    return answer
 
 def partial_credit(value, tiers):
-    global _tiers
+    global _call, _bar, _tiers
+    _call, _bar = next(rest for answer, *rest in _races if answer is value)  # hidden tests may have others
     _tiers = tiers
     return _partial_credit(value, tiers)
 
-_call = _bar = _tiers = None
+_races, _call, _bar, _tiers = [], None, None, None
 # A learner has read and written since the process was started; here its start may not be over yet.
 _bench.renew()
 _bench.current().wait_until_ready()

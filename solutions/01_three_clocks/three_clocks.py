@@ -705,6 +705,8 @@ for degree, n in ((7, 1), (20, 4096), (0, 9), (33, 64)):
 far = jnp.float32([2, -1, 3, 0.5]), jnp.float32([-4, 1.5, 3, np.nan, 10])
 assert_allclose(fuse_me(*far), slow_polynomial(*far), rtol=1e-4, atol=1e-5, name="fuse_me at any numbers")
 assert_allclose(jax.jit(fuse_me)(*far), slow_polynomial(*far), rtol=1e-4, atol=1e-5, name="fuse_me, by its tape")
+lower = far[0].at[0].set(0), far[1]
+assert_allclose(fuse_me(*lower), slow_polynomial(*lower), rtol=1e-4, atol=1e-5, name="fuse_me, highest coefficient 0")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "fuse-me-module", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}

@@ -444,6 +444,9 @@ several = follow(jax.jit(lambda k: {"twice": 2 * k, "half": (k / 2).astype("floa
 assert_allclose(several, {"twice": jnp.int32([0, 2, 4]), "half": jnp.float16([0, 0.5, 1])}, name="follow: a dict")
 said, hint = {"arrays of JAX": isinstance(several["twice"], jax.Array)}, "Return what jitted returns, as it is."
 assert_equal(said, {"arrays of JAX": True}, hint=hint, name="follow")
+product = follow(jax.jit(lambda x, y: x * y), lambda: None)(jnp.float16(2), 0.5)
+said, hint = {"float16 times a Python number": str(product.dtype)}, "Hand the arguments on as they are."
+assert_equal(said, {"float16 times a Python number": "float16"}, hint=hint, name="follow")
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -608,7 +608,13 @@ with jax.default_matmul_precision("highest"):
         fresh, name = city_of(17), f"bikes_after, share={share}, hours={hours}"
         assert_allclose(bikes_after(*fresh, share, hours), bikes_slow(*fresh, share, hours), rtol=1e-4, name=name)
 ### END HIDDEN TESTS
-partial_credit(speedup(bikes_after, bikes_slow, *city, 0.2, 2, at_least=6), {3: 1, 6: 2})
+race = speedup(bikes_after, bikes_slow, *city, 0.2, 2, at_least=6)
+### BEGIN HIDDEN TESTS
+if race.at_least(3) == "pass":  # else the last line says why
+    other = speedup(bikes_after, bikes_slow, *city, 0.2, 6, at_least=2)
+    assert_equal({"2x as fast for 6 hours": other.verdict}, {"2x as fast for 6 hours": "pass"}, name="bikes_after")
+### END HIDDEN TESTS
+partial_credit(race, {3: 1, 6: 2})
 
 # %% [markdown]
 # ## Task 4 · Shapes are static (4 points)

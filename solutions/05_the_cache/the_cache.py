@@ -388,7 +388,8 @@ kept = {"the rates": [0.2, 0.1]} | dict.fromkeys(list(after_call)[1:], fresh_rod
 assert_equal(after_call, kept, name="relax (its arguments after the call)")
 rates = [0.05, 0.21, 0.4]
 for edge in ("edge", "wrap"):
-    assert_allclose(relax(fresh_rod, rates, edge), relax_slow(fresh_rod, rates, edge), rtol=1e-4, atol=1e-3, name=edge)
+    for heated in (fresh_rod, 2 * fresh_rod):
+        assert_allclose(relax(heated, rates, edge), relax_slow(heated, rates, edge), rtol=1e-4, atol=1e-3, name=edge)
     assert_allclose(diffuse(rod, 0.3, edge), relax_slow(rod, [0.3], edge), rtol=1e-4, atol=1e-5, name="diffuse")
     assert_primitives(lambda v, edge=edge: diffuse(v, 0.3, edge), rod, excludes={"pure_callback"})
     assert_allclose(relax(rod[:1], [0.2, 0.1], edge), rod[:1], rtol=1e-4, atol=1e-5, name=f"a rod of one place, {edge}")
@@ -512,12 +513,13 @@ vectors = [rng.normal(loc=3, size=length).astype(np.float32) for length in tried
 vectors[-1][::2] = 0  # a zero is a number like any other
 vectors[-2] *= 1000  # the differences count; the exponential of such a number would overflow
 vectors[-3][0] = np.nan  # a mean with it is NaN
-vectors.append(np.float32([1e9, -1e9, 1e9, 3e7, 0, 1e30]))  # no number is too far away to be one of them
+far = [sign * 10.0**k for k in (1, 2, 3, 4, 5, 6, 9, 30) for sign in (1, -1)]  # none of them is free for padding
+vectors.append(np.float32([1e9, *far]))
 with jax.no_tracing(True):
     got = [energy(x) for x in vectors]
 kinds = {"types": sorted({f"{getattr(e, 'dtype', 'no array')}{list(np.shape(e))}" for e in got})}
 assert_equal(kinds, {"types": ["float32[]"]}, name="energy")
-expected, tried = [energy_slow(x) for x in vectors], (*tried, 6)
+expected, tried = [energy_slow(x) for x in vectors], (*tried, 17)
 assert_allclose(got, expected, rtol=1e-4, name=f"energy of {tried} numbers (padding must not count)")
 for length in (1, 40, bucket_size(40)):
     any_behind = rng.normal(loc=-1, size=bucket_size(40)).astype(np.float32)

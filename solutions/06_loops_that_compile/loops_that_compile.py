@@ -390,7 +390,13 @@ def jit_the_body(row, rule, steps):
     return row
 
 
-partial_credit(speedup(evolve, jit_the_body, one_cell(32), 30, 1000, at_least=30), {20: 1, 30: 2})
+race = speedup(evolve, jit_the_body, one_cell(32), 30, 1000, at_least=30)
+### BEGIN HIDDEN TESTS
+if race.at_least(20) == "pass":  # else the last line says why
+    other = speedup(evolve, jit_the_body, np.random.default_rng().integers(0, 2, 500), 110, 700, at_least=5)
+    assert_equal({"5x as fast for 500 cells": other.verdict}, {"5x as fast for 500 cells": "pass"}, name="evolve")
+### END HIDDEN TESTS
+partial_credit(race, {20: 1, 30: 2})
 
 # %% [markdown]
 # Three universes, each grown from a single cell. Rule 30 is so irregular that it has served as a random generator, rule

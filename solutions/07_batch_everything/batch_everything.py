@@ -619,8 +619,8 @@ x = jnp.array([3, 1, 4, 1, 5, 1, 4], jnp.int32)
 assert_allclose(arranged(x), arranged_spec(x), name="arranged of x with twins")
 assert_primitives(arranged, x, excludes=READY_MADE)
 ### BEGIN HIDDEN TESTS
-for most in (4, 2**31 - 1):
-    x = jnp.asarray(np.random.default_rng().integers(-most, most, 30), jnp.int32)
+for least, most in ((-4, 4), (1 - 2**31, 2**31 - 1), (2**30, 2**30 + 8)):  # the last are large twins
+    x = jnp.asarray(np.random.default_rng().integers(least, most, 30), jnp.int32)
     assert_allclose(arranged(x), arranged_spec(x), name="arranged fresh numbers")
 assert_primitives(arranged, x, excludes=READY_MADE, smaller=[x[:6]])
 ### END HIDDEN TESTS
@@ -923,7 +923,7 @@ for seed, number in ((20, 0), (21, 9)):
     sky = night(seed, number)
     assert_allclose(whole_sky(sky), whole_sky_spec(sky), rtol=1e-4, name=f"a fresh sky with {number} stars")
 sky = np.array(night(22, 2))
-sky[[0, 9, 99, -1]] = 27.0, 0.0, 0.3, 8.0
+sky[[0, 9, 99, 100, -1]] = 27.0, 0.0, 0.3, 0.3, 8.0
 assert_allclose(whole_sky(sky), whole_sky_spec(sky), rtol=1e-4, name="a star in the first and the last pixel")
 even_sky = np.full(4096, -1.0, np.float32)  # equally dark, and all stars close together
 even_sky[-40:-24] = np.arange(1.0, 17)

@@ -638,6 +638,8 @@ def turned_round(x):
 
 (mine,) = tape_grad(jax.make_jaxpr(turned_round)(1.5), [1.5])
 assert_equal({"on a tape of 4000 equations": float(mine)}, {"on a tape of 4000 equations": 1.0}, name="tape_grad")
+kind = {"what it returns": type(tape_grad(jax.make_jaxpr(jnp.sin)(1.0), [1.0])).__name__}
+assert_equal(kind, {"what it returns": "list"}, name="tape_grad")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -803,7 +805,8 @@ assert_allclose(found, np.ones_like(fresh), rtol=1e-3, name="one step to the bot
 found = newton(bowl, 1000 * fresh, 1)
 assert_allclose(found, np.ones_like(fresh), atol=0.1, name="one step to the bottom of a bowl, from far away")
 assert_allclose(newton(bowl, fresh, 0), fresh, rtol=1e-6, name="no step at all")
-assert_primitives(newton, rope_energy, fresh, 100, smaller=(rope_energy, fresh, 3), excludes={"pure_callback"})
+callbacks = {"pure_callback", "io_callback", "debug_callback", "debug_print"}
+assert_primitives(newton, rope_energy, fresh, 100, smaller=(rope_energy, fresh, 3), excludes=callbacks)
 found = newton(lambda x: 1e-4 * ((x - 1) ** 2).sum(), fresh, 1)
 assert_allclose(found, np.ones_like(fresh), rtol=1e-3, name="one step to the bottom of a flat bowl")
 found = newton(lambda x: ((x - 1) ** 2).sum() + x.sum() ** 2 / 60, fresh, 1)
@@ -1163,7 +1166,7 @@ ends = simulate_lean(swing, start, 64), simulate(swing, start, 64)
 assert_allclose(*ends, rtol=1e-4, atol=1e-5, name="the end of another simulation")
 assert_equal(costs(swing, 10_000), budgets(10_000), hints=advice(10_000), name="simulate_lean")
 for length in (100, 10_000):
-    assert_primitives(lean_gradient, start, length, smaller=(start, 16))
+    assert_primitives(lean_gradient, start, length, smaller=(start, 16), excludes={"debug_callback", "debug_print"})
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -487,6 +487,9 @@ paid = {
     if line.opcode not in FREE
 }
 assert_equal({"lines of norm": bill(view.text)}, {"lines of norm": paid}, name="bill")
+first = next(iter(entry_of_norm))
+waiting = re.sub(r"(?m)^  ROOT .*$", lambda line: f"{line[0]}, control-predecessors={{%{first}}}", view.text)
+assert_equal({"waiting reads nothing": bill(waiting)}, {"waiting reads nothing": paid}, name="bill")
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -1012,9 +1012,10 @@ X, w = evidence("ordinary")
 tiny = np.float32(1e-20) * (np.abs(X) + 1) @ (np.float32(1e-15) * (np.abs(w) + 1))
 said = [
     judge(result, np.float32(1e-20) * (np.abs(X) + 1), np.float32(1e-15) * (np.abs(w) + 1))
-    for result in (tiny, 2 * tiny)
+    for result in (tiny, np.float32(1.001) * tiny)
 ]
-assert_equal({"of 1e-35, and twice as much": said}, {"of 1e-35, and twice as much": [True, False]}, name="judge")
+names = "of 1e-35, and a tenth of a percent more"
+assert_equal({names: said}, {names: [True, False]}, name="judge")
 X[:, 7], w[7] = 0, 1e6
 X_times_w = X @ w
 said = [judge(result, X, w) for result in (X_times_w, X_times_w, np.float32(1.001) * X_times_w)]

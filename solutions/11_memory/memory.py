@@ -966,6 +966,11 @@ assert_allclose(echo(sound, tail), echo_slow(sound, tail), rtol=1e-4, atol=1e-5,
 race = speedup(echo, echo_slow, *hall(256, 128, 512, seed=5), at_least=6)
 slow, fast = (1e6 * race.seconds[side] / 256 for side in ("baseline", "candidate"))
 print(f"a moment takes {slow:.2f} us where all rows move, and {fast:.2f} us in yours")
+### BEGIN HIDDEN TESTS
+if race.at_least(3) == "pass":  # else the last line says why
+    other = speedup(echo, echo_slow, *hall(300, 100, 400), at_least=2)
+    assert_equal({"2x as fast in another hall": other.verdict}, {"2x as fast in another hall": "pass"}, name="echo")
+### END HIDDEN TESTS
 partial_credit(race, {3: 1, 6: 2})
 
 # %% [markdown]

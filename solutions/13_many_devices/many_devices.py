@@ -512,7 +512,8 @@ for sign in (1, -1):
     assert_allclose(all_variances, true_variance, rtol=2e-3, atol=1e-9, name="the variance")
 for columns in (1, 3):
     x = table_of("far", 64, columns)
-    assert_primitives(moments, x, includes={"shard_map"}, max_intermediate=x.size // 4)
+    limit = x.size // 4
+    assert_primitives(moments, x, includes={"shard_map"}, excludes={"debug_callback"}, max_intermediate=limit)
     for what, found, true in zip(("mean", "variance"), moments(x), moments_slow(x), strict=True):
         assert_allclose(found, true, rtol=2e-3, atol=1e-5, name=f"the {what} of 64 rows of length {columns}")
 ### END HIDDEN TESTS

@@ -637,12 +637,14 @@ assert_equal(found, truth, name="culprit")
 
 def planted_record(fn, *args):
     """Of each sort an event, whose length hangs on its scope."""
+    origins = re.findall(r'%(\S+) = .*op_name="([^"]*)"', show_hlo(fn, *args).text)
+    sorts = [(name, origin) for name, origin in origins if origin.endswith("/sort")]
+    sorts.sort(key=lambda sort: 2 * ("many_short" in sort[1]) - ("one_long" in sort[1]))  # what has no scope: between
     ops, now = [], 0.0
-    for name, origin in re.findall(r'%(\S+) = .*op_name="([^"]*)"', show_hlo(fn, *args).text):
-        if origin.endswith("/sort"):
-            length = 2.0 if "many_short" in origin else 5.0 if "one_long" in origin else 50.0
-            ops.append(Op("main", name, now, length))
-            now += length
+    for name, origin in sorts:
+        length = 2.0 if "many_short" in origin else 5.0 if "one_long" in origin else 50.0
+        ops.append(Op("main", name, now, length))
+        now += length
     return ops
 
 
@@ -738,6 +740,12 @@ assert_primitives(forecast, moves, now, excludes={"debug_callback"})
 race = speedup(forecast, forecast_slow, *winds(8, 200, seed=3), at_least=10)
 slow, fast = (1e6 * race.seconds[side] / HOURS for side in ("baseline", "candidate"))
 print(f"an hour of forecast_slow takes {slow:.0f} us, one of yours {fast:.0f} us")
+### BEGIN HIDDEN TESTS
+if race.at_least(3) == "pass":  # else the last line says why
+    other = speedup(forecast, forecast_slow, *winds(6, 150), at_least=2)
+    others = {"2x as fast for 150 forecasts": other.verdict}
+    assert_equal(others, dict.fromkeys(others, "pass"), name="forecast")
+### END HIDDEN TESTS
 partial_credit(race, {3: 1, 10: 2})
 
 # %% [markdown]

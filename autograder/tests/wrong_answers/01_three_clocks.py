@@ -815,3 +815,13 @@ def honest_timer(fn, *args, rounds=5, clock=time.process_time):
         jax.block_until_ready(fn(*args))
         readings.append(clock() - start)
     return readings[0], statistics.median(readings[1:])
+
+
+# %% task="fuse-me" name="divided by the highest coefficient" fails=["fuse-me-check"] hidden=1 message="highest coefficient 0"
+@jax.jit
+def fuse_me(coefficients, x):
+    monic = coefficients / coefficients[0]
+    y = jnp.ones_like(x)
+    for k in range(1, coefficients.shape[0]):
+        y = y * x + monic[k]
+    return y * coefficients[0]

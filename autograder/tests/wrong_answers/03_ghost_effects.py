@@ -2843,3 +2843,28 @@ def follow(jitted, look):
         return jitted(*args)
 
     return call
+
+
+# %% task="cures" name="follows, and makes arrays of the arguments" fails=["cures-follow-check"] hidden=1 message="float16 times a Python number"
+def make_step():
+    def step(w, rate, clip):
+        move = w * rate
+        if clip:
+            move = jnp.clip(move, -1, 1)
+        return w - move
+
+    return jax.jit(step, static_argnames="clip")
+
+
+def follow(jitted, look):
+    seen = object()
+
+    def call(*args):
+        nonlocal seen
+        now = look()
+        if now != seen:
+            jitted.clear_cache()
+        seen = now
+        return jitted(*[np.asarray(arg) for arg in args])
+
+    return call

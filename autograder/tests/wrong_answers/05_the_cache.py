@@ -1588,3 +1588,39 @@ def pair_energy(padded, length):
 def energy(x):
     size = bucket_size(len(x))
     return float(pair_energy(np.pad(x, (0, size - len(x))), len(x)))
+
+
+# %% task="lambda-loop" name="remembers results, and not of which rod" fails=["lambda-loop-check"] hidden=1 message="edge at index"
+def diffuse(v, rate, edge):
+    padded = jnp.pad(v, 1, mode=edge)
+    return v + rate * (padded[2:] - 2 * v + padded[:-2])
+
+
+_step = jax.jit(diffuse, static_argnames="edge")
+_done = {}
+
+
+def relax(x, rates, edge):
+    key = (x.shape, tuple(rates), edge)
+    if key not in _done:
+        for rate in rates:
+            x = _step(x, rate, edge)
+        _done[key] = x
+    return _done[key]
+
+
+# %% task="bucket" name="padding is at a thousand" fails=["bucket-check"] hidden=1 message="padding must not count"
+def bucket_size(length):
+    return next(size for size in (64, 128, 256, 512, 1024) if size >= length)
+
+
+@jax.jit
+def pair_energy(padded, length):
+    extra = padded.size - length
+    away = jnp.where(jnp.arange(padded.size) < length, padded, 1e3)
+    pairs = jnp.exp(-jnp.abs(away[:, None] - away))
+    return (pairs.sum() - extra**2) / length**2
+
+
+def energy(x):
+    return pair_energy(np.pad(x, (0, bucket_size(len(x)) - len(x))), len(x))

@@ -1624,3 +1624,35 @@ def computer(program, registers, limit):
     start = jnp.int32(0), jnp.asarray(registers), jnp.int32(0)
     _, registers, steps = lax.while_loop(running, body, start)
     return registers, steps
+
+
+# %% task="universe" name="evolve cell by cell" fails=["universe-speed"] hidden=1 message="5x as fast for 500 cells"
+def step(row, rule):
+    neighbourhood = 4 * jnp.roll(row, 1) + 2 * row + jnp.roll(row, -1)
+    return (rule >> neighbourhood) & 1
+
+
+
+@partial(jax.jit, static_argnames="steps")
+def history(row, rule, steps):
+    def body(row, _):
+        new = step(row, rule)
+        return new, new
+
+    _, rows = lax.scan(body, row, None, length=steps)
+    return jnp.concatenate([row[None], rows])
+
+
+
+@jax.jit
+def evolve(row, rule, steps):
+    n = row.shape[0]
+
+    def one(_, row):
+        def cell(i, new):
+            neighbourhood = 4 * row[(i - 1) % n] + 2 * row[i] + row[(i + 1) % n]
+            return new.at[i].set((rule >> neighbourhood) & 1)
+
+        return lax.fori_loop(0, n, cell, row)
+
+    return lax.fori_loop(0, steps, one, row)

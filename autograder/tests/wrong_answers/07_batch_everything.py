@@ -1438,3 +1438,59 @@ def arranged(x):
 @jax.jit
 def unpack(values, counts):
     return fill(lambda i: unpack_at(i, values, counts), ROOM)
+
+
+# %% task="one-element" name="twins apart by a share of one" fails=["one-element-arranged"] hidden=1 message="arranged fresh numbers"
+def running_sum_at(i, x):
+    return jnp.where(jnp.arange(x.size) <= i, x, 0).sum()
+
+
+def life_at(i, j, world):
+    h, w = world.shape
+    near = jnp.array([-1, 0, 1])
+    neighbours = world[(i + near[:, None]) % h, (j + near) % w].sum() - world[i, j]
+    return ((neighbours == 3) | ((world[i, j] == 1) & (neighbours == 2))).astype(jnp.int32)
+
+
+def arranged_at(i, x):
+    key = x + jnp.arange(x.size) / x.size
+    rank = jnp.sum(key[None, :] < key[:, None], axis=1)
+    return jnp.where(rank == i, x, 0).sum()
+
+
+def unpack_at(i, values, counts):
+    ends = running_sum(counts)
+    return jnp.where((i < ends) & (i >= ends - counts), values, 0).sum()
+
+
+@jax.jit
+def running_sum(x):
+    """[n] -> [n]. Given: all elements at once."""
+    return fill(lambda i: running_sum_at(i, x), x.size)
+
+
+@jax.jit
+def life(world):
+    """[h,w] -> [h,w]. Given: all cells at once."""
+    return fill(lambda i, j: life_at(i, j, world), *world.shape)
+
+
+@jax.jit
+def arranged(x):
+    """[n] -> [n]. Given: all elements at once."""
+    return fill(lambda i: arranged_at(i, x), x.size)
+
+
+@jax.jit
+def unpack(values, counts):
+    """([n], [n]) -> [ROOM]. Given: all elements at once."""
+    return fill(lambda i: unpack_at(i, values, counts), ROOM)
+
+
+# %% task="whole-sky" name="stars found again by their brightness" fails=["whole-sky-check"] hidden=1 message="first and the last pixel"
+@jax.jit
+def whole_sky(x):
+    brightest = jnp.sort(x)[-STARS:]
+    roots = jnp.where(brightest > 0, jax.vmap(fit)(jnp.maximum(brightest, 1e-3)), 0)
+    found = x[:, None] == brightest
+    return jnp.where(x > 0, jnp.where(found, roots, 0).sum(1), x / 2)

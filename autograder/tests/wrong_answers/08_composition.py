@@ -2474,3 +2474,68 @@ def kepler_rule(primals, tangents):
     (M, e), (dM, de) = primals, tangents
     E = kepler(M, e)
     return E, (dM + de * jnp.sin(E)) / (1 - e * jnp.cos(E))
+
+
+# %% task="tape" name="cotangents in a tuple" fails=["tape-backward"] hidden=1 message="what it returns"
+def tape_jvp(tape, primals, tangents):
+    known = {v: pair for v, *pair in zip(tape.jaxpr.invars, primals, tangents, strict=True)}
+
+    def read(v):
+        return (v.val, 0.0) if isinstance(v, Literal) else known[v]
+
+    for eqn in tape.jaxpr.eqns:
+        xs, dxs = zip(*map(read, eqn.invars), strict=True)
+        partials = PARTIALS[eqn.primitive.name](eqn.params, *xs)
+        dy = sum(p * dx for p, dx in zip(partials, dxs, strict=True))
+        known[eqn.outvars[0]] = eqn.primitive.bind(*xs, **eqn.params), dy
+    return tuple(read(tape.jaxpr.outvars[0]))
+
+
+def tape_grad(tape, args):
+    values, cotangent = dict(zip(tape.jaxpr.invars, args, strict=True)), {}
+
+    def read(v):
+        return v.val if isinstance(v, Literal) else values[v]
+
+    for eqn in tape.jaxpr.eqns:
+        values[eqn.outvars[0]] = eqn.primitive.bind(*map(read, eqn.invars), **eqn.params)
+    out = tape.jaxpr.outvars[0]
+    if not isinstance(out, Literal):
+        cotangent[out] = 1.0
+    for eqn in reversed(tape.jaxpr.eqns):
+        if eqn.outvars[0] in cotangent:
+            partials = PARTIALS[eqn.primitive.name](eqn.params, *[read(v) for v in eqn.invars])
+            for v, partial in zip(eqn.invars, partials, strict=True):
+                if not isinstance(v, Literal):
+                    cotangent[v] = cotangent.get(v, 0.0) + cotangent[eqn.outvars[0]] * partial
+    return tuple(cotangent.get(v, 0.0) for v in tape.jaxpr.invars)
+
+
+# %% task="newton" name="tells how far it is" fails=["newton-check"] hidden=1 message="debug"
+def hvp(loss, x, v):
+    return jax.jvp(jax.grad(loss), (x,), (v,))[1]
+
+
+@jax.jit(static_argnames=("loss", "steps"))
+def newton(loss, x, steps):
+    def step(i, x):
+        jax.debug.print("step {i}: {energy}", i=i, energy=loss(x))
+        p, _ = jax.scipy.sparse.linalg.cg(lambda v: hvp(loss, x, v), jax.grad(loss)(x))
+        return x - p
+
+    return jax.lax.fori_loop(0, steps, step, x)
+
+
+# %% task="diet" name="tells of every block" fails=["diet-check"] hidden=1 message="debug"
+def simulate_lean(step, u, length):
+    k = math.isqrt(length)
+
+    @jax.checkpoint
+    def block(u):
+        return simulate(step, u, k)
+
+    def body(u, i):
+        jax.debug.print("block {}", i)
+        return block(u), None
+
+    return jax.lax.scan(body, u, jnp.arange(k))[0]

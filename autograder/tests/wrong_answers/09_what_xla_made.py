@@ -772,3 +772,17 @@ def repeated(fn, x, times):
         nothing = jnp.where(jnp.isnan(y), 1.0, 0.0).sum()
         y = fn(x + nothing)
     return y
+
+
+# %% task="meter" name="every percent sign of the line" fails=["meter-check"] hidden=1 message="waiting reads nothing"
+def bill(text):
+    entry = text.split("ENTRY")[1].split("\n}")[0]
+    sizes, moved = {}, {}
+    for line in entry.splitlines():
+        match = re.match(r"\s+(?:ROOT )?%(\S+) = (.+?) ([a-z][\w-]*)\((.*)", line)
+        if match:
+            name, type, operation, rest = match.groups()
+            sizes[name] = size_of(type)
+            if operation not in FREE:
+                moved[name] = sizes[name] + sum(sizes.get(x, 0) for x in re.findall(r"%([\w.-]+)", rest))
+    return moved

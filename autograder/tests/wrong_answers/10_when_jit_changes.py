@@ -1072,3 +1072,10 @@ def cause(fn, *args):
     if np.array_equal(results["jit"], results["eager"], equal_nan=True):
         return "same"
     return "fma" if np.array_equal(results["no fusion"], results["eager"], equal_nan=True) else "rewrite"
+
+
+# %% task="judge" name="at least 1e-30 was added" fails=["judge-hard"] hidden=1 message="of 1e-35"
+def judge(result, X, w):
+    X, w = np.asarray(X, np.float64), np.asarray(w, np.float64)
+    error = np.abs(result - X @ w) / (np.abs(X) @ np.abs(w) + 1e-30)
+    return bool((error <= 32 * 2.0**-23).all())

@@ -1222,7 +1222,7 @@ def compiled_epoch():
     return jax.jit(epoch, donate_argnums=(0, 1))
 
 
-# %% task="epoch" name="Adam, whatever the optimizer" fails=["epoch-check"] hidden=1 message="the losses of an epoch"
+# %% task="epoch" name="Adam, whatever the optimizer" fails=["epoch-check"] hidden=1 message="AttributeError"
 def epoch(model, optimizer, xy, colours):
     def body(carry, batch):
         model, optimizer = carry
@@ -1379,3 +1379,38 @@ def train(step, state, batches, lag):
         if not abs(log[-1]) < 1e6:
             break
     return state, log
+
+
+# %% task="epoch" name="a note of each loss" fails=["epoch-check"] hidden=1 message="debug_callback"
+def epoch(model, optimizer, xy, colours):
+    def body(carry, batch):
+        model, optimizer = carry
+        loss, gradients = nnx.value_and_grad(mean_loss)(model, *batch)
+        jax.debug.callback(lambda loss: None, loss)
+        optimizer.update(model, gradients)
+        return (model, optimizer), loss
+
+    (model, optimizer), losses = lax.scan(body, (model, optimizer), (xy, colours))
+    return model, optimizer, losses
+
+
+def compiled_epoch():
+    return jax.jit(epoch, donate_argnums=(0, 1))
+
+
+# %% task="epoch" name="gradients are clipped" fails=["epoch-check"] hidden=1 message="large errors"
+def epoch(model, optimizer, xy, colours):
+    def body(carry, batch):
+        model, optimizer = carry
+        loss, gradients = nnx.value_and_grad(mean_loss)(model, *batch)
+        norm = optax.global_norm(gradients)
+        gradients = jax.tree.map(lambda g: g * jnp.minimum(1.0, 1.0 / (norm + 1e-9)), gradients)
+        optimizer.update(model, gradients)
+        return (model, optimizer), loss
+
+    (model, optimizer), losses = lax.scan(body, (model, optimizer), (xy, colours))
+    return model, optimizer, losses
+
+
+def compiled_epoch():
+    return jax.jit(epoch, donate_argnums=(0, 1))

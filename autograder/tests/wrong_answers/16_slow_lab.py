@@ -1837,3 +1837,48 @@ def open_service(W, most):
 
 def spread(dishes, mesh):
     return jax.device_put(dishes, jax.NamedSharding(mesh, P("x")))
+
+
+# %% task="dish" name="watch without an axis for one tick" fails=["dish-memory"] hidden=1 message="watch"
+def step(u, v, feed, kill):
+    reaction = u * v * v
+    u_next = u + DU * lab_laplacian(u) - reaction + feed * (1 - u)
+    v_next = v + DV * lab_laplacian(v) + reaction - (feed + kill) * v
+    return u_next, v_next
+
+
+@functools.partial(jax.jit, static_argnames="steps")
+def simulate(u, v, feed, kill, steps):
+    return lax.fori_loop(0, steps, lambda _, dish: step(*dish, feed, kill), (u, v))
+
+
+@functools.partial(jax.jit, static_argnames="steps")
+def watch(u, v, feed, kill, steps):
+    def tick(dish, _):
+        dish = step(*dish, feed, kill)
+        return dish, dish[1].mean(keepdims=True)
+
+    return lax.scan(tick, (u, v), length=steps)[1].squeeze()
+
+
+# %% task="model" name="the first rates of each length" fails=["model-recompiles"] hidden=1 message="fit at index"
+@jax.jit
+def predict(W, A):
+    return A @ W
+
+
+_fits = {}
+
+
+def fit(W, A, Y, rates):
+    key = np.shape(A), len(rates)
+    if key not in _fits:
+
+        @jax.jit
+        def descend(W, A, Y):
+            for rate in np.asarray(rates):
+                W = W - rate * jax.grad(lab_loss)(W, A, Y)
+            return W
+
+        _fits[key] = descend
+    return _fits[key](W, A, Y)

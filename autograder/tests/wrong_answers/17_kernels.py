@@ -1327,3 +1327,37 @@ def transposed(X):
         out_shape=jax.ShapeDtypeStruct((columns, rows), X.dtype),
         interpret=True,
     )(X)
+
+
+# %% task="attention" name="320 keys at most" fails=["attention-structure"] hidden=1 message="attention"
+def attention(q, k, v):
+    def kernel(q_ref, k_ref, v_ref, o_ref, top_ref, total_ref):
+        @pl.when(pl.program_id(1) == 0)
+        def _():
+            top_ref[...] = jnp.full_like(top_ref, -jnp.inf)
+            total_ref[...] = jnp.zeros_like(total_ref)
+            o_ref[...] = jnp.zeros_like(o_ref)
+
+        scores = q_ref[...] @ k_ref[...].T / np.sqrt(q_ref.shape[1])
+        new_top = jnp.maximum(top_ref[...], scores.max(1, keepdims=True))
+        correct = jnp.exp(top_ref[...] - new_top)
+        weights = jnp.exp(scores - new_top)
+        total_ref[...] = total_ref[...] * correct + weights.sum(1, keepdims=True)
+        o_ref[...] = o_ref[...] * correct + weights @ v_ref[...]
+        top_ref[...] = new_top
+
+        @pl.when(pl.program_id(1) == pl.num_programs(1) - 1)
+        def _():
+            o_ref[...] /= total_ref[...]
+
+    (m, width), n = q.shape, k.shape[0]
+    of_q, of_k = pl.BlockSpec((64, width), lambda i, j: (i, 0)), pl.BlockSpec((64, width), lambda i, j: (j, 0))
+    return pl.pallas_call(
+        kernel,
+        grid=(m // 64, min(n, 320) // 64),
+        in_specs=[of_q, of_k, of_k],
+        out_specs=of_q,
+        out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
+        scratch_shapes=[pltpu.VMEM((64, 1), jnp.float32)] * 2,
+        interpret=True,
+    )(q, k, v)
