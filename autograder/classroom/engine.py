@@ -175,7 +175,8 @@ def run(
 def _announced(work: Callable[[Order], Executed], order: Order) -> Executed:
     """What runs on a worker."""
     worker = get_worker()
-    worker.log_event(STARTED, {"order": str(order), "worker": f"{platform.node()} {worker.address}"})
+    name = str(order).encode(errors="replace").decode()  # half a character cannot be sent, and all would wait for it
+    worker.log_event(STARTED, {"order": name, "worker": f"{platform.node()} {worker.address}"})
     return work(order)
 
 

@@ -122,6 +122,8 @@ class _Grading:
         except (ValueError, TraitError) as error:
             raise Refused(str(error).splitlines()[0]) from None
         self.units = [self._unit(name) for name in self._names()]
+        for line in (line for unit in self.units for line in unit.left_out()):
+            _say(console, line)
         self.submissions = [s for unit in self.units for s in self._of_students(unit.submissions())]
         there = {submission.student for submission in self.submissions}
         named = ", ".join(unit.name for unit in self.units)

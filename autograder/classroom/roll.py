@@ -20,11 +20,9 @@ from autograder.doors.graded_notebook import UnreadableNotebook, bytes_of, is_gr
 from autograder.doors.nbgrader_steps import origin
 from autograder.doors.register_units import graded_form, released_form
 from autograder.doors.run_submission import Conditions
-from autograder.doors.submissions import is_plain, is_unfinished, notebook_in
+from autograder.doors.submissions import files_beside, is_plain, is_unfinished, notebook_in, why_no_submission
 
 from .execution import Order, Release
-
-_BESIDE = 100 * 2**20  # bytes of files beside a submission's notebooks that are sent with it, as in the box
 
 
 @dataclass(frozen=True)
@@ -71,6 +69,14 @@ class Unit:
 
     def submissions(self) -> list[Submission]:
         """All that was handed in for it, by student."""
+        return [found for found in self._in_submitted() if not why_no_submission(found.folder)]
+
+    def left_out(self) -> list[str]:
+        """A line for each thing that lies where a submission should, and is none."""
+        reasons = ((str(found.folder), why_no_submission(found.folder)) for found in self._in_submitted())
+        return [f"{folder!r}: {why}. It has no grade." for folder, why in reasons if why]
+
+    def _in_submitted(self) -> list[Submission]:
         course = self.course
         anybody = course.format_path(course.submitted_directory, "*", glob.escape(self.name))
         pattern = re.compile(
@@ -79,7 +85,7 @@ class Unit:
         )
         found = []
         for folder in sorted(glob.glob(glob.escape(course.root) + anybody.removeprefix(course.root))):
-            if os.path.isdir(folder) and (match := pattern.fullmatch(folder)):
+            if match := pattern.fullmatch(folder):
                 found.append(Submission(self.name, match["student"], Path(folder)))
         return found
 
@@ -87,7 +93,7 @@ class Unit:
         """The notebooks of a submission that can be read as files, by the names that they should have."""
         found = {}
         for solution in self.solutions:
-            path = notebook_in(submission.folder, solution)
+            path = notebook_in(submission.folder, solution.name, self._released[solution.stem])
             if path is not None and is_plain(path):
                 try:
                     found[solution.stem] = bytes_of(path)
@@ -103,12 +109,12 @@ class Unit:
 
     def _files(self, submission: Submission) -> Iterator[tuple[str, bytes]]:
         """What lies beside the notebook when nbgrader grades: the student's files, and over them the unit's."""
-        left = _BESIDE
-        exclude = [*self.course.ignore, "*.ipynb"]
-        for place in (str(submission.folder), self.course.format_path(self.course.source_directory, ".", self.name)):
-            for path in find_all_files(place, exclude):
-                if is_plain(path) and (left := left - os.path.getsize(path)) >= 0:
-                    yield os.path.relpath(path, place), Path(path).read_bytes()
+        theirs, ignored = str(submission.folder), self.course.ignore
+        ours = self.course.format_path(self.course.source_directory, ".", self.name)
+        for path in files_beside(theirs, ignored).taken:
+            yield os.path.relpath(path, theirs), Path(path).read_bytes()
+        for path in filter(is_plain, find_all_files(ours, [*ignored, "*.ipynb"])):
+            yield os.path.relpath(path, ours), Path(path).read_bytes()
 
     def without_grade(self, submissions: list[Submission]) -> list[Submission]:
         """Those among them that have no grade for this very text and release."""

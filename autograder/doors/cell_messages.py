@@ -228,6 +228,7 @@ class _Answers(NamedTuple):
 
     version: tuple
     defined: set[str]
+    theirs: list[str]  # what is not locked
     course: "Course"
 
 
@@ -250,7 +251,7 @@ def left_out(source: str) -> str:
     known = _read_answers(path)
     if not any(name in known.defined for name in _DEFINES.findall(source)):
         return ""
-    judged = judge([source], known.course)[source]
+    judged = judge([source, *known.theirs], known.course)[source]  # others may use what it imports
     return judged.why if judged.name == "NotAllowed" else ""
 
 
@@ -266,5 +267,5 @@ def _read_answers(path: Path) -> _Answers:
         locked = [cell.source for cell in cells if cell.locked and not cell.graded]
         checks = [cell.source for cell in cells if cell.graded]
         theirs = [cell.source for cell in cells if not cell.locked]
-        _answers = _Answers(version, defined, course_of(locked, checks, theirs))
+        _answers = _Answers(version, defined, theirs, course_of(locked, checks, theirs))
     return _answers

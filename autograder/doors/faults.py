@@ -29,7 +29,8 @@ class Fault(NamedTuple):
     points: float
 
     def __str__(self) -> str:
-        more = f" {self.others} more cells ended like that." if self.others else ""
+        others = "One more cell" if self.others == 1 else f"{self.others} more cells"
+        more = f" {others} ended like that." if self.others else ""
         line = f"{self.line[:1].upper()}{self.line[1:]}" + ("" if self.line.endswith(("?", ".")) else ".")
         return f"{line}{more} It cost {self.lost:g} of {self.points:g} points."
 

@@ -86,11 +86,23 @@ class HideInstructor(Preprocessor):
 
 
 def _notice(notebook: NotebookNode) -> str:
-    """What a reader must know first, as Markdown; empty for a notebook that ran to its end."""
+    """What a reader must know first, as Markdown; empty for a notebook that was as released and ran to its end."""
     if reason := notebook.metadata.get("not_graded"):
-        return f"**Not graded.** {reason}"
+        return f"**Not graded.** {_as_it_is(reason)}"
     found = fault(notebook)
-    return f"**{found.title} in `{found.cell}`.** {found}" if found else ""
+    lines = [f"**{found.title} in <code>{_as_it_is(found.cell)}</code>.** {_as_it_is(str(found))}"] if found else []
+    if name := notebook.metadata.get("handed_in_as"):
+        lines.append(f"**Another file was graded:** {_as_it_is(name)}")
+    if changes := notebook.metadata.get("not_as_released"):
+        line = "Locked cells were put back, without what was changed in them. What stood in a deleted cell is missing."
+        lines.append(f"**Not as released:** {_as_it_is(', '.join(changes))}. {line}")
+    return "\n\n".join(lines)
+
+
+def _as_it_is(text: str) -> str:
+    """Markdown that shows this text: names in it may have marks of Markdown, `__author__` for one."""
+    text = re.sub(r"[!-/:-@\[-`{-~]", lambda mark: f"&#{ord(mark[0])};", " ".join(text.split()))
+    return re.sub("&#(36|92);", r"<span>\g<0></span>", text)  # a dollar or a backslash alone begins no formula
 
 
 def _safe(output: NotebookNode) -> NotebookNode:

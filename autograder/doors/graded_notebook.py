@@ -1,15 +1,14 @@
 """A notebook as its graded cells: read it, bring it back in line with the release, read off the points."""
 
-import json
 import re
-import warnings
 from pathlib import Path
 from typing import NamedTuple
 
 import nbformat
 from nbformat import NotebookNode
-from nbformat.v4 import new_raw_cell
-from nbformat.validator import normalize
+from nbformat.v4 import new_code_cell, new_raw_cell
+
+from .notebook_json import NoNotebook, notebook_from
 
 
 class UnreadableNotebook(ValueError):
@@ -36,90 +35,18 @@ def bytes_of(path: Path) -> bytes:
     except FileNotFoundError:
         raise UnreadableNotebook(f"{path}: there is no such notebook.") from None
     except OSError:
-        raise UnreadableNotebook(_no_text(path)) from None
+        raise UnreadableNotebook(f"{path}: this file cannot be read as text; is it a notebook?") from None
 
 
 def parse_notebook(data: bytes, path: str | Path) -> NotebookNode:
-    """The notebook in a file's bytes, as nbformat 4.5, whatever encoding of Unicode it is in.
-
-    What other programs leave in a notebook and JupyterLab forgives costs nobody a grade: a byte order mark, cells
-    without an id, metadata of a wrong type and keys that the format does not know.
+    """The notebook in a file's bytes, as nbformat 4.5, whatever encoding of Unicode it is in (see `notebook_json`).
 
     Raises `UnreadableNotebook`, whose message begins with `path`.
     """
     try:
-        text = data.decode(json.detect_encoding(data))
-    except UnicodeDecodeError:
-        raise UnreadableNotebook(_no_text(path)) from None
-    try:
-        content = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise UnreadableNotebook(
-            f"{path}: this is no notebook, because it is no JSON (line {error.lineno}: {error.msg}). "
-            "Download it again, or restore it from the release."
-        ) from None
-    except RecursionError:
-        raise UnreadableNotebook(f"{path}: this is no notebook: its JSON is nested too deeply.") from None
-    try:
-        notebook = _valid(content)
-    except Exception as error:  # nbformat raises many types, KeyError among them, for JSON of another shape
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise UnreadableNotebook(f"{path}: this is JSON, but no notebook ({reason}).") from None
-    return notebook
-
-
-def _no_text(path: str | Path) -> str:
-    return f"{path}: this file cannot be read as text; is it a notebook?"
-
-
-def _valid(content: dict) -> NotebookNode:
-    """The notebook, without any output if one of them is none: they are made anew. Raises for another shape."""
-    tidied = _tidied(content)
-    try:
-        notebook = nbformat.reads(json.dumps(tidied), as_version=4)
-        nbformat.validate(notebook)
-    except Exception:
-        for cell in tidied["cells"]:
-            if cell["cell_type"] == "code":
-                cell |= {"outputs": [], "execution_count": None}
-        notebook = nbformat.reads(json.dumps(tidied), as_version=4)
-        nbformat.validate(notebook)
-    return notebook
-
-
-_NOTEBOOK_KEYS = ("cells", "metadata", "nbformat", "nbformat_minor")
-_CELL_KEYS = ("id", "cell_type", "metadata", "source")
-_KEYS_OF_TYPE = {"code": ("outputs", "execution_count"), "markdown": ("attachments",), "raw": ("attachments",)}
-
-
-def _tidied(content: dict) -> dict:
-    """The JSON of a notebook of format 4 as valid format 4.5; of another format, as it is. Raises for another shape."""
-    if content["nbformat"] != 4:
-        return content
-    content = {key: content[key] for key in _NOTEBOOK_KEYS if key in content} | {"nbformat_minor": 5}
-    if not isinstance(content.get("metadata"), dict):
-        content["metadata"] = {}
-    content["cells"] = [_tidied_cell(cell) for cell in content["cells"]]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a missing id and one that occurs twice are repaired, and warned of
-        return normalize(content, strip_invalid_metadata=True)[1]
-
-
-def _tidied_cell(cell: dict) -> dict:
-    kind = cell["cell_type"] if cell["cell_type"] in _KEYS_OF_TYPE else "raw"
-    tidied = {key: cell[key] for key in _CELL_KEYS + _KEYS_OF_TYPE[kind] if key in cell} | {"cell_type": kind}
-    source = cell.get("source")
-    lines = source if isinstance(source, list) else [source]
-    text = "".join(line for line in lines if isinstance(line, str))
-    # A half of a character, which a program may leave behind, can neither be sent to a kernel nor written to a file.
-    tidied["source"] = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if not (isinstance(cell.get("id"), str) and re.fullmatch(r"[\w-]{1,64}", cell["id"], re.ASCII)):
-        tidied.pop("id", None)
-    if not isinstance(tidied.get("metadata"), dict):
-        tidied["metadata"] = {}
-    if kind == "code":
-        tidied = {"outputs": [], "execution_count": None} | tidied
-    return tidied
+        return notebook_from(data)
+    except NoNotebook as error:
+        raise UnreadableNotebook(f"{path}: {error}") from None
 
 
 def nbgrader_metadata(cell: NotebookNode) -> dict:
@@ -169,15 +96,16 @@ def restore(notebook: NotebookNode, release: NotebookNode) -> list[str]:
 
     Locked cells become what was released, in source, type and metadata, and stand in the released order; one that was
     deleted is put behind the cell that it follows there. A cell to be filled in keeps its source alone: it is code
-    again if it was made text. A cell without a name is known by its content. The student's own cells stay behind the
-    cell that they follow, without metadata, so that no tag decides what is run. The notebook's own metadata, the
+    again if it was made text. A cell without a name is known by its content. What was written above or below the text
+    of a locked cell, as when cells are merged, becomes a cell of its own there. The student's own cells stay behind
+    the cell that they follow, without metadata, so that no tag decides what is run. The notebook's own metadata, the
     kernel's name among them, are the release's.
 
     Arguments:
       notebook, release: as `read_notebook` gives them, each cell with an id of its own.
 
     Returns:
-      what was put back and could have changed points, in a few words each; empty for an honest notebook.
+      what was not as released and could have changed points, in a few words each; empty for an honest notebook.
     """
     demote_copies(notebook)
     released = {_grade_id(cell) or cell.id: cell for cell in release.cells}
@@ -189,11 +117,16 @@ def restore(notebook: NotebookNode, release: NotebookNode) -> list[str]:
     # A program that strips metadata leaves the id, which is the same name here.
     names = [_grade_id(cell) or (cell.id if cell.id not in claimed else None) for cell in notebook.cells]
     missing = {name: cell for name, cell in released.items() if name not in names}
-    for i, cell in reversed(list(enumerate(notebook.cells))):  # of two that are alike the lower counts, as with copies
-        if names[i] not in released and (alike := _alike(cell, missing)):
-            names[i] = alike
+    named = [
+        part
+        for name, cell in zip(names, notebook.cells, strict=True)
+        for part in (_parted(name, cell, released, missing) if name in released else [(name, cell)])
+    ]
+    for i, (name, cell) in reversed(list(enumerate(named))):  # of two that are alike the lower counts, as with copies
+        if name not in released and (alike := _alike(cell, missing)):
+            named[i] = alike, cell
             del missing[alike]
-    for name, cell in zip(names, notebook.cells, strict=True):
+    for name, cell in named:
         if name in released:
             found[name], own[name], above = cell, [], name
         else:
@@ -206,8 +139,8 @@ def restore(notebook: NotebookNode, release: NotebookNode) -> list[str]:
             waiting = own[name]
             if change := _change(found[name], original):
                 changes.append(f"{name} ({change})")
-        elif locked:
-            cells.append(nbformat.from_dict(original))
+        elif nbgrader_metadata(original):
+            cells += [nbformat.from_dict(original)] if locked else []
             changes.append(f"{name} (deleted)")
     order = [name for name in found if _grade_id(released[name])]
     if order != [name for name in released if name in order]:
@@ -218,6 +151,38 @@ def restore(notebook: NotebookNode, release: NotebookNode) -> list[str]:
 
 
 _BINDS = re.compile(r"^(?:async\s+def|def|class)\s+(\w+)|^(\w+)\s*(?::[^=\n]+)?=[^=]", re.MULTILINE)
+
+
+def _parted(
+    name: str, cell: NotebookNode, released: dict[str, NotebookNode], missing: dict[str, NotebookNode]
+) -> list[tuple[str | None, NotebookNode]]:
+    """A locked cell in which more was written, as its own text and what stands around it; any other as it is.
+
+    The missing locked cells that are found there are named as well, and taken out of `missing`. All else has no name:
+    it becomes a cell of the student's own, which the guard judges, and runs in the place of no locked one.
+    """
+    parts = _cut([(None, cell.source)], name, released[name]) if cell.cell_type == "code" else []
+    if len(parts) < 2:  # untouched, or rewritten
+        return [(name, cell)]
+    for other in list(missing):
+        cut = _cut(parts, other, missing[other])
+        if cut is not parts:
+            parts = cut
+            del missing[other]
+    locked = nbformat.from_dict({**cell, "source": released[name].source})
+    return [(known, locked if known == name else new_code_cell(source)) for known, source in parts]
+
+
+def _cut(parts: list[tuple[str | None, str]], name: str, original: NotebookNode) -> list[tuple[str | None, str]]:
+    """The parts of a cell's text, with a locked cell's text, if it is there in whole lines, as one with its name."""
+    text = original.source.strip("\n")
+    if not text or not nbgrader_metadata(original).get("locked"):
+        return parts
+    for i, (known, source) in enumerate(parts):
+        if known is None and (found := re.search(rf"^{re.escape(text)}$", source, re.MULTILINE)):
+            around = [(None, source[: found.start()]), (name, text), (None, source[found.end() :])]
+            return parts[:i] + [(known, part.strip("\n")) for known, part in around if part.strip()] + parts[i + 1 :]
+    return parts
 
 
 def _alike(cell: NotebookNode, missing: dict[str, NotebookNode]) -> str | None:

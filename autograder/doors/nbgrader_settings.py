@@ -29,7 +29,7 @@ from autograder.versions import unsupported
 
 from .feedback import FILTERS, TEMPLATES, HideInstructor, SafePage
 from .hidden_tests import HideHiddenTests
-from .nbgrader_steps import RestoreRelease, RunNotebook, SubmissionExporter
+from .nbgrader_steps import FeedbackExporter, RestoreRelease, RunNotebook, SubmissionExporter
 from .output_size import LimitBytes
 
 
@@ -74,6 +74,7 @@ def configure(c: Config, course_id: str) -> None:
     c.IgnorePattern.pattern = r"[\s\S]"
 
     # The student's page and the formgrader's: nothing in them runs a script of a student's or needs a network.
+    c.GenerateFeedback.exporter_class = FeedbackExporter
     c.GenerateFeedback.preprocessors = [GetGrades, HideHiddenTests, HideInstructor, CSSHTMLHeaderPreprocessor]
     c.HTMLExporter.preprocessors = [SafePage]
     c.HTMLExporter.filters = FILTERS

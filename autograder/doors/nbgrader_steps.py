@@ -1,15 +1,16 @@
 """The nbgrader door: what `nbgrader_config.py` puts into nbgrader's own lists."""
 
 import hashlib
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import nbformat
-from nbconvert.exporters import NotebookExporter
+from nbconvert.exporters import HTMLExporter, NotebookExporter
 from nbformat import NotebookNode
 from nbformat.v4 import new_notebook
-from nbgrader.converters import Autograde
+from nbgrader.converters import Autograde, GenerateFeedback
 from nbgrader.converters.base import NbGraderException
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Bool, Float, Integer, List, Unicode
@@ -22,7 +23,7 @@ from .kernel_runner import CELL_SECONDS
 from .register_units import graded_form, register, released_form
 from .run_submission import NOTEBOOK_SECONDS, Conditions, in_line, run_submission
 from .solved_programs import with_programs
-from .submissions import bear_everything, is_plain
+from .submissions import bear_everything, is_plain, make_everybodys_page
 
 
 class SubmissionExporter(NotebookExporter):
@@ -63,7 +64,24 @@ class SubmissionExporter(NotebookExporter):
             self.log.error("%s", error)
             # The student's page names the file, not where the instructor keeps it.
             notebook, resources["not_graded"] = new_notebook(), str(error).replace(str(path), path.name)
+            if not os.path.lexists(path) and (instead := sorted(os.listdir(path.parent))):
+                resources["not_graded"] += f" What was handed in: {', '.join(map(repr, instead[:3]))}."
         return self.from_notebook_node(notebook, resources=resources, **kwargs)
+
+    def handed_in_as(self, path: Path) -> str:
+        """The name of the file that was graded in the place of a notebook at `path`; empty if it was this one."""
+        found = self._handed_in.get(str(path))
+        # Not every name of a file is text, and the page and the graded notebook are.
+        return str(found.relative_to(path.parent)).encode(errors="replace").decode() if found else ""
+
+
+class FeedbackExporter(HTMLExporter):
+    """Makes a page for every student, however the folder is called: nbgrader makes one exporter a run."""
+
+    def __init__(self, config=None, *, parent=None, **kwargs):
+        super().__init__(config=config, parent=parent, **kwargs)
+        if isinstance(parent, GenerateFeedback):
+            make_everybodys_page(parent)
 
 
 def origin(handed_in: bytes, graded: NotebookNode) -> str:
@@ -88,13 +106,16 @@ class RestoreRelease(NbGraderPreprocessor):
         graded = graded_form(_solution(resources["nbgrader"]), self)
         changes, course = in_line(nb, graded, released_form(graded, self))
         nb.metadata["graded_from"] = origin(resources.get("handed_in", b""), graded)
+        path = Path(resources["metadata"]["path"], f"{resources['nbgrader']['notebook']}.ipynb")
         if isinstance(self.parent, SubmissionExporter):
             self.parent.course = course
+            if handed_in := self.parent.handed_in_as(path):
+                nb.metadata["handed_in_as"] = handed_in  # for the page
         if "not_graded" in resources:
             nb.metadata["not_graded"] = resources["not_graded"]  # for `RunNotebook`, and for the page
         elif changes:
-            path = Path(resources["metadata"]["path"], f"{resources['nbgrader']['notebook']}.ipynb")
-            self.log.warning("%s: put back as released: %s", path, ", ".join(changes))
+            nb.metadata["not_as_released"] = changes  # for the page
+            self.log.warning("%s: not as released: %s", path, ", ".join(changes))
         return nb, resources
 
 

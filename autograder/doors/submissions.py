@@ -1,25 +1,34 @@
 """What `nbgrader autograde` does around each submission, made to bear what is handed in, and a grader that is killed.
 
 Left to itself, nbgrader ends the whole run at a time stamp that is no time, gives no grade to a notebook of another
-name or to a folder without one, and takes a submission at which a grader was killed for a graded one. Everything here
-is put around methods of its converter, for which it has no extension point.
+name or to a folder without one, reads a folder's name as a pattern, so that `a[b]` is graded for what `ab` handed in,
+and takes a submission at which a grader was killed for a graded one. Everything here is put around methods of its
+converter, for which it has no extension point.
 """
 
+import fnmatch
 import glob
 import os
 import shutil
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
-from nbgrader.converters import Autograde
+from nbformat import NotebookNode
+from nbgrader.converters import Autograde, GenerateFeedback
+from nbgrader.converters.base import BaseConverter
 
-from .graded_notebook import UnreadableNotebook, nbgrader_metadata, read_notebook
+from .graded_notebook import nbgrader_metadata, read_notebook
+from .register_units import graded_form, released_form
 
 if sys.platform != "win32":
     import fcntl
+
+_BESIDE = 100 * 2**20  # bytes of files beside a submission's notebooks that go with them, as in the box
+_TEXT = 10 * 2**20  # bytes of the largest file that is looked at although its name is not a notebook's
 
 
 def bear_everything(converter: Autograde) -> dict[str, Path]:
@@ -29,9 +38,38 @@ def bear_everything(converter: Autograde) -> dict[str, Path]:
       the file in which each notebook was handed in that has another name; more come as the run goes on.
     """
     _forgive_times(converter)
-    _copy_plain_files_alone(converter)
+    _copy_what_may_be_needed(converter)
     _take_turns(converter)
     return _find_notebooks(converter)
+
+
+def make_everybodys_page(converter: GenerateFeedback) -> None:
+    """Prepare a converter that has found the graded submissions, before it begins with the first page.
+
+    Nothing is copied from beside a graded notebook: a page shows no other file, and nbgrader's way to leave the graded
+    notebooks out, hidden tests in them, fails in a folder whose name has brackets.
+    """
+    course = converter.coursedir
+    for folder in glob.glob(converter._format_source(course.assignment_id, course.student_id)):
+        if found := _notebooks_right_in(folder, converter):
+            converter.assignments[folder] = found
+        else:  # what nbgrader has found is another's
+            converter.assignments.pop(folder, None)
+    converter.init_assignment = lambda unit, student: None
+
+
+def why_no_submission(folder: str | Path) -> str:
+    """Why nobody is graded for what lies in `submitted/` in the place of a submission; empty if somebody is."""
+    path = str(folder)
+    if os.path.islink(folder):
+        return "this is a link, which is not followed"
+    if not os.path.isdir(folder):
+        return "this is a file, where a folder with the notebook in it should be"
+    if "__MACOSX" in Path(path).parts:
+        return "this is no student's; macOS puts such a folder into its archives"
+    if "\n" in path or path != path.encode("utf-8", "replace").decode():
+        return "no gradebook and no page can hold this name of a student; rename the folder"
+    return ""
 
 
 def is_plain(path: str | Path) -> bool:
@@ -53,22 +91,61 @@ def _forgive_times(converter: Autograde) -> None:
     converter.coursedir.get_existing_timestamp = get_existing_timestamp
 
 
-def _copy_plain_files_alone(converter: Autograde) -> None:
-    """Let nbgrader leave links, pipes and the like where they were handed in; it copies what they lead to."""
+def _copy_what_may_be_needed(converter: Autograde) -> None:
+    """Let `files_beside` say what is copied of a submission. nbgrader copies all that lies there, links followed."""
     start: Callable[[str, str], None] = converter.init_assignment
 
     def init_assignment(unit: str, student: str) -> None:
-        folder = converter.coursedir.format_path(converter.coursedir.submitted_directory, student, unit)
-        files = [os.path.join(place, name) for place, _, names in os.walk(folder) for name in names]
+        folder, to = converter._format_source(unit, student), converter._format_dest(unit, student)
         ignored = converter.coursedir.ignore
-        odd = {glob.escape(os.path.basename(path)) for path in files if not is_plain(path)}
-        converter.coursedir.ignore = [*ignored, *sorted(odd)]
+        files = files_beside(folder, ignored)
+        for path in files.taken:
+            target = os.path.join(to, os.path.relpath(path, folder))
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            with suppress(FileNotFoundError):
+                os.unlink(target)  # of an earlier run; it can only be read
+            shutil.copyfile(path, target, follow_symlinks=False)
+        if files.left_out:
+            line = "%s: %d of %d files beside the notebook left out: they cannot be read, or all are over %d MB."
+            total = len(files.taken) + files.left_out
+            converter.log.warning(line, folder, files.left_out, total, _BESIDE >> 20)
+        # A pattern that is a whole path fits this folder alone: nbgrader copies nothing of it by itself.
+        converter.coursedir.ignore = [*ignored, glob.escape(folder)]
         try:
             start(unit, student)
         finally:
             converter.coursedir.ignore = ignored
 
     converter.init_assignment = init_assignment
+
+
+class Beside(NamedTuple):
+    """What lies beside a submission's notebook: the files that go with it, and how many more there are."""
+
+    taken: list[str]
+    left_out: int
+
+
+def files_beside(folder: str, ignored: list[str]) -> Beside:
+    """What a submission's cells may read when it is graded: plain files, the small ones first until there are too many.
+
+    Left out are notebooks, which are found by `notebook_in`, what is hidden, and the names that fit a pattern of
+    `ignored`, as nbgrader's setting has them.
+    """
+
+    def fits(name: str) -> bool:
+        return name.startswith(".") or any(fnmatch.fnmatch(name, pattern) for pattern in (*ignored, "*.ipynb"))
+
+    found, taken, left = [], [], _BESIDE
+    for place, folders, names in os.walk(folder):  # no link is followed
+        folders[:] = [name for name in folders if not fits(name)]
+        paths = [os.path.join(place, name) for name in names if not fits(name)]
+        found += [(os.lstat(path).st_size, path) for path in paths if is_plain(path)]
+    for size, path in sorted(found):
+        if size <= left and os.access(path, os.R_OK):
+            taken.append(path)
+            left -= size
+    return Beside(taken, len(found) - len(taken))
 
 
 def _take_turns(converter: Autograde) -> None:
@@ -79,12 +156,17 @@ def _take_turns(converter: Autograde) -> None:
     wanted: Callable[[str, str], bool] = converter.init_destination
     finish: Callable[[str, str], None] = converter.set_permissions
     run: Callable[[], None] = converter.convert_notebooks
-    turn = _Turn(None)
+    turn, graded = _Turn(None), Path()
+
+    def leave() -> None:
+        if turn.begun and not os.path.lexists(graded):  # it failed, and nbgrader has removed what there was
+            turn.end()
+        turn.give_up()
 
     def init_destination(unit: str, student: str) -> bool:
-        nonlocal turn
-        turn.give_up()
-        folder = Path(converter._format_dest(unit, student))
+        nonlocal turn, graded
+        leave()
+        folder = graded = Path(converter._format_dest(unit, student))
         turn = _Turn(_mark(folder))
         if not turn.taken:
             converter.log.warning("%s: another grader is at work on this submission, which is left to it.", folder)
@@ -106,7 +188,7 @@ def _take_turns(converter: Autograde) -> None:
         try:
             run()
         finally:
-            turn.give_up()
+            leave()
 
     converter.init_destination = init_destination
     converter.set_permissions = set_permissions
@@ -131,7 +213,7 @@ class _Turn:
     """
 
     def __init__(self, path: Path | None):
-        self.path, self.taken, self.interrupted = path, True, False
+        self.path, self.taken, self.interrupted, self.begun = path, True, False, False
         self._file = -1
         if path is None:
             return
@@ -152,6 +234,7 @@ class _Turn:
         """To be called before the submission's folder is written in."""
         os.ftruncate(self._file, 0)
         os.write(self._file, b"being graded\n")
+        self.begun = True
 
     def end(self) -> None:
         """The submission is as it should be."""
@@ -164,29 +247,37 @@ class _Turn:
         """Let others begin."""
         if self._file >= 0:
             os.close(self._file)
-        self._file = -1
+        self._file, self.begun = -1, False
 
 
 def _find_notebooks(converter: Autograde) -> dict[str, Path]:
     """Let each submission hold the unit's notebook, whatever it was handed in as; one without any gets no points."""
     start: Callable[[str, str], None] = converter.init_assignment
     handed_in: dict[str, Path] = {}
+    releases: dict[Path, NotebookNode] = {}
     course = converter.coursedir
     for unit in sorted({Path(folder).name for folder in converter.assignments}):
         for folder in glob.glob(converter._format_source(unit, course.student_id)):
-            if os.path.isdir(folder) and course.notebook_id == "*":
+            if course.notebook_id == "*":
                 converter.assignments.setdefault(folder, [])
+    for folder in list(converter.assignments):
+        if why := why_no_submission(folder):
+            converter.log.warning("%r: %s. It has no grade.", folder, why)  # one line, whatever the name is
+            del converter.assignments[folder]
+        else:
+            wanted = [os.path.join(folder, solution.name) for solution in _solutions(converter, Path(folder).name)]
+            converter.assignments[folder] = wanted or _notebooks_right_in(folder, converter)
 
     def init_assignment(unit: str, student: str) -> None:
         folder = Path(converter._format_source(unit, student))
-        solutions = Path(course.format_path(course.source_directory, ".", unit)).glob("*.ipynb")
-        for solution in [] if course.notebook_id != "*" else sorted(solutions):
+        for solution in _solutions(converter, unit):
+            if solution not in releases:
+                releases[solution] = released_form(graded_form(solution, converter), converter)
             path = folder / solution.name
-            if str(path) in converter.notebooks:
-                continue
-            converter.notebooks = [*converter.notebooks, str(path)]  # nbgrader sees none in a folder named "a [b]"
-            if not os.path.lexists(path) and (found := notebook_in(folder, solution)):
-                converter.log.warning("%s: there is no such notebook; %s was graded.", path, found.relative_to(folder))
+            found = notebook_in(folder, solution.name, releases[solution])
+            if found and found != path:
+                why = "nothing in it is answered" if os.path.lexists(path) else "there is no such notebook"
+                converter.log.warning("%s: %s; %r was graded.", path, why, str(found.relative_to(folder)))
                 handed_in[str(path)] = found
         start(unit, student)
 
@@ -194,25 +285,84 @@ def _find_notebooks(converter: Autograde) -> dict[str, Path]:
     return handed_in
 
 
-def notebook_in(folder: Path, solution: Path) -> Path | None:
-    """The file that holds a submission's notebook, whatever it was handed in as; None if there is none."""
-    path = folder / solution.name
-    return path if os.path.lexists(path) else _most_alike(folder, solution)
+def _solutions(converter: Autograde, unit: str) -> list[Path]:
+    """The notebooks of a unit that are to be graded; none for a folder that is no unit."""
+    course = converter.coursedir
+    folder = Path(course.format_path(course.source_directory, ".", unit))
+    return sorted(folder.glob(f"{course.notebook_id}.ipynb"))
 
 
-def _most_alike(folder: Path, solution: Path) -> Path | None:
-    """The notebook in a submission's folder that has the most cells of a unit; None if none has any."""
-    names = _cell_names(solution)
-    others = {path for path in folder.rglob("*") if ".ipynb" in path.name.lower() and is_plain(path)}
-    others = {path for path in others if not any(part.startswith(".") for part in path.relative_to(folder).parts)}
-    counts = {path: len(names & _cell_names(path)) for path in sorted(others) if path.is_file()}
-    best = max(counts, key=counts.__getitem__, default=None)
-    return best if best and counts[best] else None
+def _notebooks_right_in(folder: str, converter: BaseConverter) -> list[str]:
+    """As nbgrader looks for them, but in this very folder: it reads the folder's name as a pattern as well."""
+    return sorted(glob.glob(os.path.join(glob.escape(folder), f"{converter.coursedir.notebook_id}.ipynb")))
 
 
-def _cell_names(path: Path) -> set[str]:
-    try:
-        cells = read_notebook(path).cells
-    except UnreadableNotebook:
-        return set()
-    return {name for cell in cells for name in (nbgrader_metadata(cell).get("grade_id"), cell.id) if name}
+def notebook_in(folder: Path, name: str, release: NotebookNode) -> Path | None:
+    """The file that holds a submission's notebook, whatever it was handed in as; None if there is none.
+
+    It is the one of the right name, unless that is none or nobody has worked in it, and another holds answers. Of the
+    others it is one with answers, if there is any; then a notebook rather than a text, and an autosaved one last; then
+    the one with the most cells of the unit, with the most answers, and the latest.
+
+    Arguments:
+      name: how its file should be called.
+      release: what was handed out, as `released_form` gives it.
+    """
+    path = folder / name
+    there = os.path.lexists(path)
+    others = [(kind, other) for kind, other in _files_that_may_be_notebooks(folder) if other != path]
+    if there and (not others or _is_worked_in(path, release)):
+        return path
+    worth = {}
+    for kind, other in others:
+        cells, answers = _known_cells(other, release)
+        if answers or (cells and not there):
+            worth[other] = answers > 0, -kind, cells, answers, os.lstat(other).st_mtime
+    return max(worth, key=worth.__getitem__, default=path if there else None)
+
+
+def _files_that_may_be_notebooks(folder: Path) -> Iterator[tuple[int, Path]]:
+    """Each with how far its name is from a notebook's. Browsers change the suffix, or leave it out."""
+    for place, folders, names in os.walk(folder):  # no link is followed
+        folders[:] = sorted(name for name in folders if not name.startswith(".") or name == ".ipynb_checkpoints")
+        for path in (Path(place, name) for name in sorted(names) if not name.startswith(".")):
+            if not is_plain(path):
+                continue
+            if ".ipynb" in path.name.lower():
+                yield 2 if path.parent.name == ".ipynb_checkpoints" else 0, path
+            elif path.suffix.lower() in ("", ".json", ".txt") and os.lstat(path).st_size <= _TEXT:
+                yield 1, path
+
+
+def _is_worked_in(path: Path, release: NotebookNode) -> bool:
+    """Whether a notebook can be read, and holds any text that was not handed out."""
+    notebook = _read(path)
+    released = {cell.source.strip() for cell in release.cells}
+    return notebook is not None and any(cell.source.strip() not in {"", *released} for cell in notebook.cells)
+
+
+def _known_cells(path: Path, release: NotebookNode) -> tuple[int, int]:
+    """How many cells of a release a file holds, and how many of them are filled in."""
+    notebook = _read(path)
+    theirs = {name: cell.source.strip() for cell in notebook.cells for name in _names(cell)} if notebook else {}
+    cells = answers = 0
+    for cell in release.cells:
+        if known := [theirs[name] for name in _names(cell) if name in theirs]:
+            entry = nbgrader_metadata(cell)
+            cells += 1
+            answers += bool(entry.get("solution") and known[0] not in ("", cell.source.strip()))
+    return cells, answers
+
+
+def _names(cell: NotebookNode) -> list[str]:
+    """The names by which a cell can be known; some programs keep one of them."""
+    return [name for name in (nbgrader_metadata(cell).get("grade_id"), cell.id) if isinstance(name, str)]
+
+
+def _read(path: Path) -> NotebookNode | None:
+    """The notebook in a file, which may hold anything; None if there is none."""
+    if not is_plain(path):
+        return None
+    with suppress(Exception):  # whatever is wrong with it, the submission and the class go on
+        return read_notebook(path)
+    return None

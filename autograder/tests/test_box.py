@@ -28,6 +28,16 @@ def printed(notebook, folder, box):
     return "".join(o.get("text", "") for cell in notebook.cells for o in cell.outputs)
 
 
+def test_a_file_that_is_too_large_keeps_no_other_out(tmp_path):
+    (tmp_path / "handed-in" / "b").mkdir(parents=True)
+    with open(tmp_path / "handed-in" / "core", "wb") as core:
+        core.truncate(2**30)
+    (tmp_path / "handed-in" / "b" / "data.txt").write_text("mine")
+    kernels._copy_files(tmp_path / "handed-in", str(tmp_path / "copy"), programs=True)
+    assert [path.name for path in (tmp_path / "copy").rglob("*.*")] == ["data.txt"]
+    assert not (tmp_path / "copy" / "core").exists()
+
+
 @boxed
 def test_a_boxed_kernel_computes_and_has_a_copy_of_what_was_handed_in(make_notebook, tmp_path):
     (tmp_path / "data").mkdir()

@@ -219,3 +219,11 @@ def test_an_answer_that_grading_would_leave_out_says_so_before(run):
     said = "When this is graded, the cell is left out: line 1 uses eval; "
     assert answer.outputs[0].text.startswith(said)
     assert "".join(o.get("text", "") for o in own.outputs + right.outputs) == ""
+
+
+def test_an_import_that_another_cell_uses_is_told_and_one_that_nobody_uses_is_not(run):
+    answer = TWICE.replace(f'raise NotImplementedError("{STUB}")', "return 2 * x")
+    cells = [("from autograder import assert_equal", locked("setup")), ("import pprint\n" + answer, solution("twice"))]
+    assert [output.get("text", "") for output in run(*cells)[1].outputs] == []
+    _, told, *_ = run(*cells, "pprint.pprint(twice(1))")
+    assert told.outputs[0].text.startswith("When this is graded, the cell is left out: line 1 imports pprint; ")

@@ -66,6 +66,14 @@ def test_each_submission_comes_back_and_it_is_told_who_runs_it(client):
     assert {name for name, _ in started} <= {f"{name} 00_powers" for name in names} and set(looks) == {2}
 
 
+def test_a_name_that_cannot_be_sent_keeps_nobody_waiting(client):
+    student = os.fsdecode(b"M\x81ller")
+    started = []
+    found = backs(client, "ada", student, "bob", on_start=lambda name, worker: started.append(name))
+    assert found[student].executed.notebooks == {"told": f"hello {student}"}
+    assert set(started) <= {"ada 00_powers", "M?ller 00_powers", "bob 00_powers"}
+
+
 def test_a_free_worker_has_the_next_submission_before_a_grade_is_written(client):
     handed_out = []
     backs = run(client, (handed_out.append(name) or order(name) for name in ("ada", "bob", "cid", "dan")), works)

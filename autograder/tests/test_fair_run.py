@@ -59,7 +59,7 @@ def test_two_tasks_that_kill_and_a_polite_one_leave_the_third(make_notebook, tmp
     notebook = tasks(make_notebook, a=f"def a():\n    {DIES}", b="quit()")
     assert points(notebook, tmp_path) == [0, 0, 0, 0, 1, 2]
     assert "with quit() or exit()" in said(notebook, "b")
-    assert "1 more cells ended like that" in str(fault(notebook))
+    assert "One more cell ended like that" in str(fault(notebook))
 
 
 @pytest.mark.thorough

@@ -7,8 +7,11 @@ The answers to both tasks are right; what is left of them counts.
 import json
 import os
 import re
+import socket
+import stat
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -17,6 +20,7 @@ from nbgrader.api import Gradebook
 
 from autograder.doors.box.rules import why_not
 from autograder.doors.graded_notebook import read_notebook
+from autograder.not_begun import STUB
 
 pytestmark = [
     pytest.mark.once,
@@ -34,18 +38,40 @@ def honest():
 
 
 FAULTS = {}  # name -> (the points that are left, a function: the notebook -> the file's text or bytes, or None)
+FOLDERS = {}  # name -> (the points that are left, a function: the notebook, the folder -> None; it writes all files)
 
 
-def fault(points):
+def fault(points, into=FAULTS):
     def add(spoil):
-        FAULTS[spoil.__name__] = (points, spoil)
+        into[spoil.__name__] = (points, spoil)
         return spoil
 
     return add
 
 
+def folder_fault(points):
+    return fault(points, FOLDERS)
+
+
 def cell_of(notebook, name):
     return next(cell for cell in notebook["cells"] if cell.get("id") == name)
+
+
+def code(source, **more):
+    return {"cell_type": "code", "source": source, "metadata": {}, "outputs": [], "execution_count": None} | more
+
+
+def nested(depth):
+    value = {}
+    for _ in range(depth):
+        value = {"in": [value]}
+    return value
+
+
+def nameless(n):
+    for cell in n["cells"]:
+        cell["metadata"] = {}
+        cell.pop("id", None)
 
 
 # The file
@@ -179,13 +205,19 @@ def minor_format_of_the_future(n):
     n["cells"][0]["mood"] = "new"
 
 
-@fault(ALL)
-def format_3(n):
+def as_format_3(n, **more):
     cells = [
         {"cell_type": "code", "input": c["source"], "language": "python", "outputs": [], "metadata": c["metadata"]}
         for c in n["cells"]
     ]
-    return json.dumps({"nbformat": 3, "nbformat_minor": 0, "metadata": {}, "worksheets": [{"cells": cells}]})
+    return json.dumps(
+        {"nbformat": 3, "nbformat_minor": 0, "metadata": {}, "worksheets": [{"cells": [c | more for c in cells]}]}
+    )
+
+
+@fault(ALL)
+def format_3(n):
+    return as_format_3(n)
 
 
 @fault(NOTHING)
@@ -464,6 +496,489 @@ def an_attachment_in_a_code_cell(n):
     cell_of(n, "f")["attachments"] = {"a.png": {"image/png": ""}}
 
 
+# Around an answer
+
+
+@fault(ALL)
+def debugged_afterwards(n):
+    cell_of(n, "f")["source"] += "\nf(3)\n%debug"
+
+
+@fault(ALL)
+def types_of_python_3_12(n):
+    if sys.version_info >= (3, 12):
+        cell_of(n, "f")["source"] = "type Number = int | float\n\n\ndef f(x: Number) -> Number:\n    return x * x"
+        cell_of(n, "g")["source"] = "def g[T](x: T) -> T:\n    return x * x * x"
+
+
+@fault(ALL)
+def a_sum_of_ones_own(n):
+    """Tried out below the answer, with names that are Python's; the answer needs none of them."""
+    cell_of(n, "f")["source"] += "\n\n\nsum = 0\nfor i in range(3):\n    sum += f(i)\nprint(sum)"
+    cell_of(n, "g")["source"] += "\n\n\nlist = [g(i) for i in range(3)]\nlist.append(g(3))\nprint(list)"
+
+
+@fault(ALL)
+def warnings_are_errors(n):
+    """In the cell of f; in that of g stands a text of which Python warns."""
+    cell_of(n, "f")["source"] = "import warnings\n\nwarnings.simplefilter('error')\n\n\n" + ANSWERS["f"]
+    cell_of(n, "g")["source"] = 'def g(x):\n    """Returns $x\\^3$."""\n    return x * x * x'
+
+
+@fault(ALL)
+def numpy_raises_for_all(n):
+    """In the cell of f; g calculates something that overflows, and does not need it."""
+    cell_of(n, "f")["source"] = "import numpy as np\n\nnp.seterr(all='raise')\n\n\n" + ANSWERS["f"]
+    cell_of(n, "g")["source"] = (
+        "import numpy as np\n\n\ndef g(x):\n    spare = np.array([1e300]) * 1e300\n    return x * x * x"
+    )
+
+
+@fault(ALL)
+def signed_by_its_author(n):
+    cell_of(n, "f")["source"] = "__author__ = 'Ada'\n__version__ = '1.0'\n\n\n" + ANSWERS["f"]
+
+
+@fault(ALL)
+def an_import_too_many(n):
+    """Left over from a look at something; the answer has no need of it, and neither of the help it asked for."""
+    cell_of(n, "f")["source"] = "from pprint import pprint\n\n\n" + ANSWERS["f"] + "\n\n\nhelp(f)"
+
+
+# The folder
+
+
+def put(notebook, path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(notebook if isinstance(notebook, str) else json.dumps(notebook))
+    return path
+
+
+def blank():
+    """The notebook as it was handed out."""
+    stubs = {name: f'def {name}(x):\n    raise NotImplementedError("{STUB}")' for name in ANSWERS}
+    return json.loads(json.dumps(handed_in(stubs)))
+
+
+@folder_fault(ALL)
+def name_in_capitals(n, folder):
+    put(n, folder / f"{NAME.capitalize()}.IPYNB")
+
+
+@folder_fault(ALL)
+def name_of_another_alphabet(n, folder):
+    put(n, folder / "Übung 幂 – Lösung.ipynb")
+
+
+@folder_fault(ALL)
+def name_with_a_backslash(n, folder):
+    """Windows' archive, unpacked by a program that takes the whole path for a name."""
+    put(n, folder / f"{UNIT}\\{NAME}.ipynb")
+
+
+@folder_fault(ALL)
+def name_of_two_hundred_letters(n, folder):
+    put(n, folder / ("x" * 240 + ".ipynb"))
+
+
+@folder_fault(ALL)
+def saved_as_json(n, folder):
+    """As Safari saves it."""
+    put(n, folder / f"{NAME}.json")
+
+
+@folder_fault(ALL)
+def saved_as_txt(n, folder):
+    """As GitHub's raw page is saved by some; there is also an essay."""
+    put(n, folder / f"{NAME}.txt")
+    put("I liked it.", folder / "essay.txt")
+
+
+@folder_fault(ALL)
+def no_suffix(n, folder):
+    put(n, folder / NAME)
+
+
+@folder_fault(NOTHING)
+def a_zip_with_the_notebook(n, folder):
+    """Somebody must unpack it; the page says that it is there."""
+    with zipfile.ZipFile(folder / f"{NAME}.zip", "w") as archive:
+        archive.writestr(f"{NAME}.ipynb", json.dumps(n))
+
+
+@folder_fault(ALL)
+def a_folder_of_the_notebooks_name(n, folder):
+    """A program has unpacked it into a folder."""
+    put(n, folder / f"{NAME}.ipynb" / f"{NAME}.ipynb")
+
+
+@folder_fault(ALL)
+def a_copy_beside_the_release(n, folder):
+    """The student worked in a copy, and handed in the untouched one, too."""
+    put(blank(), folder / f"{NAME}.ipynb")
+    put(n, folder / f"{NAME}-Copy1.ipynb")
+
+
+@folder_fault(ALL)
+def a_copy_beside_an_empty_file(n, folder):
+    """OneDrive made an empty placeholder and kept the text under another name."""
+    put("", folder / f"{NAME}.ipynb")
+    put(n, folder / f"{NAME}-LAPTOP-7 (conflicted copy).ipynb")
+
+
+@folder_fault(ALL)
+def the_second_download_is_the_right_one(n, folder):
+    put(blank(), folder / f"{NAME} (1).ipynb")
+    put(n, folder / f"{NAME} (2).ipynb")
+
+
+@folder_fault(ALL)
+def an_older_copy_beside(n, folder):
+    put(n, folder / f"{NAME}.ipynb")
+    put(blank(), folder / f"{NAME} (1).ipynb")
+    put("{", folder / "scratch.ipynb")
+    put("{", folder / "Untitled.ipynb" / "Untitled.ipynb")
+
+
+@folder_fault(ALL)
+def only_an_autosaved_one(n, folder):
+    put(n, folder / ".ipynb_checkpoints" / f"{NAME}-checkpoint.ipynb")
+
+
+@folder_fault(ALL)
+def another_name_and_a_huge_number(n, folder):
+    """Python reads no number of so many digits."""
+    put(n, folder / "my powers.ipynb")
+    put('{"cells": [], "size": 1' + "0" * 5000 + "}", folder / "log.ipynb")
+
+
+@folder_fault(ALL)
+def a_name_that_is_no_text(n, folder):
+    """The name of the file is in code page 437."""
+    put(n, folder / os.fsdecode(b"L\x94sung.ipynb"))
+
+
+@folder_fault(NOTHING)
+def not_yet_downloaded(n, folder):
+    (folder / f".{NAME}.ipynb.icloud").write_bytes(b"bplist00\xd3\x01\x02")
+
+
+@folder_fault(ALL)
+def odd_things_beside(n, folder):
+    put(n, folder / f"{NAME}.ipynb")
+    os.mkfifo(folder / "pipe")
+    (folder / "again").symlink_to(folder, target_is_directory=True)
+    (folder / "gone").symlink_to("/nowhere/at all")
+    with socket.socket(socket.AF_UNIX) as listening:
+        here = os.getcwd()
+        os.chdir(folder)
+        listening.bind("s")
+        os.chdir(here)
+    put("a", Path(os.fsdecode(os.fsencode(folder) + b"/\xff\xfe.txt")))
+    put("a", folder / "a\nline [b]*?.txt")
+    put("a", folder / ("y" * 255))
+    put("a", folder / "empty" / "x.txt")
+
+
+@folder_fault(ALL)
+def a_folder_named_like_the_page(n, folder):
+    put(n, folder / f"{NAME}.ipynb")
+    put("a", folder / f"{NAME}.html" / "style.css")
+
+
+@folder_fault(ALL)
+def a_saved_page_beside(n, folder):
+    put(n, folder / f"{NAME}.ipynb")
+    put("<h1>mine", folder / f"{NAME}.html")
+    put("a", folder / f"{NAME}_files" / "style.css")
+
+
+@folder_fault(ALL)
+def a_sparse_file_beside(n, folder):
+    """A core dump: 300 MB, of which nothing is on the disk."""
+    put(n, folder / f"{NAME}.ipynb")
+    with open(folder / "core", "wb") as core:
+        core.truncate(300 * 2**20)
+
+
+@folder_fault(ALL)
+def an_environment_beside(n, folder):
+    put(n, folder / f"{NAME}.ipynb")
+    for i in range(2000):
+        put("a = 1", folder / ".venv" / "lib" / f"p{i % 50}" / f"m{i}.txt")
+    (folder / ".venv" / "bin").mkdir()
+    (folder / ".venv" / "bin" / "python").symlink_to("/usr/bin/python3")
+    (folder / ".venv" / "lib64").symlink_to("lib")
+
+
+@folder_fault(ALL)
+def a_repository_beside(n, folder):
+    """The objects of git can only be read, and so can the folder."""
+    put(n, folder / f"{NAME}.ipynb")
+    one = put("x", folder / ".git" / "objects" / "ab" / "cdef")
+    one.chmod(stat.S_IRUSR)
+    one.parent.chmod(stat.S_IRUSR | stat.S_IXUSR)
+
+
+@folder_fault(ALL)
+def names_of_modules_beside(n, folder):
+    put(n, folder / f"{NAME}.ipynb")
+    for name in (
+        "math.py",
+        "numpy.py",
+        "autograder/__init__.py",
+        "sitecustomize.py",
+        "jupyter_config.py",
+        "nbgrader.log",
+    ):
+        put("1 / 0", folder / name)
+
+
+@folder_fault(ALL)
+def times_of_other_centuries(n, folder):
+    path = put(n, folder / f"{NAME}.ipynb")
+    os.utime(path, (-(10**9), -(10**9)))
+    os.utime(put("a", folder / "a.txt"), (2**34, 2**34))
+    put("9999-12-31 23:59:59 -1200\n", folder / "timestamp.txt")
+
+
+@folder_fault(ALL)
+def a_timestamp_that_is_a_folder(n, folder):
+    put(n, folder / f"{NAME}.ipynb")
+    put("x", folder / "timestamp.txt" / "x")
+
+
+@folder_fault(ALL)
+def two_names_for_one_file(n, folder):
+    """A drive that keeps equal files once."""
+    path = put(n, folder / f"{NAME}.ipynb")
+    os.link(path, folder / "notes.txt")
+    os.link(path, folder / f"{NAME} copy.ipynb")
+
+
+STUDENTS = (  # of some a pattern is made that fits the next
+    "Zoë O'Neill",
+    "-force",
+    "a+b [c]",
+    "a[b]",
+    "ab",
+    "wh?",
+    "who",
+    "*",
+    "Müller, Jürgen (12345)_assignsubmission_file_",
+    "u\u0308ber",
+    "Анна 🎓",
+    'say "hi" $HOME; `ls` & <b>',
+    "100% {student_id} %s",
+    " ada ",
+    "l" * 200,
+    UNIT,
+    "back\\slash",
+    "zz_last",
+)
+
+
+def strangers(room):
+    """Lay down what is in the place of a submission, and is none: names that cannot be written down, and no folders."""
+    text = json.dumps(honest()).encode()
+    for student in (os.fsdecode(b"M\x81ller"), "two\nlines", "__MACOSX"):
+        room.submit(student, text)
+    for student in ("a_file", "a_link"):
+        (room.root / "submitted" / student).mkdir()
+    (room.root / "submitted" / "a_file" / UNIT).write_bytes(text)
+    (room.root / "submitted" / "a_link" / UNIT).symlink_to(room.root / "submitted" / "zz_last" / UNIT)
+    for name in (".DS_Store", "grades (1).csv"):
+        (room.root / "submitted" / name).write_bytes(b"")
+    return 5
+
+
+@fault(ALL)
+def saved_as_ansi(n):
+    """Windows' Notepad: the file is in code page 1252, and a comment has an umlaut."""
+    cell_of(n, "f")["source"] += "\n# für später – fertig"
+    return json.dumps(n, ensure_ascii=False).encode("cp1252")
+
+
+@fault(ALL)
+def one_byte_damaged(n):
+    """A bit has flipped, in an old output."""
+    cell_of(n, "f-check")["outputs"] = [{"output_type": "stream", "name": "stdout", "text": "a long line @ of words"}]
+    return json.dumps(n).encode().replace(b"@", b"\xc0")
+
+
+@fault(ALL)
+def nulls_at_the_end(n):
+    """The machine lost its power: the file has its length, and the last block was never written."""
+    return json.dumps(n).encode() + b"\0" * 4096
+
+
+@fault(ALL)
+def the_rest_of_a_longer_file(n):
+    """A program wrote over a longer file and did not cut it: behind the notebook stands the old one's end."""
+    text = json.dumps(n, indent=1)
+    return text + text[-300:]
+
+
+@fault(ALL)
+def the_same_twice(n):
+    """Appended instead of replaced."""
+    return json.dumps(n) + "\n" + json.dumps(n)
+
+
+@fault(ALL)
+def tabs_and_lines_unescaped(n):
+    """A script that knew no JSON wrote line ends into the strings as they are."""
+    return json.dumps(n).replace("\\n", "\n")
+
+
+@fault(ALL)
+def a_number_of_five_thousand_digits(n):
+    return json.dumps(n).replace('"execution_count": null', '"execution_count": 1' + "0" * 5000)
+
+
+@fault(ALL)
+def infinity_runs(n):
+    return json.dumps(n).replace('"execution_count": null', '"execution_count": Infinity')
+
+
+@fault(ALL)
+def the_format_is_text(n):
+    """A tool that was written in a hurry, or an assistant that wrote the JSON by itself."""
+    n["nbformat"], n["nbformat_minor"] = "4", "5"
+
+
+@fault(ALL)
+def no_format(n):
+    del n["nbformat"], n["nbformat_minor"]
+
+
+@fault(ALL)
+def the_format_has_a_point(n):
+    """A program without integers has written it."""
+    n["nbformat"], n["nbformat_minor"] = 4.0, 5.0
+
+
+@fault(ALL)
+def format_3_with_a_key_too_many(n):
+    return as_format_3(n, prompt_number="In [3]", id="a")
+
+
+@fault(ALL)
+def format_3_with_an_output_of_another_shape(n):
+    return as_format_3(n, outputs=[{"output_type": "stream"}])
+
+
+@fault(ALL)
+def worksheets_in_format_4(n):
+    """Somebody has written 4 where 3 stood, or a program that knew both."""
+    return json.dumps({"nbformat": 4, "nbformat_minor": 0, "metadata": {}, "worksheets": [{"cells": n["cells"]}]})
+
+
+@fault(ALL)
+def the_format_is_4_5(n):
+    n["nbformat"] = 4.5
+    del n["nbformat_minor"]
+
+
+@fault(ALL)
+def times_of_cells_are_null(n):
+    """What JupyterLab notes of each run, emptied by a tool that cleans."""
+    for cell in n["cells"]:
+        cell["metadata"]["execution"] = {"iopub.status.busy": None, "shell.execute_reply": None}
+
+
+@fault(ALL)
+def tags_of_tags(n):
+    for cell in n["cells"]:
+        cell["metadata"]["tags"] = [["a", None]]
+
+
+@fault(ALL)
+def metadata_nested_deeply(n):
+    n["metadata"]["history"] = nested(300)
+
+
+@fault(ALL)
+def an_output_nested_deeply(n):
+    """A tree, displayed as JSON."""
+    data = {"application/json": nested(300), "text/plain": "a tree"}
+    cell_of(n, "f")["outputs"] = [{"output_type": "display_data", "data": data, "metadata": {}}]
+
+
+@fault(ALL)
+def a_null_among_the_cells(n):
+    n["cells"].insert(2, None)
+
+
+@fault(ALL)
+def a_cell_is_text(n):
+    n["cells"].append("And that was it!")
+
+
+@fault(ALL)
+def a_cell_without_a_type(n):
+    del cell_of(n, "f")["cell_type"]
+
+
+@fault(ALL)
+def types_in_capitals_and_no_names(n):
+    """As an assistant writes them that has seen no other notebook."""
+    nameless(n)
+    for cell in n["cells"]:
+        cell["cell_type"] = "Code"
+
+
+@fault(ALL)
+def attachments_are_null(n):
+    n["cells"].insert(1, {"cell_type": "markdown", "source": "a note", "metadata": {}, "attachments": None})
+
+
+@fault(ALL)
+def attachments_of_another_shape(n):
+    n["cells"].insert(1, {"cell_type": "markdown", "source": "a", "metadata": {}, "attachments": {"a.png": "iVBORw"}})
+
+
+@fault(ALL)
+def lines_without_ends(n):
+    """The source is a list of lines, and none of them ends in a line end: assistants and scripts do that."""
+    cell_of(n, "g")["source"] = "def g(x):\n    square = x * x\n    return square * x"
+    for cell in n["cells"]:
+        cell["source"] = cell["source"].split("\n")
+
+
+@fault(ALL)
+def answered_in_the_check(n):
+    """The stub stays, and the answer was typed above the first line of the check's cell, which somebody unlocked."""
+    cell_of(n, "f")["source"] = "def f(x):\n    pass"
+    cell_of(n, "f-check")["source"] = ANSWERS["f"] + "\n\n" + cell_of(n, "f-check")["source"]
+
+
+@fault(ALL)
+def merged_with_the_check_above(n):
+    """The merged cell has the name of the upper one, the check of f."""
+    cell_of(n, "f-check")["source"] += "\n\n" + ANSWERS["g"]
+    n["cells"].remove(cell_of(n, "g"))
+
+
+@fault(ALL)
+def everything_merged(n):
+    n["cells"][0]["source"] = "\n\n".join(cell["source"] for cell in n["cells"])
+    del n["cells"][1:]
+
+
+@fault(ALL)
+def merged_with_the_check_below(n):
+    cell_of(n, "f")["source"] += "\n\n" + cell_of(n, "f-check")["source"]
+    n["cells"].remove(cell_of(n, "f-check"))
+
+
+@fault(NOTHING)
+def the_notebook_of_another_unit(n):
+    for cell in n["cells"]:
+        cell["id"] = cell["metadata"]["nbgrader"]["grade_id"] = "other-" + cell["id"]
+        cell["source"] = re.sub(r"\b[fg]\b", "roots", cell["source"]).replace("check(", "check_equal(")
+
+
 class Class:
     """The class after it was graded."""
 
@@ -475,22 +990,30 @@ class Class:
             text = spoil(notebook)
             text = json.dumps(notebook) if text is None else text
             self.submit(student, text if isinstance(text, bytes) else text.encode())
-        for student in ("Zoë O'Neill", "-force", "a+b [c]", "zz_last"):
+        for student, (_, spoil) in FOLDERS.items():
+            spoil(honest(), self.folder(student))
+        for student in STUDENTS:
             self.submit(student, json.dumps(honest()).encode())
+        self.strangers = strangers(self)
         self.printed = self.run("autograde", UNIT, f"--RunNotebook.box={not why_not()}")
-        self.run("generate_feedback", UNIT)
+        self.pages = self.run("generate_feedback", UNIT)
         with Gradebook(f"sqlite:///{root}/gradebook.db") as gradebook:
             self.points = {s.student.id: s.score for s in gradebook.assignment_submissions(UNIT)}
 
-    def submit(self, student, content):
+    def folder(self, student):
         folder = self.root / "submitted" / student / UNIT
         folder.mkdir(parents=True)
-        (folder / f"{NAME}.ipynb").write_bytes(content)
+        return folder
+
+    def submit(self, student, content):
+        (self.folder(student) / f"{NAME}.ipynb").write_bytes(content)
 
     def run(self, *arguments):
         environment = {"HOME": "/nonexistent", "PATH": f"{os.path.dirname(sys.executable)}:/usr/bin:/bin"}
         command = [sys.executable, "-m", "nbgrader", *arguments]
-        done = subprocess.run(command, cwd=self.root, env=environment, capture_output=True, text=True, timeout=900)
+        done = subprocess.run(
+            command, cwd=self.root, env=environment, capture_output=True, text=True, errors="replace", timeout=900
+        )
         return done.stdout + done.stderr
 
 
@@ -499,23 +1022,51 @@ def classroom(tmp_path_factory):
     return Class(tmp_path_factory.mktemp("faults"))
 
 
-@pytest.mark.parametrize("student", FAULTS)
+EVERYBODY = {name: points for name, (points, _) in (FAULTS | FOLDERS).items()} | dict.fromkeys(STUDENTS, ALL)
+
+
+@pytest.mark.parametrize("student", EVERYBODY)
 def test_the_points_that_are_left(classroom, student):
-    assert classroom.points.get(student) == FAULTS[student][0], lines_on(classroom, student)
+    assert classroom.points.get(student) == EVERYBODY[student], lines_on(classroom, student)
 
 
-@pytest.mark.parametrize("student", FAULTS)
-def test_there_is_a_page(classroom, student):
+@pytest.mark.parametrize("student", EVERYBODY)
+def test_there_is_a_page_and_nothing_beside_it(classroom, student):
     page = classroom.root / "feedback" / student / UNIT / f"{NAME}.html"
     text = re.sub(r"<[^>]*>", "", page.read_text())
-    assert f"(Score: {FAULTS[student][0]} / {ALL})" in text
+    assert f"(Score: {EVERYBODY[student]} / {ALL})" in text
     assert str(classroom.root) not in text
+    assert [path.name for path in page.parent.iterdir()] == [page.name]
 
 
-def test_the_class_goes_on_and_nobodys_name_matters(classroom):
+def test_the_class_goes_on(classroom):
     assert len(FAULTS) >= 50
-    assert classroom.points["zz_last"] == classroom.points["Zoë O'Neill"] == classroom.points["a+b [c]"] == ALL
-    assert "Traceback" not in classroom.printed
+    assert "Traceback" not in classroom.printed + classroom.pages
+
+
+def test_who_is_no_student_has_no_grade_and_a_line(classroom):
+    assert classroom.points.keys() == EVERYBODY.keys()
+    said = [line for line in classroom.printed.splitlines() if line.endswith("It has no grade.")]
+    assert len(said) == classroom.strangers == len({line.split(": ")[1] for line in said}) + 1, said
+
+
+def test_what_no_cell_can_need_is_not_copied(classroom):
+    graded = classroom.root / "autograded"
+    for student in ("an_environment_beside", "a_sparse_file_beside", "a_repository_beside"):
+        assert [path.name for path in (graded / student / UNIT).iterdir()] == [f"{NAME}.ipynb"]
+    assert (graded / "a_saved_page_beside" / UNIT / f"{NAME}_files" / "style.css").exists()
+    assert "a_sparse_file_beside/00_powers: 1 of 1 files beside the notebook left out" in classroom.printed
+
+
+@pytest.mark.parametrize("student", ["an_answer_is_lost", "the_notebook_of_another_unit"])
+def test_a_page_says_what_was_not_as_released(classroom, student):
+    page = classroom.root / "feedback" / student / UNIT / f"{NAME}.html"
+    assert "Not as released:" in page.read_text()
+
+
+def test_a_page_says_what_was_handed_in_where_no_notebook_was(classroom):
+    page = classroom.root / "feedback" / "a_zip_with_the_notebook" / UNIT / f"{NAME}.html"
+    assert f"What was handed in: '{NAME}.zip'." in page.read_text()
 
 
 def lines_on(classroom, student):

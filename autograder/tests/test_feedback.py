@@ -321,6 +321,16 @@ def test_not_graded_stands_first_and_names_no_folder(page, kind, unreadable):
 
 
 @pytest.mark.parametrize("kind", PAGES)
+def test_what_was_not_as_released_and_the_file_that_was_graded_stand_first(page, kind):
+    notebook = new_notebook(cells=[check("assert f(2) == 4")])
+    notebook.metadata |= {"not_as_released": ["setup (edited)", "f (deleted)"], "handed_in_as": "my powers.ipynb"}
+    text = content(page(notebook, kind)).text
+    assert "Another file was graded: my powers.ipynb" in text
+    assert "Not as released: setup (edited), f (deleted). Locked cells were put back" in text
+    assert text.index("Another file") < text.index("Not as released") < text.index("assert f(2)")
+
+
+@pytest.mark.parametrize("kind", PAGES)
 def test_a_dead_kernel_stands_first(page, kind):
     cells = [
         new_markdown_cell("## Task 1"),
@@ -330,6 +340,12 @@ def test_a_dead_kernel_stands_first(page, kind):
     text = content(page(cells, kind)).text
     assert "The kernel died in one. It ran out. It cost 8 of 8 points." in text
     assert text.index("The kernel died") < text.index("Task 1")
+
+
+def test_what_went_wrong_is_shown_as_it_is(page):
+    line = "line 1 writes __author__, *x*, `y`, <b>, $a$ and $b$, \\begin{align}c\\end{align}"
+    cell = check("f()", raised("", text=line, name="NotAllowed"), grade_id="a`*b*")
+    assert f"A cell was left out in a`*b*. L{line[1:]}. It cost 4 of 4 points." in content(page([cell])).text
 
 
 def test_the_table_says_which_task_each_check_belongs_to(page):

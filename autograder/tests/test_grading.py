@@ -245,6 +245,26 @@ def test_a_kernel_on_a_worker_finds_nothing_that_dask_has_set(here, root, monkey
     assert points(root, "other.db") == {"ada": ALL} and points(root) == {}
 
 
+def test_what_is_no_submission_is_a_line_and_what_was_named_otherwise_is_found(here, root, without_kernels):
+    submit(root, "a[b]", ANSWERS)
+    submit(root, "ab", WRONG_G)
+    submit(root, "two\nlines", ANSWERS)
+    submit(root, os.fsdecode(b"M\x81ller"), ANSWERS)
+    submit(root, "bob", {})  # an empty placeholder, and beside it what was meant
+    folder = root / "submitted" / "bob" / UNIT
+    (folder / os.fsdecode(b"L\x94sung.ipynb")).write_text(nbformat.writes(handed_in(ANSWERS)))
+    (folder / os.fsdecode(b"M\x81ller.csv")).write_text("1,2")
+    (root / "submitted" / "mallory").mkdir()
+    (root / "submitted" / "mallory" / UNIT).symlink_to(folder)
+    _, printed, ran = here()
+    assert sorted(ran) == ["a[b]", "ab", "bob"]
+    assert points(root) == {"a[b]": ALL, "ab": ONLY_F, "bob": ALL}
+    said = [line for line in printed.splitlines() if line.endswith("It has no grade.")]
+    assert len(said) == 3
+    assert any("/mallory/00_powers': this is a link, which is not followed" in line for line in said)
+    assert here()[2] == []
+
+
 def test_two_graders_of_one_course_are_one_and_a_line(here, root):
     submit(root, "ada", ANSWERS)
     with grading._the_only_one(root):

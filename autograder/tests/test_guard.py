@@ -139,6 +139,9 @@ NOT_PYTHON = {
     "async def f(): pass": "AsyncFunctionDef",
     "x = " + "(" * 90 + "1" + ")" * 90 + "\ny = " + "-" * 50_000 + "1": "nested too deeply",
     "x = 1" + "\n" * 300_000: "characters",
+    "x = " + "+".join(["1"] * 2000): "nested too deeply",
+    "import scipy\nscipy" + ".a" * 2000: "nested too deeply",
+    f"x: '{'-' * 100_000}1'": "nested too deeply",
 }
 
 
@@ -149,7 +152,16 @@ def test_what_is_no_python_is_refused(answer):
 
 
 @pytest.mark.parametrize(
-    "answer", ["def f(x:\n    pass", "x = '\ud800'", "x = 1\0", "if True:\n    <> 1"], ids=range(4)
+    "answer",
+    [
+        "def f(x:\n    pass",
+        "x = '\ud800'",
+        "x = 1\0",
+        "if True:\n    <> 1",
+        "class A:\n    def f(self):\n    \0    print('a')",
+        "if x:\n    y = f'{_{x}\nprint(y)",
+    ],
+    ids=range(6),
 )
 def test_what_cannot_be_read_ends_in_a_syntax_error(answer):
     assert judged(answer).name == "SyntaxError"
@@ -200,6 +212,16 @@ HONEST = [
     "def f(g):\n    def inner(): return g()\n    inner.__name__ = 'inner'\n    return inner",
     "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(2) as pool:\n    pool.submit(abs, 1)",
     "import jax\nwith jax.no_tracing(True), jax.transfer_guard('disallow'), jax.checking_leaks():\n    g(1)",
+    "g(3)\n%debug",
+    "__author__ = 'Ada'\n__version__ = '1.0'\nprint(__version__)",
+    "sum = 0\nfor i in range(3):\n    sum += g(i)\nprint(sum)",
+    "list = [g(i) for i in range(3)]\nlist.append(g(3))\nlist[0] += 1",
+    "DATA = {}\nDATA['b'] = 2\nexpected = g(3)\nexpected += 1",
+    *(
+        ["type A = int | float\ndef g(x: A) -> A: pass", "def g[T: int, *Ts, **P](x: T) -> T: pass"]
+        if sys.version_info >= (3, 12)
+        else []
+    ),
 ]
 
 
@@ -311,7 +333,28 @@ TRICKS = {
     f"{POOL}def f():\n    with ThreadPoolExecutor(1) as p:\n        yield p": "ThreadPoolExecutor in a generator",
     "import matplotlib.pyplot as plt\nplt.rc('axes', prop_cycle='1')": "prop_cycle",
     "def f(x):\n    text = '{}'\n    text = x\n    return text.format(check)": "calls format",
-    **({"type A = int": "TypeAlias", "def g[T: eval('1')](x): pass": "TypeVar"} if sys.version_info >= (3, 12) else {}),
+    # What a name of the course's is given does not count before, nor where it may be undone, nor if it is the course's.
+    "list.append(DATA['a'], 1)\nlist = []": "calls list.append",
+    "DATA = {}\nDATA = globals\nDATA.clear()": "uses globals",
+    "xs = xs\nxs += 1": "changes xs",
+    "xs = 1\nfor xs in DATA:\n    xs.clear()": "calls .clear of xs",
+    "xs = 1\n[xs := DATA for _ in range(1)]\nxs.clear()": "calls .clear of xs",
+    "if False:\n    xs = 1\nxs += 1": "changes xs",
+    "xs = 1\ndel xs\nxs += 1": "changes xs",
+    "DATA = {}\nlater = (DATA.clear() for _ in range(1))": "calls .clear of DATA",
+    "DATA = {}\nlater = lambda: DATA.clear()": "calls .clear of DATA",
+    "print(__version__)": "reads __version__",
+    "pow = 2\ndef g(x): return x**pow": "pow is a name of Python's; when an answer is graded, Python's own is put back",
+    **(
+        {
+            "type A = eval('1')": "calculates an annotation",
+            "type A = check.__code__": "__code__",
+            "def g[T: eval('1')](x): pass": "calculates an annotation",
+            "class A[T: np.lib.npyio]: pass": "npyio",
+        }
+        if sys.version_info >= (3, 12)
+        else {}
+    ),
 }
 
 
@@ -319,6 +362,58 @@ TRICKS = {
 def test_a_way_around_is_refused(answer):
     judgement = judged(answer)
     assert judgement.name == "NotAllowed" and TRICKS[answer] in judgement.why, judgement
+
+
+NOT_MODULES = "an answer is graded with the modules that calculate. An answer has no need of it: leave it out."
+SPARE = {  # a cell, and which of its lines are left out
+    "from pprint import pprint\ndef g(x): pass": [1],
+    "x = 1\nimport scipy.stats, pandas as pd; y = 2\ndef g(x: 'pd.Series'): pass": [2],
+    "x = 'é'; from pprint import (\n    pprint,\n    pformat,\n); y = 2\nimport sympy": [1, 5],
+    "help(g)\ndef g(x): pass\nx = 1\ndir(x)": [1, 4],
+}
+
+
+@pytest.mark.parametrize("answer", SPARE, ids=range(len(SPARE)))
+def test_a_line_that_the_answer_does_not_need_is_left_out_alone(answer):
+    """It says so where it stood, the others keep their numbers, and all is judged as if it had been handed in so."""
+    judgement = judged(answer)
+    said = [line for line in judgement.text.split("\n") if "print('Left out: line " in line]
+    assert (judgement.name, len(said)) == ("", len(SPARE[answer]))
+    lines = judgement.text.rstrip("\n").split("\n")
+    assert len(lines) == answer.count("\n") + 1
+    for number in SPARE[answer]:
+        assert f"print('Left out: line {number} " in lines[number - 1]
+        assert f"line {number} " in judgement.why
+    assert judged(judgement.text) == (judgement.text, "", "")
+
+
+NEEDED = {
+    "from pprint import pprint": f"line 1 imports pprint from pprint; {NOT_MODULES}",  # it may be the answer
+    "from pprint import pprint\ndef g(x): pprint(x)": f"line 1 imports pprint from pprint; {NOT_MODULES}",
+    "import pandas as np\nx = np.zeros(3)": f"line 1 imports pandas; {NOT_MODULES}",
+    "from math import *\ndef g(x): pass": f"line 1 imports * from math; {NOT_MODULES}",
+    "if True:\n    import pprint\ndef g(x): pass": f"line 2 imports pprint; {NOT_MODULES}",
+    "import pprint\ndef g(x): pass\neval('1')": "line 3 uses eval",
+    "import pprint\ndef f():\n    global pprint": f"line 1 imports pprint; {NOT_MODULES}",
+    "help(x := 1)\ny = x": "line 1 uses help",
+    "exec('1')\nx = 1": "line 1 uses exec",
+}
+
+
+@pytest.mark.parametrize("answer", NEEDED, ids=range(len(NEEDED)))
+def test_what_the_answer_may_need_costs_the_cell(answer):
+    assert (judged(answer).name, judged(answer).text) == ("NotAllowed", "") and NEEDED[answer] in judged(answer).why
+
+
+def test_what_another_cell_uses_is_not_left_out():
+    made, release = answered("import pprint\ndef g(x): pass")
+    made.cells.append(nbformat.v4.new_code_cell("pprint.pprint(1)"))
+    guard = Guard(made, course_in(made, release))
+    assert [guard.judged(cell).name for cell in made.cells[1::2]] == ["NotAllowed", "NotAllowed"]
+
+
+def test_a_warning_of_an_answers_text_is_not_the_graders(recwarn):
+    assert judged("def g(x):\n    'Returns $x\\^3$.'").name == "" and not recwarn
 
 
 def test_what_is_forbidden_in_one_thread_is_not_done_in_another():
@@ -407,11 +502,14 @@ def test_what_is_in_the_courses_things_is_put_back():
 
 PUTS_BACK = [cell for cell in ATTACKS if "how" in cell.metadata]
 LEFT = """
+import warnings
 import jax
 holder = [DATA, xs, Box]
 holder[0]["a"] = 7
 holder[1][...] = 0
 jax.config.update("jax_enable_x64", True)
+warnings.simplefilter("error")
+np.seterr(all="raise")
 """
 REACHES = """
 import jax.numpy as jnp
@@ -424,7 +522,10 @@ def g(x):
 """
 IN_PLACE = "\ndef g(x):\n    x *= 0\n    return 8"
 HANDED = "g(xs)\nassert xs.tolist() == [0, 0, 0]\n2 / 0"
-FOUND = "assert (DATA, xs.tolist()) == ({'a': [1, 2]}, [1, 1, 1]) and jax.numpy.ones(1, float).dtype == 'float32'"
+FOUND = """assert (DATA, xs.tolist()) == ({'a': [1, 2]}, [1, 1, 1]) and jax.numpy.ones(1, float).dtype == 'float32'
+import warnings
+assert warnings.filters[0][0] != "error" and np.geterr()["over"] == "warn"
+"""
 
 
 @pytest.mark.notebooks

@@ -13,6 +13,7 @@ from autograder.doors.graded_notebook import (
     demote_copies,
     failure_text,
     nbgrader_metadata,
+    parse_notebook,
     read_notebook,
     restore,
     score,
@@ -34,8 +35,15 @@ def copy(node):
         (b"{not json", "this is no notebook, because it is no JSON (line 1: "),
         (b"", "this is no notebook, because it is no JSON (line 1: Expecting value)"),
         (b"\xff\xfe\x00", "this file cannot be read as text; is it a notebook?"),
-        (b'{"cells": 3}', "this is JSON, but no notebook ("),
-        (b"[1, 2]", "this is JSON, but no notebook ("),
+        (b"\xff{", "this file cannot be read as text; is it a notebook?"),
+        (b"[" * 200_000, "this is no notebook: its JSON is nested too deeply."),
+        (b'{"cells": 3}', "this is JSON, but no notebook (it has no cells)."),
+        (b'{"worksheets": 3}', "this is JSON, but no notebook (it has no cells)."),
+        (b"[1, 2]", "this is JSON, but no notebook (it has no cells)."),
+        (
+            b'{"cells": [], "nbformat": 9}',
+            "this is JSON, but no notebook that can be read (its format is 9, not 4).",
+        ),
     ],
 )
 def test_unreadable_files_get_one_line(tmp_path, content, message):
@@ -72,6 +80,15 @@ def test_reads_a_notebook_in_every_encoding_of_unicode(tmp_path, make_notebook, 
         lambda content: content["cells"][0]["metadata"].update(tags=None, collapsed=3, jupyter="x"),
         lambda content: content["cells"][0].pop("outputs"),
         lambda content: content["cells"][0].pop("execution_count"),
+        lambda content: content["cells"][0].update(execution_count=10**4000),
+        lambda content: content["cells"][0].update(cell_type="Code"),
+        lambda content: content["cells"][0].pop("cell_type"),
+        lambda content: content["cells"].insert(1, None),
+        lambda content: content.update(nbformat="4"),
+        lambda content: content.update(nbformat=4.0),
+        lambda content: content.pop("nbformat"),
+        lambda content: content.update(worksheets=[{"cells": content.pop("cells")}]),
+        lambda content: content["cells"][0]["metadata"].update(execution={"iopub.status.busy": None}),
     ],
 )
 def test_what_other_programs_leave_in_a_notebook_is_forgiven(tmp_path, make_notebook, untidy, recwarn):
@@ -85,6 +102,53 @@ def test_what_other_programs_leave_in_a_notebook_is_forgiven(tmp_path, make_note
     assert [cell.source for cell in notebook.cells] == ["x = 1", "y = 2"]
     assert len({cell.id for cell in notebook.cells}) == 2
     assert not recwarn.list
+
+
+@pytest.mark.parametrize(
+    ("lines", "source"),
+    [
+        (["x = 1\n", "y = 2"], "x = 1\ny = 2"),
+        (["x = 1", "", "y = 2"], "x = 1\n\ny = 2"),  # a program that knew lines, and not that each has its end
+        (["x = 1", None, "y = 2"], "x = 1\ny = 2"),
+        (["x = '\u2028", "'"], "x = '\u2028'"),  # nbformat parts a text there as well
+        ("x = '\ud800'", "x = '\ufffd'"),
+    ],
+)
+def test_the_text_of_a_cell_is_put_together(lines, source):
+    cell = {"cell_type": "code", "source": lines, "metadata": {}}
+    data = json.dumps({"cells": [cell], "nbformat": 4, "nbformat_minor": 5, "metadata": {}}).encode()
+    assert parse_notebook(data, "a.ipynb").cells[0].source == source
+
+
+def test_the_names_of_cells_outlast_what_is_broken_beside_them(make_notebook):
+    content = json.loads(nbformat.writes(make_notebook(("x = 1", graded("a", 2)))))
+    content["cells"][0] |= {"outputs": [{"output_type": "stream"}], "attachments": 3}
+    content["cells"][0]["metadata"] |= {"tags": [["a", None]]}
+    content["cells"][0]["metadata"]["nbgrader"]["comment"] = {"of": ["some", "program"]}
+    cell = parse_notebook(json.dumps(content).encode(), "a.ipynb").cells[0]
+    assert (cell.outputs, cell.metadata) == ([], {"nbgrader": graded("a", 2)})
+
+
+@pytest.mark.parametrize("levels", [20, 40, 60, 150, 400])
+def test_what_is_nested_deeply_is_left_out_before_it_stops_anything(make_notebook, levels):
+    content = json.loads(nbformat.writes(make_notebook("x = 1")))
+    value = []
+    for _ in range(levels):
+        value = [value]
+    content["metadata"]["deep"] = value
+    notebook = parse_notebook(json.dumps(content).encode(), "a.ipynb")
+    assert ("deep" in notebook.metadata) == (levels < 50)
+    assert notebook.cells[0].source == "x = 1"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "note"), [("cp1252", "für später – fertig"), ("utf-8", "größer als 幂"), ("utf-8", "plain")]
+)
+def test_a_damaged_byte_costs_one_letter(make_notebook, encoding, note):
+    content = json.loads(nbformat.writes(make_notebook(f"x = 1  # {note} @@")))
+    data = json.dumps(content, ensure_ascii=False).encode(encoding).replace(b"@@", b"\xff")
+    source = parse_notebook(data, "a.ipynb").cells[0].source
+    assert source.startswith(f"x = 1  # {note} ") and len(source) == len(f"x = 1  # {note} @")
 
 
 def test_an_older_format_is_upgraded(tmp_path):
@@ -159,6 +223,45 @@ class TestRestore:
         notebook = make_notebook()
         restore(notebook, release)
         assert ids(notebook) == ["setup", "f-check", "f-hard"]
+
+    @pytest.mark.parametrize(
+        ("text", "sources"),
+        [
+            ("import os\ncheck(f)", ["import os", "check(f)"]),
+            ("check(f)\n\nprint(f)\n", ["check(f)", "print(f)"]),
+            ('"""\ncheck(f)\n"""', ['"""', "check(f)", '"""']),
+            ("check = print\ncheck(f)\ncheck(f)", ["check = print", "check(f)", "check(f)"]),
+        ],
+    )
+    def test_what_is_added_to_a_locked_cell_becomes_a_cell_of_its_own(self, release, answered, text, sources):
+        answered.cells[2].source = text
+        assert restore(answered, release) == []
+        assert [cell.source for cell in answered.cells[2:-1]] == sources
+        kept = [cell for cell in answered.cells if nbgrader_metadata(cell)]
+        assert [cell.metadata for cell in kept] == [cell.metadata for cell in release.cells]
+        assert [cell.source for cell in kept[2:]] == ["check(f)", "check(f, hard=True)"]
+        assert len({cell.id for cell in answered.cells}) == len(answered.cells)
+
+    @pytest.mark.parametrize("text", ["if False:\n    check(f)", "# check(f)", "check(f) or 1", "x = 1"])
+    def test_a_locked_cell_that_was_rewritten_is_put_back_and_its_text_is_lost(self, release, answered, text):
+        expected = copy(answered)
+        answered.cells[2].source = text
+        assert restore(answered, release) == ["f-check (edited)"]
+        assert answered == expected
+
+    def test_cells_that_were_merged_are_apart_again(self, release, answered):
+        expected = copy(answered)
+        answered.cells[0].source = "\n\n".join(cell.source for cell in answered.cells)
+        del answered.cells[1:]
+        assert restore(answered, release) == []
+        for cell in answered.cells + expected.cells:
+            cell.id = "same"
+        assert answered == expected
+
+    def test_an_answer_whose_cell_is_gone_is_named(self, release, answered):
+        del answered.cells[1]
+        assert restore(answered, release) == ["f (deleted)"]
+        assert ids(answered) == ["setup", "f-check", "f-hard"]
 
     def test_unknown_ids_go(self, release, make_notebook):
         notebook = make_notebook(("1000.0", graded("invented", 1000)))

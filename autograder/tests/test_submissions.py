@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import pytest
@@ -19,6 +20,9 @@ from _tiny_unit import ALL, ANSWERS, NAME, UNIT, handed_in, make_course
 from nbgrader.api import Gradebook
 
 from autograder.doors.box.rules import why_not
+from autograder.doors.graded_notebook import read_notebook
+from autograder.doors.submissions import _take_turns, files_beside, notebook_in
+from autograder.not_begun import STUB
 
 pytestmark = [
     pytest.mark.once,
@@ -155,3 +159,87 @@ def test_two_graders_leave_each_other_alone(room, again, at_last):
     assert room.points() == dict.fromkeys(room.points(), ALL) | {"f-nothing": 0, "h-another": 0}
     assert len(room.points()) == 8
     assert list(room.temporary.glob("*box-*")) == [], "what the killed grader left is removed"
+
+
+def test_what_failed_is_no_submission_at_which_a_grader_was_stopped(tmp_path):
+    """nbgrader removes what it has of a submission that it could not grade, and goes on."""
+
+    def convert():
+        for student in ("fails", "ada", "last_fails"):
+            assert converter.init_destination(UNIT, student)
+            folder = tmp_path / student / UNIT
+            assert (tmp_path / student / f".{UNIT}.being-graded").stat().st_size
+            if student == "ada":
+                folder.mkdir()
+                converter.set_permissions(UNIT, student)
+
+    converter = SimpleNamespace(
+        init_destination=lambda unit, student: True,
+        set_permissions=lambda unit, student: None,
+        convert_notebooks=convert,
+        _format_dest=lambda unit, student: str(tmp_path / student / unit),
+    )
+    _take_turns(converter)
+    converter.convert_notebooks()
+    assert list(tmp_path.rglob("*.being-graded")) == []
+
+
+STUBS = {name: f'def {name}(x):\n    raise NotImplementedError("{STUB}")' for name in ANSWERS}
+HALF = ANSWERS | {"g": STUBS["g"]}
+RIGHT = f"{NAME}.ipynb"
+
+
+WHICH = {  # of these files, the latest below, which is taken
+    "nothing": ({}, None),
+    "nothing of the unit": ({"a.ipynb": None, "essay.txt": None}, None),
+    "the right name": ({RIGHT: HALF, "a.ipynb": ANSWERS}, RIGHT),
+    "the right name, untouched": ({RIGHT: STUBS}, RIGHT),
+    "only untouched ones": ({RIGHT: STUBS, "a.ipynb": STUBS}, RIGHT),
+    "a copy of the release": ({RIGHT: STUBS, "a.ipynb": HALF}, "a.ipynb"),
+    "no notebook at the right name": ({RIGHT: None, "b/a.ipynb": HALF}, "b/a.ipynb"),
+    "no notebook at all": ({RIGHT: None, "a.json": None}, RIGHT),
+    "the one with more answers": ({"a.ipynb": HALF, "b.ipynb": ANSWERS, "c.ipynb": STUBS}, "b.ipynb"),
+    "the later one": ({"a.ipynb": ANSWERS, "b.ipynb": ANSWERS}, "b.ipynb"),
+    "a notebook rather than a text": ({"a.ipynb": HALF, "b.json": ANSWERS, NAME: ANSWERS}, "a.ipynb"),
+    "a text": ({"b.json": ANSWERS, ".hidden/a.ipynb": ANSWERS}, "b.json"),
+    "an autosaved one last": ({".ipynb_checkpoints/a.ipynb": ANSWERS, "a.txt": HALF}, "a.txt"),
+    "an autosaved one": ({".ipynb_checkpoints/a.ipynb": ANSWERS, "a.txt": STUBS}, ".ipynb_checkpoints/a.ipynb"),
+}
+
+
+@pytest.mark.parametrize(("files", "taken"), WHICH.values(), ids=WHICH)
+def test_which_file_is_taken(tmp_path, files, taken):
+    nbformat.write(handed_in(STUBS), tmp_path / "release")
+    folder = tmp_path / "handed-in"
+    folder.mkdir()
+    for age, (name, answers) in enumerate(reversed(files.items())):
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(nbformat.writes(handed_in(answers)) if answers else "I liked it.")
+        os.utime(path, (10**9, 10**9 - age))
+    found = notebook_in(folder, RIGHT, read_notebook(tmp_path / "release"))
+    assert (found and str(found.relative_to(folder))) == taken
+
+
+def test_no_link_leads_to_a_notebook(tmp_path):
+    release, ada, mallory = handed_in(STUBS), tmp_path / "ada", tmp_path / "mallory"
+    for folder in (ada, mallory):
+        folder.mkdir()
+    nbformat.write(handed_in(), ada / RIGHT)
+    (mallory / "a.ipynb").symlink_to(ada / RIGHT)
+    (mallory / "ada").symlink_to(ada)
+    assert notebook_in(mallory, RIGHT, release) is None
+    (mallory / RIGHT).symlink_to(ada / RIGHT)
+    assert notebook_in(mallory, RIGHT, release) == mallory / RIGHT, "it is said of it that it is a link"
+    assert files_beside(str(mallory), []) == ([], 0)
+
+
+def test_small_files_come_along_and_what_is_hidden_or_ignored_does_not(tmp_path):
+    for name in ("a.csv", "a[b]/c.csv", ".venv/x.txt", "cache/y.txt", "z.pyc", "n.ipynb", "n.ipynb.d/z.txt", ".hidden"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("1")
+    with open(tmp_path / "Core", "wb") as core:
+        core.truncate(2**30)
+    taken, left_out = files_beside(str(tmp_path), ["cache", "*.pyc"])
+    assert sorted(os.path.relpath(path, tmp_path) for path in taken) == ["a.csv", "a[b]/c.csv", "n.ipynb.d/z.txt"]
+    assert left_out == 1

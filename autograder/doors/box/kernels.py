@@ -258,6 +258,7 @@ def _copy_files(folder: Path, to: str, programs: bool) -> None:
                 continue
             if not programs and (name.endswith(_PROGRAMS) or name in _SETTINGS):
                 continue
-            left -= os.path.getsize(path)
-            if left >= 0:
+            size = os.path.getsize(path)
+            if size <= left:
+                left -= size
                 shutil.copyfile(path, os.path.join(inside, name))

@@ -1,15 +1,16 @@
 """Judge cells by their text: what of each is run, and what is said of the others."""
 
 import ast
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from IPython.core.inputtransformer2 import TransformerManager
 
-from .course import Course
+from .course import Course, bound
 from .language import LONGEST, Refusal, refusal
 from .names import cells_together
-from .words import MAGICS_LEFT_OUT
+from .words import MAGICS_LEFT_OUT, SHOWS
 
 # What IPython knows and Python does not, and what becomes of it: it shows or measures something for the one who sits
 # there, and is left out; or it does that to a statement, which is kept.
@@ -17,10 +18,14 @@ _KEEPS_ITS_STATEMENT = {"time"}
 _CELL_LEFT_OUT = {"timeit", "html", "HTML", "latex", "markdown", "javascript", "js", "svg", "prun", "memit"}
 _CELL_KEPT = {"time", "capture"}
 _ROUNDS = 10  # a magic in a magic
+_DEEPEST = 250  # parts of a text inside each other; with some hundred more, Python gives up reading
 
 
 class Judged(NamedTuple):
-    """A student's cell: the text that is run, or why none is. `name` is the kind of error."""
+    """A student's cell: the text that is run, or why none is; `name` is then the kind of error.
+
+    Where a text is run, `why` says what was left out of it, and so does the text, in a line that it prints.
+    """
 
     text: str
     name: str = ""
@@ -29,7 +34,17 @@ class Judged(NamedTuple):
 
 def judge(sources: Iterable[str], course: Course) -> dict[str, Judged]:
     """What is to be done with each of a student's cells."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what Python says of a text of theirs has its place on their page
+        return _judge(sources, course)
+
+
+def _judge(sources: Iterable[str], course: Course) -> dict[str, Judged]:
     plain = {source: _Plain(source) for source in sources}
+    # What an answer does not need is left out first. From then on all is as if it had been handed in like that.
+    used = {name for text in plain.values() if text.tree is not None for name in _used(text.tree)}
+    for text in plain.values():
+        text.leave_out(course, used)
     cells = cells_together((p.tree for p in plain.values() if p.tree is not None), course)
     judged = {}
     for source, text in plain.items():
@@ -41,8 +56,20 @@ def judge(sources: Iterable[str], course: Course) -> dict[str, Judged]:
         elif text.tree is None:
             judged[source] = Judged("", "SyntaxError", text.error)
         else:
-            judged[source] = Judged(text.text)
+            judged[source] = Judged(text.text, why="\n".join(text.left_out))
     return judged
+
+
+def _used(tree: ast.Module) -> Iterator[str]:
+    """The names that a cell uses in any way but by importing or defining them."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Global):
+            yield from node.names
+
+
+_TOO_DEEP = Refusal(1, "is nested too deeply", "what nobody can read is not run", "Write it in several steps.")
 
 
 class _Plain:
@@ -50,6 +77,7 @@ class _Plain:
 
     def __init__(self, source: str):
         self.text, self.tree, self.error = "", None, ""
+        self.left_out: list[str] = []
         self.refused: Refusal | None = None
         if len(source) > LONGEST:
             self.refused = Refusal(1, f"belongs to a cell of {len(source):,} characters", "nobody can read that", "")
@@ -62,8 +90,49 @@ class _Plain:
             self.error = f"{error.msg} (line {error.lineno} of this cell)"
         except (ValueError, UnicodeError) as error:  # a null byte, half a character
             self.error = str(error)
+        except SystemError:  # Python's tokenizer, at a null character or an f-string without end
+            self.error = "is a bracket or a quotation mark missing, or is there a character that cannot be seen?"
         except (RecursionError, MemoryError):
-            self.refused = Refusal(1, "is nested too deeply", "what nobody can read is not run", "")
+            self.refused = _TOO_DEEP
+        if self.tree is not None and _depth(self.tree) > _DEEPEST:
+            self.tree, self.refused = None, _TOO_DEEP
+
+    def leave_out(self, course: Course, used: set[str]) -> None:
+        """Leave out what is refused and only stands there: imports whose names nobody uses, `help(f)`.
+
+        A line that says so is printed in its place; all other lines keep their numbers. A cell that would have
+        nothing else in it stays as it is: then the import may be what its check asks for.
+        """
+        if self.tree is None:
+            return
+        spare = [(node, refused) for node in self.tree.body if (refused := _spare(node, course, used)) is not None]
+        if not spare or len(spare) == len(self.tree.body):
+            return
+        text = self.text
+        for node, refused in reversed(spare):
+            text = _replaced(text, node, f"print({f'Left out: {refused}'!r})")
+        try:
+            self.text, self.tree = _python(text)
+        except (_Magic, SyntaxError):  # lines that Python and this module count in another way
+            return
+        self.left_out = [str(refused) for _, refused in spare]
+
+
+def _depth(tree: ast.AST) -> int:
+    level, depth = [tree], 0
+    while level:
+        level, depth = [child for node in level for child in ast.iter_child_nodes(node)], depth + 1
+    return depth
+
+
+def _spare(node: ast.stmt, course: Course, used: set[str]) -> Refusal | None:
+    """Why a statement is refused; None if it is not, or if the answer may need it."""
+    alone = ast.Module(body=[node], type_ignores=[])
+    called = node.value.func if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) else None
+    shows = isinstance(called, ast.Name) and called.id in SHOWS
+    if not (shows or isinstance(node, ast.Import | ast.ImportFrom)) or bound(alone) & (used | {"*"}):
+        return None
+    return refusal(alone, course, cells_together([], course))
 
 
 class _Magic(Exception):
@@ -74,7 +143,7 @@ class _Magic(Exception):
 def _python(source: str) -> tuple[str, ast.Module]:
     """The cell as Python that IPython leaves as it is. Raises `_Magic`, and what `ast.parse` raises."""
     source.encode()
-    text = source
+    text = source.replace("\r\n", "\n").replace("\r", "\n")  # as Python counts lines
     for _ in range(_ROUNDS):
         transformed = TransformerManager().transform_cell(text)
         tree = ast.parse(transformed)
@@ -103,7 +172,6 @@ def _magic(node: ast.Call) -> str:
 def _without(text: str, tree: ast.Module, magics: list[ast.Call]) -> str:
     """The text with each magic left out, or with what it keeps in its place. Raises `_Magic`."""
     whole = {id(node.value): node for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    lines = text.encode().split(b"\n")
     for node in sorted(magics, key=lambda node: (node.lineno, node.col_offset), reverse=True):
         kind, said = _magic(node), [str(arg.value) for arg in node.args if isinstance(arg, ast.Constant)]
         alone = id(node) in whole
@@ -123,6 +191,15 @@ def _without(text: str, tree: ast.Module, magics: list[ast.Call]) -> str:
         ):
             mark = "!" if kind in ("system", "getoutput") else f"%{said[0]}"
             raise _Magic(node.lineno, mark)
-        line = lines[node.lineno - 1]
-        lines[node.lineno - 1] = line[: node.col_offset] + new.encode() + line[node.end_col_offset :]
+        text = _replaced(text, node, new)
+    return text
+
+
+def _replaced(text: str, node: ast.expr | ast.stmt, new: str) -> str:
+    """The text with something else in place of a node; of its further lines, each that it has."""
+    lines = text.encode().split(b"\n")
+    first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
+    before, after = lines[first][: node.col_offset], lines[last][node.end_col_offset :]
+    lines[first : last + 1] = [before + new.encode(), *[b"pass"] * (last - first)]
+    lines[last] += after
     return b"\n".join(lines).decode()

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from .course import Course, around, bound, parameters
+from .course import Course, around, assigned, bound, parameters
 from .names import Cells, Names, Scope, own_statements, root_of
 from .words import (
     ALL_BUILTINS,
@@ -36,6 +36,7 @@ from .words import (
     PRIVATE,
     PRIVATE_OF_LIBRARIES,
     SETTINGS,
+    SIGNATURES,
     SPECIAL_METHODS,
     UNDERSCORE,
     WRITES_INTO,
@@ -78,7 +79,7 @@ def refusal(tree: ast.Module, course: Course, cells: Cells) -> Refusal | None:
         _Reader(course, cells).visit(tree)
     except _Refused as refused:
         return refused.refusal
-    except RecursionError:
+    except (RecursionError, MemoryError):
         return Refusal(1, "is nested too deeply", "what nobody can read is not run", "Write it in several steps.")
     return None
 
@@ -123,9 +124,14 @@ class _Reader(Names):
         self.rebound = scope.names & self.course.kept
         self.functions = {n.name for n in ast.walk(node) if isinstance(n, ast.FunctionDef)} - self.course.kept
         self.note_aliases(scope, [s for s in node.body if not isinstance(s, ast.FunctionDef | ast.ClassDef)])
-        for name in [name for name in scope.aliases if name in self.course.kept]:
+        taken = scope.aliases.keys() & self.course.kept
+        for name in taken:
             del scope.aliases[name]
-        self.all(node.body)
+        deleted = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Del)}
+        for statement in node.body:
+            self.visit(statement)
+            given = {target.id for target, _ in assigned(statement) if isinstance(target, ast.Name)}
+            self.own |= given - taken - deleted  # `sum = 0`: from here on, it is the cell's own
         self.scopes.pop()
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
@@ -298,7 +304,7 @@ class _Reader(Names):
         if (at_top or self.scopes[-1].kind in ("module", "class")) and not (self.in_class and not at_top):
             if name in ALL_BUILTINS - BUILTINS and name != "display":
                 self.refuse(node, f"gives {name} another meaning", "it has one of its own", "Take another name.")
-            if _IPYTHON.fullmatch(name):
+            if _IPYTHON.fullmatch(name) and name not in SIGNATURES:
                 self.refuse(node, f"writes {name}", "that name is the notebook's own", "Take another name.")
         elif self.in_class and name.startswith("__") and name not in SPECIAL_METHODS | CLASS_NAMES:
             self.refuse(node, f"gives a class {name}", "a class that has it can pass for something else")
@@ -360,10 +366,11 @@ class _Reader(Names):
         if name in self.course.kept and name not in self.rebound and name not in ALL_BUILTINS:
             return
         if name in self.rebound and any(scope.kind == "function" for scope in self.scopes):
+            whose = "Python's" if name in ALL_BUILTINS else "the course's"
             self.refuse(
                 node,
-                f"means its own {name}, but {name} is a name of the course's",
-                "when an answer is graded, the course's own is put back after each of your cells",
+                f"means its own {name}, but {name} is a name of {whose}",
+                f"when an answer is graded, {whose} own is put back after each of your cells",
                 "Take another name.",
             )
         own = name in self.scopes[0].names and all(scope.kind != "function" for scope in self.scopes)
@@ -374,7 +381,7 @@ class _Reader(Names):
                 return
             self.refuse(node, f"uses {name}", "with it, a cell could run or change what nobody sees")
         unknown = name.startswith("_") and name not in self.cells.names and name not in BUILTINS
-        if unknown or (_IPYTHON.fullmatch(name) and name not in BUILTINS):
+        if unknown or (_IPYTHON.fullmatch(name) and name not in BUILTINS | SIGNATURES):
             self.refuse(node, f"reads {name}", "that name is the notebook's own")
 
     def bare(self, node: ast.AST, origin: str) -> None:
@@ -677,7 +684,7 @@ class _Reader(Names):
         elif self.origins(function) & _SETTINGS:
             self.setting(node)
         elif name in MUTATORS and not self._is_module(value):
-            if isinstance(value, ast.Name) and value.id in BUILTINS and self.home(value.id) is None:
+            if isinstance(value, ast.Name) and value.id in BUILTINS - self.own and self.home(value.id) is None:
                 self.refuse(node, f"calls {value.id}.{name}", "nobody can see here what it changes", "Call the method.")
             if self.owner(value):
                 self.not_of_others(node, value, f"calls .{name}")
@@ -777,6 +784,19 @@ class _Reader(Names):
         """`a: b = c`."""
         self.annotation(node.annotation)
         self.generic_visit(node)
+
+    def visit_TypeAlias(self, node: ast.AST) -> None:
+        """`type X = int`, which Python evaluates when it is asked: it may be what an annotation may be."""
+        self.annotation(node.value)  # type: ignore[attr-defined]
+        self.generic_visit(node)
+
+    def of_type(self, node: ast.AST) -> None:
+        """The T of `def f[T: int](x: T)`, as an alias."""
+        self.annotation(getattr(node, "bound", None))
+        self.annotation(getattr(node, "default_value", None))
+        self.generic_visit(node)
+
+    visit_TypeVar = visit_ParamSpec = visit_TypeVarTuple = of_type
 
     def annotation(self, node: ast.AST | None) -> None:
         """An annotation may be a text, and a text may be evaluated later: it names classes, and no more."""

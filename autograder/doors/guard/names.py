@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from .course import Course, assigned, bound, fields, imports
-from .words import is_private
+from .words import OF_TYPES, is_private
 
 
 class Cells(NamedTuple):
@@ -15,7 +15,7 @@ class Cells(NamedTuple):
     imported: what their imports bind, by name.
     private: names with one leading underscore that belong to their own classes.
     fields: attributes that their classes give to their objects.
-    classes: the names of these classes.
+    classes: the names of these classes, and of their types (`type X = int`).
     methods: the names of their methods.
     writers: those of methods, special ones left out, that write attributes of their object.
     """
@@ -54,6 +54,8 @@ def cells_together(trees: Iterable[ast.Module], course: Course) -> Cells:
                 private |= {name for name in bound(node) if is_private(name)}
             elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and is_private(node.attr):
                 private.add(node.attr)
+            elif isinstance(node, OF_TYPES) and isinstance(alias := getattr(node, "name", None), ast.Name):
+                classes.add(alias.id)
     frozen = {name: frozenset(origins) for name, origins in imported.items()}
     private |= set(filter(is_private, own_fields))
     return Cells(
@@ -90,6 +92,7 @@ class Names(ast.NodeVisitor):
     def __init__(self, course: Course, cells: Cells):
         self.course, self.cells = course, cells
         self.scopes: list[Scope] = []
+        self.own: set[str] = set()  # names of the course's or of Python's to which this cell gave a value, above
 
     def home(self, name: str) -> Scope | None:
         """The function or comprehension whose own name this is; None for a name of the notebook."""
@@ -138,6 +141,8 @@ class Names(ast.NodeVisitor):
         if self.origins(root):
             return "import"
         theirs = (self.course.kept | self.course.of_checks) - self.course.vessels
+        if len(self.scopes) == 1:  # a function, or a generator, may run when the course's own is put back
+            theirs -= self.own
         if self.home(root.id) is None and root.id in theirs:
             return "course"
         return ""

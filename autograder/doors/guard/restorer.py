@@ -10,6 +10,7 @@ import hashlib
 import importlib
 import sys
 import types
+import warnings
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -19,6 +20,7 @@ _MISSING = object()
 _LARGEST = 2**23  # bytes of an array whose numbers are kept
 _DEEP = 3  # tables in tables
 _TABLES = (dict, collections.Counter, collections.defaultdict, collections.OrderedDict)
+_NUMPYS = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}  # what it begins with
 _OF_FUNCTIONS = ("__code__", "__defaults__", "__kwdefaults__", "__name__", "__qualname__", "__doc__")
 
 
@@ -199,7 +201,28 @@ def _attributes_back(holder: Any, before: dict) -> Callable[[], None]:
 
 
 def _of_settings() -> list[Callable[[], None]]:
-    """JAX's: left on, they would change what the checks of later tasks see."""
+    """JAX's, NumPy's, and what becomes of warnings: left on, they would change what the checks of later tasks see."""
+    return [_warnings_back(), _numpy_back(), *_of_jax()]
+
+
+def _warnings_back() -> Callable[[], None]:
+    kept = warnings.catch_warnings()
+    kept.__enter__()
+    return lambda: kept.__exit__(None, None, None)
+
+
+def _numpy_back() -> Callable[[], None]:
+    numpy = sys.modules.get("numpy")
+    before = _NUMPYS if numpy is None else numpy.geterr()
+
+    def back() -> None:
+        if numpy := sys.modules.get("numpy"):  # the cell may have been the first to import it
+            numpy.seterr(**before)
+
+    return back
+
+
+def _of_jax() -> list[Callable[[], None]]:
     jax = sys.modules.get("jax")
     if jax is None:
         return []

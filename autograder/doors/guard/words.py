@@ -76,6 +76,10 @@ BUILTINS = (
     | _words("repr reversed round set slice sorted staticmethod str sum super tuple type zip __name__")
 )
 ATTRIBUTE_FUNCTIONS = {"getattr", "hasattr", "setattr", "delattr"}  # called with a name that can be read here
+# With two leading underscores, and only said: nobody looks for anything there.
+SIGNATURES = _words(
+    "__all__ __author__ __copyright__ __credits__ __date__ __email__ __license__ __maintainer__ __status__ __version__"
+)
 ALL_BUILTINS = set(dir(builtins)) | {"get_ipython", "exit", "quit", "display", "In", "Out"}
 
 # Attributes with a leading underscore that an answer may read or call; its own classes' are added.
@@ -246,7 +250,11 @@ OTHER = (
     *(ast.match_case, ast.MatchValue, ast.MatchSingleton, ast.MatchSequence, ast.MatchMapping, ast.MatchClass),
     *(ast.MatchStar, ast.MatchAs, ast.MatchOr),
 )
-KNOWN = STATEMENTS + EXPRESSIONS + OTHER
+# Of Python 3.12: `type X = int`, `def f[T](x: T)`.
+OF_TYPES = tuple(
+    getattr(ast, name) for name in ("TypeAlias", "TypeVar", "ParamSpec", "TypeVarTuple") if hasattr(ast, name)
+)
+KNOWN = STATEMENTS + EXPRESSIONS + OTHER + OF_TYPES
 
 # Settings of JAX that an answer may change. Others make the course's own programs slow, or the tools blind.
 SETTINGS = _words(
@@ -263,9 +271,11 @@ OF_IMPORTED = {"__name__", "__doc__", "__version__", "__version_info__", "__wrap
 
 # What these magics of IPython's show or measure is for the one who sits there: it is left out.
 MAGICS_LEFT_OUT = _words(
-    "autoreload cd conda config env history load_ext ls lsmagic matplotlib memit pdb pinfo pinfo2 pip precision prun"
-    " pwd reload_ext timeit who who_ls whos xmode"
+    "alias autoreload cd colors conda config debug env history load_ext ls lsmagic matplotlib memit page pdb pinfo"
+    " pinfo2 pip pprint precision prun psource pwd reload_ext set_env store tb timeit who who_ls whos xmode"
 )
+# And so it is what these builtins show, where one of them is all that a statement calls: `help(f)` is as `f?`.
+SHOWS = _words("breakpoint dir help")
 
 # Of these, private functions only calculate.
 _CALCULATE = _words("operator math cmath bisect heapq itertools statistics fractions decimal random time functools")

@@ -196,6 +196,8 @@ get_ipython().input_transformers_cleanup.append(lambda lines: ["pass\n"])
 # %% name="an AST transformer, by import"
 from IPython import get_ipython as shell
 
+shell().ast_transformers.append(print)
+
 # %% name="the display hook"
 import sys
 
@@ -250,6 +252,8 @@ autograder.speedup = lambda *args, **options: 100.0
 # %% name="the measuring process's script"
 from autograder.measuring import bench
 
+bench.main = print
+
 # %% name="the memo of a function that is not the answer's"
 import functools
 
@@ -270,6 +274,8 @@ def change(kind):
 
 # %% name="a primitive of its own"
 from jax.extend.core import Primitive
+
+add = Primitive("add")
 
 
 # %% name="another rule for a primitive that is there"
@@ -346,6 +352,8 @@ _ih[-1]
 
 # %% name="a module beside the notebook"
 from helpers import answers
+
+answers.check = print
 
 # %% name="everything of a module"
 from jax import *

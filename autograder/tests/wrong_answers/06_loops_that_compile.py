@@ -1632,7 +1632,6 @@ def step(row, rule):
     return (rule >> neighbourhood) & 1
 
 
-
 @partial(jax.jit, static_argnames="steps")
 def history(row, rule, steps):
     def body(row, _):
@@ -1641,7 +1640,6 @@ def history(row, rule, steps):
 
     _, rows = lax.scan(body, row, None, length=steps)
     return jnp.concatenate([row[None], rows])
-
 
 
 @jax.jit
