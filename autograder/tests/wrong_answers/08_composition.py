@@ -1901,7 +1901,7 @@ def kepler_rule(primals, tangents):
     return E, (dM + jnp.sin(E) * de) / (1 - e * jnp.cos(E))
 
 
-# %% task="cures" name="distances by squares and a product of matrices" fails=["cures-springs"] hidden=1 message="spring_energy of five points"
+# %% task="cures" name="distances by squares and a product of matrices" fails=["cures-springs"] hidden=1 message="spring_energy"
 def spring_energy(points):
     """The energy of spring_energy_slow, on arrays. points: float32[n, 2]. Returns float32[]."""
     norms = (points**2).sum(-1)

@@ -1103,7 +1103,7 @@ def echo(sound, tail):
     return (powers @ heard)[len(tail) :]
 
 
-# %% task="hoarder" name="the first step is never the best" fails=["hoarder-train"] hidden=1 message="equal losses"
+# %% task="hoarder" name="the first step is never the best" fails=["hoarder-train"] hidden=1 message="train"
 def in_place(step):
     return jax.jit(step, donate_argnums=(0, 1))
 
