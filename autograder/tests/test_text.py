@@ -193,9 +193,16 @@ def test_a_task_says_its_tiers(task):
     asked = {(float(bar), points) for some in tiers for bar, points in some.items()}
     for check in task.checks:
         assert pairs(check.docstring) == {(float(bar), points) for bar, points in check.tiers.items()}, check.name
-        for call in calls(check.tree, "speedup"):
-            bars = [ast.literal_eval(keyword.value) for keyword in call.keywords if keyword.arg == "at_least"]
-            assert bars == [max(check.tiers)], "the verdict shown is about the highest tier"
+        bars = [
+            ast.literal_eval(keyword.value)
+            for call in calls(check.tree, "speedup")
+            for keyword in call.keywords
+            if keyword.arg == "at_least"
+        ]
+        # A hidden race at another size asks for less than any tier: whoever earns one must win it with ease.
+        assert [bar for bar in bars if bar >= min(check.tiers, default=0)] == ([max(check.tiers)] if bars else []), (
+            "the verdict shown is about the highest tier"
+        )
     assert pairs(task.text) == asked, "the prose says what the check asks"
     if any("speedup(" in ast.unparse(check.tree) for check in task.checks):
         assert {float(times) for times in TIMES.findall(task.said)} <= {bar for bar, _ in asked}
