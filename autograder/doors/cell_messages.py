@@ -251,7 +251,9 @@ def left_out(source: str) -> str:
     known = _read_answers(path)
     if not any(name in known.defined for name in _DEFINES.findall(source)):
         return ""
-    judged = judge([source, *known.theirs], known.course)[source]  # others may use what it imports
+    judged = judge([source], known.course)[source]
+    if judged.text and judged.why:  # an import would be left out, unless another cell uses it
+        judged = judge([source, *known.theirs], known.course)[source]
     return judged.why if judged.name == "NotAllowed" else ""
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from IPython.core.inputtransformer2 import TransformerManager
 
 from .course import Course, bound
-from .language import LONGEST, Refusal, refusal
+from .language import LONGEST, TOO_DEEP, Refusal, refusal
 from .names import cells_together
 from .words import MAGICS_LEFT_OUT, SHOWS
 
@@ -69,9 +69,6 @@ def _used(tree: ast.Module) -> Iterator[str]:
             yield from node.names
 
 
-_TOO_DEEP = Refusal(1, "is nested too deeply", "what nobody can read is not run", "Write it in several steps.")
-
-
 class _Plain:
     """A cell as Python, and why it is none, or none that is run."""
 
@@ -93,9 +90,9 @@ class _Plain:
         except SystemError:  # Python's tokenizer, at a null character or an f-string without end
             self.error = "is a bracket or a quotation mark missing, or is there a character that cannot be seen?"
         except (RecursionError, MemoryError):
-            self.refused = _TOO_DEEP
+            self.refused = TOO_DEEP
         if self.tree is not None and _depth(self.tree) > _DEEPEST:
-            self.tree, self.refused = None, _TOO_DEEP
+            self.tree, self.refused = None, TOO_DEEP
 
     def leave_out(self, course: Course, used: set[str]) -> None:
         """Leave out what is refused and only stands there: imports whose names nobody uses, `help(f)`.

@@ -73,6 +73,9 @@ class Refusal(NamedTuple):
         return f"line {self.line} {self.what}; {self.why}. {self.instead}"
 
 
+TOO_DEEP = Refusal(1, "is nested too deeply", "what nobody can read is not run", "Write it in several steps.")
+
+
 def refusal(tree: ast.Module, course: Course, cells: Cells) -> Refusal | None:
     """The first thing in a cell that an answer may not use; None if there is none."""
     try:
@@ -80,7 +83,7 @@ def refusal(tree: ast.Module, course: Course, cells: Cells) -> Refusal | None:
     except _Refused as refused:
         return refused.refusal
     except (RecursionError, MemoryError):
-        return Refusal(1, "is nested too deeply", "what nobody can read is not run", "Write it in several steps.")
+        return TOO_DEEP
     return None
 
 
