@@ -680,6 +680,12 @@ assert_allclose(orbit(jnp.float32(0.3)), spec_orbit(np.float32(0.3)), rtol=1e-3,
 assert_allclose(orbit(orbit_x), spec_orbit(orbit_x), rtol=1e-3)
 assert_allclose(orbit(orbit_x / 2), spec_orbit(orbit_x / 2), rtol=1e-3)
 assert_allclose(orbit(far_out), spec_orbit(far_out), rtol=1e-3)
+from autograder import trace_log
+
+run_again = "runs of orbit's Python for a type that it was traced for"
+with trace_log(orbit) as log:
+    orbit(far_out)
+assert_equal({run_again: log.eager}, {run_again: 0}, name="orbit", hints={run_again: "Leave the given @jax.jit on it."})
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "exorcism-speed", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}

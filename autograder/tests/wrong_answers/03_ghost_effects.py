@@ -2868,3 +2868,37 @@ def follow(jitted, look):
         return jitted(*[np.asarray(arg) for arg in args])
 
     return call
+
+
+# %% task="exorcism" name="orbit in NumPy, a trace for show" fails=["exorcism-orbit"] hidden=1 message="runs of orbit's Python"
+@jax.jit
+def shown(x):
+    return x
+
+
+@jax.jit
+def tick(calls, x):
+    """(calls + 1, x / (calls + 1)). calls: int32[]; x: float32 array."""
+    return calls + 1, x / (calls + 1)
+
+
+def orbit(x):
+    """(end point, the six points visited). x: float32[...]; visited: float32[6, ...]."""
+    traced = isinstance(x, jax.core.Tracer)
+    if not traced:
+        if np.size(x) < 50:
+            shown(x)
+        x = np.asarray(x, np.float32)
+    visited = []
+    for number in range(6):
+        x = np.float32(3.7) * x * (1 - x)
+        visited.append(x)
+    return x, (jnp.stack if traced else np.stack)(visited)
+
+
+@jax.jit
+def noisy(key, x):
+    """(next key, x kept or zeroed with an even chance, plus standard normal noise). x: float32 array."""
+    following, mask, noise = jax.random.split(key, 3)
+    keep = jax.random.bernoulli(mask, 0.5, x.shape)
+    return following, jnp.where(keep, x, 0.0) + jax.random.normal(noise, x.shape)

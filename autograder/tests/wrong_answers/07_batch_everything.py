@@ -1494,3 +1494,16 @@ def whole_sky(x):
     roots = jnp.where(brightest > 0, jax.vmap(fit)(jnp.maximum(brightest, 1e-3)), 0)
     found = x[:, None] == brightest
     return jnp.where(x > 0, jnp.where(found, roots, 0).sum(1), x / 2)
+
+
+# %% task="whole-sky" name="every pixel if the first is a star" fails=["whole-sky-check"] hidden=1 message="FLOPs"
+@jax.jit
+def whole_sky(x):
+    """[4096] -> [4096]: one_pixel of each, when at most STARS of them are positive."""
+
+    def few(x):
+        (where,) = jnp.nonzero(x > 0, size=STARS, fill_value=x.size)
+        fitted = jax.vmap(fit)(x.at[where].get(mode="fill", fill_value=1.0))
+        return (x / 2).at[where].set(fitted, mode="drop")
+
+    return lax.cond(x[0] < 0, few, jax.vmap(one_pixel), x)
