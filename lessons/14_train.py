@@ -854,21 +854,21 @@ rows = [f"| {name} |" for name in differences]
 for when in (0, -1):
     ends = ((min(run[when] for run in runs), max(run[when] for run in runs)) for runs in differences.values())
     rows = [f"{row} {low:.0e} to {high:.0e} |" for row, (low, high) in zip(rows, ends, strict=True)]
-display(Markdown("\n".join([f"| | after 1 epoch | after {AGAIN} |", "|---|---|---|", *rows])))
+grown = [run[-1] > 10 * run[0] for name in ("eight devices", "one device, other order") for run in differences[name]]
+here = f"\nOn this machine the roundings of {sum(grown)} of the {len(grown)} right runs grew more than tenfold."
+display(Markdown("\n".join([f"| | after 1 epoch | after {AGAIN} |", "|---|---|---|", *rows, here])))
 
 # %% jupyter={"source_hidden": true}
 # Proof
 # After one epoch the bug is 30 times as far off as devices and order, in each of the three runs; its loss is right.
-# And the roundings grow, in some of the runs.
 bug, devices, order = differences.values()
-assert max(run[-1] for run in devices + order) > max(run[0] for run in devices + order)
 assert all(30 * max(d[0], o[0]) < b[0] for b, d, o in zip(bug, devices, order, strict=True)) and 0.7 < forgiven < 1.4
 
 # %% [markdown]
 # Left: **after one epoch**, in each of the three, both the eight devices and the other order are off by roundings alone,
 # less than a thirtieth of the bug. *That* is what "the same" can mean, and when to ask. Later it can be too late: training
-# can make the roundings grow, as the last column shows, and in the end two right runs can be as far apart as a right and
-# a wrong one.
+# can make the roundings grow, until two right runs are as far apart as a right and a wrong one. Whether it does hangs on
+# the processor and on how the pixels were dealt; the line below the table says what happened here.
 #
 # Right: Adam divides each gradient by its own usual size, so a factor of eight cancels, and **the loss curve of the
 # broken run looks perfect**. SGD forgives nothing: there the bug is a step eight times as long, and one is enough to see

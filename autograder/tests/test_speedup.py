@@ -438,7 +438,8 @@ def scanned_in_float32(x):
 @pytest.mark.parametrize("x", [jnp.linspace(0, 1, 4096), jnp.ones(4096)], ids=["linspace", "ones"])
 @pytest.mark.parametrize("slow_sum", [one_by_one, scanned, scanned_in_float32])
 def test_rounding_of_another_order_of_operations_is_no_disagreement(slow_sum, x):
-    assert speedup(jax.jit(jnp.sum), slow_sum, x, at_least=2).verdict == "pass"
+    # A bar far below: beside a processor's slow dispatch the sum is 1.4 times as fast as the scan, or 4 times.
+    assert speedup(jax.jit(jnp.sum), slow_sum, x, at_least=0.5).verdict == "pass"
 
 
 def test_less_precision_than_the_baseline_is_a_disagreement():
