@@ -23,6 +23,8 @@ from autograder.measuring.worker.inputs import Fresh
 from autograder.measuring.worker.jobs import Jobs
 from autograder.measuring.worker.sides import Guest, Local, Remote, started
 
+pytestmark = pytest.mark.once  # the same on every version
+
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 

@@ -18,6 +18,8 @@ from autograder.doors.graded_notebook import failure_text
 from autograder.doors.kernel_runner import Runner
 from autograder.doors.nbgrader_steps import RunNotebook
 
+pytestmark = pytest.mark.once  # the same on every version
+
 boxed = pytest.mark.skipif(bool(why_not()), reason=f"not here, because {why_not()}")
 
 

@@ -9,7 +9,7 @@ from conftest import COURSE, UNITS
 
 from autograder.doors.build_notebooks import build, main
 
-pytestmark = pytest.mark.xdist_group("build")
+pytestmark = [pytest.mark.once, pytest.mark.xdist_group("build")]
 
 FOLDERS = ("lessons", "solutions", "exercises")
 

@@ -13,6 +13,8 @@ from autograder.doors.graded_notebook import failure_text, is_graded, not_begun,
 from autograder.doors.kernel_runner import Runner
 from autograder.not_begun import STUB, NotBegun, unwritten
 
+pytestmark = pytest.mark.once  # the same on every version
+
 SETUP = "import math\n\nfrom autograder import assert_equal, assert_max_traces, assert_primitives, speedup"
 TWICE = f'def twice(x):\n    """Twice x."""\n    raise NotImplementedError("{STUB}")'
 CHECK = '"""2 points. It doubles."""\nassert_equal(twice(given()), 4, name="twice")'

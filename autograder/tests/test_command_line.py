@@ -19,6 +19,8 @@ from autograder.workbench import command_line, jupyterlab
 from autograder.workbench import watch as watching
 from autograder.workbench.command_line import app
 
+pytestmark = pytest.mark.once  # the same on every version
+
 EXERCISE = f"exercises/{UNIT}/{NAME}.ipynb"
 
 

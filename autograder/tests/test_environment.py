@@ -15,6 +15,8 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+pytestmark = pytest.mark.once  # the same on every version
+
 CONDA = {"jax", "jaxlib", "jupyterlab", "nbgrader", "pytest"}
 
 

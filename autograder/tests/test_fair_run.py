@@ -9,6 +9,8 @@ from autograder.doors.faults import fault
 from autograder.doors.graded_notebook import failure_text, is_graded, score
 from autograder.doors.kernel_runner import Runner
 
+pytestmark = [pytest.mark.once, pytest.mark.thorough]  # they try the grader
+
 DIES = "import os; os._exit(1)"
 HANGS = "import collections, itertools; collections.deque(itertools.repeat(0), maxlen=0)"
 COUNTS = "print('counted', end=' ')"

@@ -9,7 +9,11 @@ import pytest
 
 from autograder.measuring.fork_server import AVAILABLE
 
-pytestmark = pytest.mark.skipif(not AVAILABLE, reason="not here, because processes are forked on Linux alone")
+pytestmark = [
+    pytest.mark.once,
+    pytest.mark.thorough,
+    pytest.mark.skipif(not AVAILABLE, reason="not here, because processes are forked on Linux alone"),
+]
 
 # A server must be forked off before there is a backend: not off this process.
 ECHO = """

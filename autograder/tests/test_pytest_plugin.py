@@ -9,6 +9,8 @@ from conftest import graded, solution
 from autograder import not_begun
 from autograder.versions import unsupported
 
+pytestmark = pytest.mark.once  # the same on every version
+
 CHECK = """from autograder.failure import fail, passed
 if f(2) != 4:
     fail("f(2) is not 4", why="f must double", attempt="2 * x")

@@ -23,6 +23,7 @@ from autograder.doors.run_submission import Conditions, run_submission
 
 pytestmark = [
     pytest.mark.once,
+    pytest.mark.thorough,
     pytest.mark.xdist_group("reduced_box"),
     pytest.mark.skipif(bool(reduced.why_not()), reason=f"not here, because {reduced.why_not()}"),
 ]

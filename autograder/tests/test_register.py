@@ -157,6 +157,7 @@ def test_a_folder_that_is_no_unit_is_left_to_nbgrader(coursedir, tmp_path):
     assert not (tmp_path / "gradebook.db").exists()
 
 
+@pytest.mark.thorough
 def test_every_unit_comes_into_the_gradebook_with_all_its_points(coursedir):
     coursedir.root = str(COURSE)
     for unit in UNITS:

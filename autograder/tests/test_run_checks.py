@@ -17,6 +17,8 @@ from autograder.workbench.outline import read_units
 from autograder.workbench.room import open_room
 from autograder.workbench.run_checks import print_checks
 
+pytestmark = pytest.mark.once  # the same on every version
+
 EXERCISE = f"exercises/{UNIT}/{NAME}.ipynb"
 
 

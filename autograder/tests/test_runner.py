@@ -10,6 +10,8 @@ from nbclient import NotebookClient
 from autograder.doors.graded_notebook import failure_text
 from autograder.doors.kernel_runner import COLD, STARTS, Runner
 
+pytestmark = pytest.mark.once  # the same on every version
+
 STUCK = "from jax import jit, lax; jit(lambda i: lax.while_loop(lambda i: i >= 0, lambda i: i * 0, i))(0) + 0"
 
 

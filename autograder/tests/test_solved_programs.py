@@ -9,6 +9,8 @@ from autograder.doors.box.rules import Rules
 from autograder.doors.graded_notebook import read_notebook
 from autograder.doors.solved_programs import with_programs
 
+pytestmark = pytest.mark.once  # the same on every version
+
 HEARS = """
 import jax
 found = []

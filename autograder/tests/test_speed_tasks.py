@@ -8,6 +8,8 @@ from _table import read
 from _timed_text import timed_text
 from _unit import without_hidden_tests
 
+pytestmark = pytest.mark.once  # the same on every version
+
 WIDE, NARROW = 1.6, 0.6
 ROWS = {tuple(row[field] for field in speed_tasks.IDENTITY): row for row in read(speed_tasks.TABLE)}
 TIERS = speed_tasks.tiers(list(ROWS.values()))

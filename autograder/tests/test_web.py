@@ -18,6 +18,8 @@ from staging import as_page, note, plain_links, stage
 
 import autograder
 
+pytestmark = pytest.mark.once  # the same on every version
+
 WEB = COURSE / "web"
 SOMEWHERE = Repository("somebody", "course", "abc123")
 REFERENCE = sorted(path.stem for path in (WEB / "reference").glob("*.md") if path.stem != "index")
@@ -222,7 +224,7 @@ def test_each_example_is_true_here(page, capsys):
 # --- a whole build, of a small course
 
 
-@pytest.mark.once
+@pytest.mark.thorough
 def test_a_small_course_builds_without_a_warning(tmp_path):
     """Everything but the lessons themselves: execution, folding, links with anchors, alternative texts, both themes."""
     shutil.copytree(WEB / "_static", tmp_path / "web" / "_static")
