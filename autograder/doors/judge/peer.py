@@ -1,0 +1,398 @@
+"""Either end of the link: it asks the other kernel for something, and answers while it waits.
+
+One of the two speaks at a time. A call that is asked for may lead to a call back, and so on: each end answers what is
+asked until its own question is answered. What either may ask of the other is not the same. The box does whatever the
+judge asks of a thing that was lent to it. The judge lends functions and objects of its checks, none of a library's, and
+lets the box call these and read their public attributes.
+"""
+
+import contextlib
+import io
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from types import BuiltinMethodType, FunctionType, GeneratorType, MethodType, ModuleType
+from typing import Any
+
+import jax
+import numpy as np
+
+from autograder.jax_internals import JITTED
+
+from . import errors, names
+from .link import Link, LinkBroken
+from .stand_ins import OPERATIONS, about, stand_in
+from .values import CannotCross, Pack, Unpack, Unreadable
+
+DEEPEST = 40  # calls back within calls
+MOST_LENT = 200_000
+_PRINTED = 20_000  # characters of what an answer prints in one call
+# What may be in force around a check's call of an answer's function.
+_SETTINGS: tuple[str, ...] = ("jax_enable_x64", "jax_disable_jit", "jax_debug_nans", "jax_numpy_dtype_promotion")
+_SETTINGS += ("jax_numpy_rank_promotion", "jax_default_matmul_precision", "jax_debug_infs")
+_BY_THE_BOX = ("len", "item", "next", "iter")  # of what the judge lends
+_OF_CONTAINERS = {"append", "extend", "add", "update", "appendleft"}  # methods that are handed on as callbacks
+_OF_JITTED = {"lower", "trace", "eval_shape", "clear_cache"}
+
+
+class Things:
+    """What this kernel has lent to the other one, by numbers, and what stands here for the other's things.
+
+    A kernel's things live as long as it does; numbers are never used again. When the other kernel is another one, all
+    is forgotten.
+    """
+
+    def __init__(self) -> None:
+        self._next = 0
+        self.peer: Peer | None = None  # this kernel's end of the link, while a check runs
+        self.forget()
+
+    def forget(self) -> None:
+        """Nothing that was lent or borrowed is known any more."""
+        self.lent: dict[int, Any] = {}
+        self._told: dict[int, dict[str, Any]] = {}
+        self.borrowed: dict[int, Any] = {}
+        self._homes: dict[int, int] = {}
+        self.errors: dict[int, BaseException] = {}
+
+    def lend(self, value: Any) -> dict[str, Any]:
+        """How the other kernel is told of a thing that stays here; the same each time."""
+        if id(value) not in self._told:
+            if len(self.lent) >= MOST_LENT:
+                raise CannotCross("too many things were lent")
+            self._next += 1
+            self.lent[self._next] = value
+            self._told[id(value)] = {"is": "lent", "number": self._next, "about": about(value)}
+        return self._told[id(value)]
+
+    def borrow(self, number: int, known: Any, ask: Callable[..., Any]) -> Any:
+        """What stands for the other kernel's thing, the same each time."""
+        if number not in self.borrowed:
+            if len(self.borrowed) >= MOST_LENT:
+                raise Unreadable("too many things were lent")
+            made = self.borrowed[number] = stand_in(number, known, ask)
+            self._homes[id(made)] = number
+        return self.borrowed[number]
+
+    def ask(self, number: int, what: str, args: tuple, keywords: dict[str, Any]) -> Any:
+        """What a stand-in is asked for, through the link that is there now: a stand-in lives longer than one."""
+        __tracebackhide__ = True
+        if self.peer is None or number not in self.borrowed:
+            raise LinkBroken("what this stands for is in a kernel that has ended, or does not listen now")
+        return self.peer.ask_thing(number, what, args, keywords)
+
+    def home_of(self, value: Any) -> int | None:
+        """The other kernel's number for what is a stand-in here; None for anything else."""
+        return self._homes.get(id(value))
+
+    def keep(self, error: BaseException) -> int:
+        """The number under which an exception is kept that goes to the other kernel."""
+        self._next += 1
+        if len(self.errors) < MOST_LENT:
+            self.errors[self._next] = error
+        return self._next
+
+
+class Peer:
+    """One end, for as long as the check runs.
+
+    Arguments:
+      link: to the other kernel.
+      things: of this kernel.
+      course: gives the functions and classes of the locked cells, by name.
+      notebook: the names of this kernel's notebook.
+      judge: whether this is the judge's end, which lends and believes less.
+    """
+
+    def __init__(
+        self, link: Link, things: Things, course: Callable[[], dict[str, Any]], notebook: dict, *, judge: bool
+    ):
+        self._link, self._things, self._course, self._notebook, self._judge = link, things, course, notebook, judge
+        things.peer = self
+        self._lock = threading.RLock()
+        self._deep = 0
+        self.broken = ""
+
+    # --- asking ---
+
+    def ask_thing(self, number: int, what: str, args: tuple, keywords: dict[str, Any]) -> Any:
+        """What a stand-in is asked for."""
+        __tracebackhide__ = True
+        reply, parts = self._asked("thing", args, keywords, number=number, what=what)
+        if what == "call" and (reply.get("after") is not None):
+            _copy_back((args, keywords), self._unpacked(reply["after"], parts))
+        return self._unpacked(reply.get("value"), parts)
+
+    def ask_names(self, wanted: list[str]) -> list[Any]:
+        """For each name of the other kernel's notebook a list: its value; or nothing, if it has none that can cross."""
+        reply, parts = self._asked("names", (wanted,), {})
+        values = self._unpacked(reply.get("value"), parts)
+        if type(values) is not list or len(values) != len(wanted) or any(type(value) is not list for value in values):
+            raise LinkBroken("the other kernel does not say what its names mean")
+        return values
+
+    def settimeout(self, seconds: float | None) -> None:
+        """How long the other end may let itself be waited for."""
+        self._link.settimeout(seconds)
+
+    def close(self) -> None:
+        """The other end serves no more."""
+        with contextlib.suppress(LinkBroken, OSError):
+            if not self.broken:
+                self._link.send({"close": True}, [])
+        self._gone()
+
+    def _gone(self) -> None:
+        self._link.close()
+        self._things.peer = None
+
+    def _asked(self, kind: str, args: tuple, keywords: Mapping[str, Any], **fields: Any) -> tuple[dict, list[bytes]]:
+        __tracebackhide__ = True
+        with self._lock:
+            if self.broken:
+                raise LinkBroken(self.broken)
+            packer = Pack(self._lend, self._course())
+            fields |= {"ask": kind, "args": packer.pack(args), "keywords": packer.pack(dict(keywords))}
+            if self._judge:
+                fields["settings"] = {name: getattr(jax.config, name) for name in _SETTINGS}
+            try:
+                self._link.send(fields, packer.parts)
+                while True:
+                    message, parts = self._link.receive()
+                    if "ask" not in message:
+                        break
+                    self._answer(message, parts)
+            except ValueError:  # too large: nothing was sent
+                raise
+            except BaseException as error:
+                self.broken = str(error) or type(error).__name__
+                raise
+        if isinstance(message.get("printed"), str):
+            print(message["printed"][:_PRINTED], end="")
+        if "error" in message:
+            raise errors.raised(message["error"], self._things.errors, self._course())
+        return message, parts
+
+    # --- answering ---
+
+    def serve(self) -> None:
+        """Answer until the other end says that it is done, or is gone."""
+        with contextlib.suppress(LinkBroken):
+            while True:
+                message, parts = self._link.receive()
+                if "close" in message:
+                    break
+                self._answer(message, parts)
+        self._gone()
+
+    def _answer(self, message: dict[str, Any], parts: list[bytes]) -> None:
+        self._deep += 1
+        packer = Pack(self._lend, self._course())
+        printed = _Printed()
+        try:
+            if self._deep > DEEPEST:
+                raise RecursionError("each kernel calls the other, again and again")
+            with contextlib.nullcontext() if self._judge else _with(message.get("settings"), printed):
+                reply = self._reply(message, parts, packer)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            if self._judge and not isinstance(error, Exception):
+                raise
+            packer.parts.clear()
+            reply = {"error": errors.told(error, self._things.keep)}
+        finally:
+            self._deep -= 1
+        if text := printed.getvalue():
+            reply["printed"] = text
+        try:
+            self._link.send(reply, packer.parts)
+        except ValueError as error:
+            self._link.send({"error": errors.told(CannotCross(str(error)), self._things.keep)}, [])
+
+    def _reply(self, message: dict[str, Any], parts: list[bytes], packer: Pack) -> dict[str, Any]:
+        args, keywords = self._unpacked(message.get("args"), parts), self._unpacked(message.get("keywords"), parts)
+        if type(args) is not tuple or type(keywords) is not dict or not all(type(name) is str for name in keywords):
+            raise Unreadable("arguments are missing")
+        if message["ask"] == "names" and not self._judge:
+            return {"value": packer.pack([self._named(name) for name in args[0]])}
+        if message["ask"] != "thing":
+            raise Unreadable("this cannot be asked for")
+        thing = self._things.lent[_number(message.get("number"))]
+        what = message.get("what")
+        if what != "call":
+            return {"value": packer.pack(self._done(thing, what, args))}
+        if not callable(thing):
+            raise Unreadable("this cannot be called")
+        before = Pack(self._lend, self._course())
+        handed = (args, tuple(keywords.values()))
+        known = before.pack((args, keywords)) if (changeable := _changeable(handed)) else None
+        value = packer.pack(thing(*args, **keywords))
+        changed = _given_away(handed)
+        if changeable and not changed:
+            after = Pack(self._lend, self._course())
+            changed = after.pack((args, keywords)) != known or after.parts != before.parts
+        return {"value": value, "after": packer.pack((args, keywords))} if changed else {"value": value}
+
+    def _named(self, name: str) -> list[Any]:
+        value = self._notebook.get(name, _MISSING)
+        if value is _MISSING or isinstance(value, ModuleType):
+            return []
+        try:
+            Pack(self._lend, self._course()).pack(value)
+        except CannotCross:
+            return []
+        return [value]
+
+    def _done(self, thing: Any, what: Any, args: tuple) -> Any:
+        """What was asked of a thing that is here, apart from calling it."""
+        if what == "attribute":
+            (name,) = args
+            if type(name) is not str or name.startswith("_") or not name.isidentifier():
+                raise Unreadable("only public attributes can be asked for")
+            if self._judge and not _may_be_read(thing, name):
+                raise Unreadable(f"{name} cannot be asked for")
+            return getattr(thing, name)
+        if type(what) is not str or what not in (_BY_THE_BOX if self._judge else OPERATIONS):
+            raise Unreadable("this cannot be asked for")
+        return OPERATIONS[what](thing, *args)
+
+    # --- what crosses ---
+
+    def _lend(self, value: Any) -> dict[str, Any]:
+        if (home := self._things.home_of(value)) is not None:
+            return {"is": "yours", "number": home}
+        if isinstance(value, ModuleType) or (self._judge and not _may_be_lent(value)):
+            raise CannotCross(f"{type(value).__name__} has no form in which it can be handed to the other kernel")
+        return self._things.lend(value)
+
+    def _borrow(self, form: dict[str, Any]) -> Any:
+        number = _number(form.get("number"))
+        if form["is"] == "yours":
+            return self._things.lent[number]
+        return self._things.borrow(number, form.get("about"), self._things.ask)
+
+    def _unpacked(self, form: Any, parts: list[bytes]) -> Any:
+        named = names.harmless if self._judge else names.anything
+        return Unpack(parts, self._borrow, named, self._course()).unpack(form)
+
+
+_MISSING = object()
+
+
+def _number(value: Any) -> int:
+    if type(value) is not int:
+        raise Unreadable("a number is missing")
+    return value
+
+
+def _may_be_lent(value: Any) -> bool:
+    """Whether the judge lets the box call this or look at it: what its checks have made, and nothing of a library."""
+    if isinstance(value, MethodType):
+        return type(value.__self__).__module__ == "__main__" and isinstance(value.__func__, FunctionType)
+    if isinstance(value, FunctionType | type):
+        return value.__module__ == "__main__"
+    if isinstance(value, BuiltinMethodType):
+        owner = type(value.__self__)
+        return owner.__module__ in ("builtins", "collections") and value.__name__ in _OF_CONTAINERS
+    if isinstance(value, JITTED):
+        return getattr(getattr(value, "__wrapped__", None), "__module__", None) == "__main__"
+    iterators: tuple[type, ...] = (
+        GeneratorType,
+        type(iter([])),
+        type(iter(())),
+        zip,
+        map,
+        enumerate,
+        filter,
+        type(iter(range(1))),
+    )
+    return isinstance(value, iterators) or type(value).__module__ == "__main__"
+
+
+def _may_be_read(thing: Any, name: str) -> bool:
+    """Whether the box may read a public attribute of what the judge has lent: of the notebook's own objects alone."""
+    if isinstance(thing, JITTED):
+        return name in _OF_JITTED
+    if isinstance(thing, FunctionType):
+        return name in vars(thing)
+    return type(thing).__module__ == "__main__" and not isinstance(thing, type | MethodType)
+
+
+def _changeable(value: Any) -> bool:
+    """Whether a function could change this in place."""
+    if isinstance(value, list | dict | set | np.ndarray):
+        return True
+    if isinstance(value, tuple):
+        return any(map(_changeable, value))
+    return type(value).__module__ == "__main__" and not isinstance(value, FunctionType | type)
+
+
+def _given_away(value: Any) -> bool:
+    """Whether the memory of an array was given to a compiled function."""
+    if isinstance(value, tuple):
+        return any(map(_given_away, value))
+    return isinstance(value, jax.Array) and value.is_deleted()
+
+
+def _copy_back(mine: Any, now: Any) -> Any:
+    """Let what was handed over be what it became there. Returns what stands in its place."""
+    if isinstance(mine, tuple) and isinstance(now, tuple) and len(mine) == len(now):
+        for one, other in zip(mine, now, strict=True):
+            _copy_back(one, other)
+    elif type(mine) is list and type(now) is list:
+        mine[:] = [_copy_back(*pair) for pair in zip(mine, now, strict=False)] + now[len(mine) :]
+    elif type(mine) is dict and type(now) is dict:
+        kept = {key: _copy_back(mine[key], value) if key in mine else value for key, value in now.items()}
+        mine.clear()
+        mine.update(kept)
+    elif type(mine) is set and type(now) is set:
+        mine.clear()
+        mine.update(now)
+    elif isinstance(mine, np.ndarray) and isinstance(now, np.ndarray):
+        if mine.shape != now.shape or mine.dtype != now.dtype:
+            return now
+        if mine.tobytes() != now.tobytes():
+            mine[...] = now
+    elif isinstance(mine, jax.Array) and isinstance(now, jax.Array):
+        if now.is_deleted() and not mine.is_deleted():
+            mine.delete()
+        elif type(mine) is not type(now):
+            return now
+    elif type(mine) is type(now) and type(mine).__module__ == "__main__" and hasattr(mine, "__dict__"):
+        _copy_back(vars(mine), vars(now))
+    else:
+        return now
+    return mine
+
+
+class _Printed(io.StringIO):
+    """No more than is shown."""
+
+    def write(self, text: str) -> int:
+        room = _PRINTED - self.tell()
+        if room > 0:
+            super().write(text[:room])
+        return len(text)
+
+
+@contextlib.contextmanager
+def _with(settings: Any, printed: io.StringIO) -> Iterator[None]:
+    """In the box: JAX's settings are those around the call in the judge, and what is printed is shown there."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(contextlib.redirect_stdout(printed))
+        for name, value in (settings or {}).items():
+            if name in _SETTINGS and getattr(jax.config, name) != value:
+                stack.enter_context(_CONTEXTS[name](value))
+        yield
+        jax.effects_barrier()  # what was printed from within a program
+
+
+_CONTEXTS: dict[str, Callable[[Any], Any]] = {
+    "jax_enable_x64": jax.enable_x64,
+    "jax_disable_jit": jax.disable_jit,
+    "jax_debug_nans": jax.debug_nans,
+    "jax_debug_infs": jax.debug_infs,
+    "jax_numpy_dtype_promotion": jax.numpy_dtype_promotion,
+    "jax_numpy_rank_promotion": jax.numpy_rank_promotion,
+    "jax_default_matmul_precision": jax.default_matmul_precision,
+}
