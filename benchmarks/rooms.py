@@ -27,18 +27,17 @@ from _unit import COURSE, UNITS, Unit, answers_kept, is_answer, unit_as_built
 from nbformat import NotebookNode, from_dict
 from nbformat.v4 import new_code_cell, new_notebook
 
+from autograder.checks.run_alone import _top
 from autograder.doors.box.rules import Rules
 from autograder.doors.graded_notebook import is_graded, not_begun, read_notebook, score
 from autograder.doors.guard.cells import course_in
 from autograder.doors.guard.course import bound, parsed
 from autograder.doors.judge.table import FIELDS, TABLE, digest
-from autograder.doors.judge.two_rooms import TwoRooms, _mentioned
+from autograder.doors.judge.two_rooms import _ROOM, TwoRooms
 
 SECONDS = 60
 # Instruments that look at what a function does while it is called, in the process where it is called.
-OBSERVERS = (
-    r"\b(assert_max_traces|trace_log|speedup|roofline|benchmark|monitoring|_cache_size|clear_caches?|perf_counter"
-)
+OBSERVERS = r"\b(assert_max_traces|trace_log|speedup|roofline|benchmark|monitoring|_cache_size|perf_counter"
 OBSERVERS += r"|checking_leaks|transfer_guard|log_compiles|no_tracing|memory_stats|live_arrays|getsource|subprocess)\b"
 KEEPS_PROGRAMS = """
 import jax
@@ -100,6 +99,14 @@ class Trial:
         for index, cell in enumerate(self.cells):
             if not is_graded(cell):
                 self.runner.run(index)
+
+    def took_programs(self) -> bool:
+        """Whether a program of an answer's has arrived in the last check."""
+        try:
+            self.runner._judge.tell(f"assert {_ROOM}.programs")
+        except RuntimeError:
+            return False
+        return True
 
     def grade(self, check: str) -> NotebookNode:
         """The check as it was run, in the judge."""
@@ -166,9 +173,11 @@ def try_unit(name: str, only: list[str]) -> dict[str, Found]:
             result = score(trial.grade(check))
             if result.earned < result.possible:
                 lose(check, f"the solution again: {brief(result.message)}")
+            else:
+                found[check] = Found("artefact" if trial.took_programs() else "outside", "")
     for check, other in needed(unit, set(tried), only):
-        lose(check, f"{other} needs a name that it binds")
-    return {check: found.get(check, Found("outside", "")) for check in unit.checks if not only or check in only}
+        lose(check, f"needed by {other}")
+    return {check: one for check, one in found.items() if not only or check in only}
 
 
 def observes(unit: Unit, check: str) -> str:
@@ -189,8 +198,8 @@ def needed(unit: Unit, judged: set[str], only: list[str]) -> list[tuple[str, str
         own = bound(parsed(cell.source))
         if name not in judged and not only:
             for earlier, names in binds.items():
-                if earlier in judged and (names - known - own) & _mentioned(cell.source):
-                    pairs.append((earlier, name))
+                if earlier in judged and (used := (names - known - own) & _top(cell.source)[1]):
+                    pairs.append((earlier, f"{name} ({', '.join(sorted(used))})"))
         binds[name] = own
     return pairs
 

@@ -9,7 +9,7 @@ lets the box call these and read their public attributes.
 import contextlib
 import io
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from types import BuiltinMethodType, FunctionType, GeneratorType, MethodType, ModuleType
 from typing import Any
 
@@ -18,7 +18,7 @@ import numpy as np
 
 from autograder.jax_internals import JITTED
 
-from . import errors, names
+from . import errors, names, programs, sources
 from .link import Link, LinkBroken
 from .stand_ins import OPERATIONS, about, stand_in
 from .values import CannotCross, Pack, Unpack, Unreadable
@@ -69,8 +69,7 @@ class Things:
         if number not in self.borrowed:
             if len(self.borrowed) >= MOST_LENT:
                 raise Unreadable("too many things were lent")
-            made = self.borrowed[number] = stand_in(number, known, ask)
-            self._homes[id(made)] = number
+            self.take(number, stand_in(number, known, ask))
         return self.borrowed[number]
 
     def ask(self, number: int, what: str, args: tuple, keywords: dict[str, Any]) -> Any:
@@ -79,6 +78,10 @@ class Things:
         if self.peer is None or number not in self.borrowed:
             raise LinkBroken("what this stands for is in a kernel that has ended, or does not listen now")
         return self.peer.ask_thing(number, what, args, keywords)
+
+    def take(self, number: int, made: Any) -> None:
+        """Let this stand for the other kernel's thing of this number."""
+        self.borrowed[number], self._homes[id(made)] = made, number
 
     def home_of(self, value: Any) -> int | None:
         """The other kernel's number for what is a stand-in here; None for anything else."""
@@ -98,36 +101,50 @@ class Peer:
     Arguments:
       link: to the other kernel.
       things: of this kernel.
-      course: gives the functions and classes of the locked cells, by name.
+      released: the names that locked cells bind.
       notebook: the names of this kernel's notebook.
       judge: whether this is the judge's end, which lends and believes less.
     """
 
-    def __init__(
-        self, link: Link, things: Things, course: Callable[[], dict[str, Any]], notebook: dict, *, judge: bool
-    ):
-        self._link, self._things, self._course, self._notebook, self._judge = link, things, course, notebook, judge
+    def __init__(self, link: Link, things: Things, released: Collection[str], notebook: dict[str, Any], *, judge: bool):
+        self._link, self._things, self._notebook, self._judge = link, things, notebook, judge
+        self._released = frozenset(released)
         things.peer = self
         self._lock = threading.RLock()
         self._deep = 0
         self.broken = ""
+        self.programs = 0  # how many have arrived
+
+    def _course(self) -> dict[str, Any]:
+        """The functions and classes of the locked cells."""
+        there = {name: self._notebook[name] for name in self._released if name in self._notebook}
+        return {name: value for name, value in there.items() if names.is_course_thing(value)}
 
     # --- asking ---
 
     def ask_thing(self, number: int, what: str, args: tuple, keywords: dict[str, Any]) -> Any:
         """What a stand-in is asked for."""
         __tracebackhide__ = True
-        reply, parts = self._asked("thing", args, keywords, number=number, what=what)
+        tracers: list[Any] = []
+        reply, parts = self._asked("thing", args, keywords, tracers, number=number, what=what)
+        if tracers:
+            self.programs += 1
+            results = programs.Program(reply.get("program"), self._unpack(parts))(*tracers)
+            return self._unpack(parts, lambda form: results[_slot(form, results)]).unpack(reply.get("value"))
         if what == "call" and (reply.get("after") is not None):
             _copy_back((args, keywords), self._unpacked(reply["after"], parts))
         return self._unpacked(reply.get("value"), parts)
 
     def ask_names(self, wanted: list[str]) -> list[Any]:
-        """For each name of the other kernel's notebook a list: its value; or nothing, if it has none that can cross."""
-        reply, parts = self._asked("names", (wanted,), {})
-        values = self._unpacked(reply.get("value"), parts)
-        if type(values) is not list or len(values) != len(wanted) or any(type(value) is not list for value in values):
+        """For each name of the other kernel's notebook a list: its value; empty, if it has none that is known here."""
+        reply, parts = self._asked("names", (wanted,), {}, [])
+        forms = reply.get("values")
+        if type(forms) is not list or len(forms) != len(wanted) or any(type(form) is not list for form in forms):
             raise LinkBroken("the other kernel does not say what its names mean")
+        values: list[list[Any]] = [[] for _ in forms]
+        for value, form in zip(values, forms, strict=True):
+            with contextlib.suppress(Unreadable):  # of a class, for one, whose cell was not run here yet
+                value += [self._unpacked(form[0], parts)] if form else []
         return values
 
     def settimeout(self, seconds: float | None) -> None:
@@ -145,13 +162,20 @@ class Peer:
         self._link.close()
         self._things.peer = None
 
-    def _asked(self, kind: str, args: tuple, keywords: Mapping[str, Any], **fields: Any) -> tuple[dict, list[bytes]]:
+    def _asked(
+        self, kind: str, args: tuple, keywords: Mapping[str, Any], tracers: list[Any], **fields: Any
+    ) -> tuple[dict, list[bytes]]:
+        """The reply to a question. What JAX traces among the arguments is put into `tracers`; its types are sent."""
         __tracebackhide__ = True
         with self._lock:
             if self.broken:
                 raise LinkBroken(self.broken)
-            packer = Pack(self._lend, self._course())
+            packer = Pack(self._lend, self._course(), _noting(tracers))
             fields |= {"ask": kind, "args": packer.pack(args), "keywords": packer.pack(dict(keywords))}
+            if tracers:
+                if fields.get("what") != "call":
+                    raise CannotCross("a value that JAX is tracing can only be handed to a function of an answer")
+                fields["what"] = "trace"
             if self._judge:
                 fields["settings"] = {name: getattr(jax.config, name) for name in _SETTINGS}
             try:
@@ -186,41 +210,41 @@ class Peer:
 
     def _answer(self, message: dict[str, Any], parts: list[bytes]) -> None:
         self._deep += 1
-        packer = Pack(self._lend, self._course())
+        beside: list[bytes] = []
         printed = _Printed()
         try:
             if self._deep > DEEPEST:
                 raise RecursionError("each kernel calls the other, again and again")
             with contextlib.nullcontext() if self._judge else _with(message.get("settings"), printed):
-                reply = self._reply(message, parts, packer)
+                reply, beside = self._reply(message, parts)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             if self._judge and not isinstance(error, Exception):
                 raise
-            packer.parts.clear()
             reply = {"error": errors.told(error, self._things.keep)}
         finally:
             self._deep -= 1
         if text := printed.getvalue():
             reply["printed"] = text
         try:
-            self._link.send(reply, packer.parts)
+            self._link.send(reply, beside)
         except ValueError as error:
             self._link.send({"error": errors.told(CannotCross(str(error)), self._things.keep)}, [])
 
-    def _reply(self, message: dict[str, Any], parts: list[bytes], packer: Pack) -> dict[str, Any]:
-        args, keywords = self._unpacked(message.get("args"), parts), self._unpacked(message.get("keywords"), parts)
-        if type(args) is not tuple or type(keywords) is not dict or not all(type(name) is str for name in keywords):
-            raise Unreadable("arguments are missing")
+    def _reply(self, message: dict[str, Any], parts: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
+        packer = Pack(self._lend, self._course())
+        if message["ask"] == "thing" and message.get("what") == "trace":
+            return self._traced(message, parts)
+        args, keywords = self._arguments(message, self._unpack(parts))
         if message["ask"] == "names" and not self._judge:
-            return {"value": packer.pack([self._named(name) for name in args[0]])}
+            return {"values": [self._named(name, packer) for name in args[0]]}, packer.parts
         if message["ask"] != "thing":
             raise Unreadable("this cannot be asked for")
         thing = self._things.lent[_number(message.get("number"))]
         what = message.get("what")
         if what != "call":
-            return {"value": packer.pack(self._done(thing, what, args))}
+            return {"value": packer.pack(self._done(thing, what, args))}, packer.parts
         if not callable(thing):
             raise Unreadable("this cannot be called")
         before = Pack(self._lend, self._course())
@@ -231,17 +255,43 @@ class Peer:
         if changeable and not changed:
             after = Pack(self._lend, self._course())
             changed = after.pack((args, keywords)) != known or after.parts != before.parts
-        return {"value": value, "after": packer.pack((args, keywords))} if changed else {"value": value}
+        return {"value": value} | ({"after": packer.pack((args, keywords))} if changed else {}), packer.parts
 
-    def _named(self, name: str) -> list[Any]:
+    def _arguments(self, message: dict[str, Any], unpack: Unpack) -> tuple[tuple, dict[str, Any]]:
+        args, keywords = unpack.unpack(message.get("args")), unpack.unpack(message.get("keywords"))
+        if type(args) is not tuple or type(keywords) is not dict or not all(type(name) is str for name in keywords):
+            raise Unreadable("arguments are missing")
+        return args, keywords
+
+    def _traced(self, message: dict[str, Any], parts: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
+        """The program of a function, for arguments of which some are known by their types alone."""
+        thing = self._things.lent[_number(message.get("number"))]
+        if not callable(thing):
+            raise Unreadable("this cannot be called")
+        avals: dict[int, Any] = {}
+        self._arguments(message, self._unpack(parts, lambda form: avals.setdefault(_number(form["slot"]), form)))
+        if sorted(avals) != list(range(len(avals))):
+            raise Unreadable("a type is missing")
+        results: list[Any] = []
+        packer = Pack(self._lend, self._course(), _noting(results))
+        reply: dict[str, Any] = {}
+
+        def run(*values: Any) -> list[Any]:
+            args, keywords = self._arguments(message, self._unpack(parts, lambda form: values[form["slot"]]))
+            reply["value"] = packer.pack(thing(*args, **keywords))
+            return results
+
+        reply["program"] = programs.traced(run, [programs.of_aval(avals[i]) for i in range(len(avals))], packer)
+        return reply, packer.parts
+
+    def _named(self, name: str, packer: Pack) -> list[Any]:
         value = self._notebook.get(name, _MISSING)
         if value is _MISSING or isinstance(value, ModuleType):
             return []
         try:
-            Pack(self._lend, self._course()).pack(value)
+            return [packer.pack(value)]
         except CannotCross:
             return []
-        return [value]
 
     def _done(self, thing: Any, what: Any, args: tuple) -> Any:
         """What was asked of a thing that is here, apart from calling it."""
@@ -258,25 +308,60 @@ class Peer:
 
     # --- what crosses ---
 
-    def _lend(self, value: Any) -> dict[str, Any]:
+    def _lend(self, value: Any, pack: Pack) -> dict[str, Any]:
         if (home := self._things.home_of(value)) is not None:
             return {"is": "yours", "number": home}
+        if self._judge and isinstance(value, ModuleType):
+            return {"is": "module", "v": value.__name__}
         if isinstance(value, ModuleType) or (self._judge and not _may_be_lent(value)):
             raise CannotCross(f"{type(value).__name__} has no form in which it can be handed to the other kernel")
-        return self._things.lend(value)
+        if hasattr(value, "jaxpr") and hasattr(value, "eqns"):
+            return {"is": "jaxpr", "v": programs.written(value, pack)}
+        lent = self._things.lend(value)
+        if self._judge and isinstance(value, FunctionType) and lent["number"] not in pack.functions:
+            pack.functions.add(lent["number"])
+            if (inner := sources.captured(value, self._released)) is not None:
+                return lent | {"is": "code"} | sources.code_form(value, inner, pack)
+        return lent
 
-    def _borrow(self, form: dict[str, Any]) -> Any:
+    def _borrow(self, form: dict[str, Any], unpack: Unpack) -> Any:
+        if form["is"] in ("code", "module"):
+            if self._judge:
+                raise Unreadable("the judge takes no code")
+            return sources.made(form, unpack, self._things, self._notebook)
+        if form["is"] == "jaxpr":
+            return programs.Program(form["v"], unpack).jaxpr()
         number = _number(form.get("number"))
         if form["is"] == "yours":
             return self._things.lent[number]
         return self._things.borrow(number, form.get("about"), self._things.ask)
 
     def _unpacked(self, form: Any, parts: list[bytes]) -> Any:
+        return self._unpack(parts).unpack(form)
+
+    def _unpack(self, parts: list[bytes], slot: Callable[[dict[str, Any]], Any] | None = None) -> Unpack:
         named = names.harmless if self._judge else names.anything
-        return Unpack(parts, self._borrow, named, self._course()).unpack(form)
+        return Unpack(parts, self._borrow, named, self._course(), slot)
 
 
 _MISSING = object()
+
+
+def _noting(tracers: list[Any]) -> Callable[[Any], dict[str, Any]]:
+    """What stands for a tracer in a message: its number among all of them, and its type."""
+
+    def note(tracer: Any) -> dict[str, Any]:
+        tracers.append(tracer)
+        return {"is": "traced", "slot": len(tracers) - 1} | programs.aval_form(jax.typeof(tracer))
+
+    return note
+
+
+def _slot(form: dict[str, Any], results: list[Any]) -> int:
+    number = _number(form.get("slot"))
+    if not 0 <= number < len(results):
+        raise Unreadable("a result is missing")
+    return number
 
 
 def _number(value: Any) -> int:

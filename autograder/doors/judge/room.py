@@ -12,7 +12,6 @@ from typing import Any
 from autograder.checks import run_alone
 
 from .link import MAIL, Link, LinkBroken
-from .names import is_course_thing
 from .peer import Peer, Things
 
 _SECONDS = 20.0  # until the box has said what its names mean
@@ -43,12 +42,7 @@ def _link(number: int) -> Link:
 
 
 def _open(number: int, course: list[str], *, judge: bool) -> Peer:
-    names = _shell().user_ns
-
-    def things_of_the_course() -> dict[str, Any]:
-        return {name: names[name] for name in course if name in names and is_course_thing(names[name])}
-
-    return Peer(_link(number), _THINGS, things_of_the_course, names, judge=judge)
+    return Peer(_link(number), _THINGS, course, _shell().user_ns, judge=judge)
 
 
 def serve(number: int, course: list[str], another: bool) -> None:
@@ -98,7 +92,12 @@ def bind(cells: list[tuple[str, list[str]]]) -> None:
             run_alone.written_elsewhere[value] = run_alone.Written(source, file, name, names)
 
 
+programs = 0  # how many have arrived in the check that was the last one
+
+
 def finish() -> None:
     """In the judge: the check is done."""
+    global programs
     if _THINGS.peer is not None:
+        programs = _THINGS.peer.programs
         _THINGS.peer.close()

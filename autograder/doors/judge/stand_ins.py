@@ -5,6 +5,7 @@ Names that begin with an underscore are never asked for.
 """
 
 import inspect
+import operator
 from collections.abc import Callable
 from types import FunctionType, GeneratorType, MethodType
 from typing import Any
@@ -23,7 +24,11 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "repr": lambda value: repr(value)[:2000],
     "enter": lambda value: value.__enter__(),
     "exit": lambda value: value.__exit__(None, None, None),
+    "str": lambda value: str(value)[:20_000],
 }
+_TWO = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and_", "or_", "xor", "lshift", "rshift")
+_COMPARE, _ONE = ("lt", "le", "gt", "ge"), ("neg", "pos", "abs", "invert")
+OPERATIONS |= {name: getattr(operator, name) for name in (*_TWO, *_COMPARE, *_ONE)}
 _LONGEST_NAME, _LONGEST_TEXT = 200, 4000
 _KINDS = {kind.name: kind for kind in inspect._ParameterKind}
 
@@ -141,11 +146,33 @@ class Thing:
     def __repr__(self) -> str:
         return _exact(self._operation("repr"), str)
 
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
+        return self._operation("ufunc", ufunc, inputs, keywords) if method == "__call__" else NotImplemented
+
+    def __str__(self) -> str:
+        return _exact(self._operation("str"), str)
+
     def __enter__(self) -> Any:
         return self._operation("enter")
 
     def __exit__(self, *error: Any) -> None:
         self._operation("exit")
+
+
+def _operators() -> None:
+    """Arithmetic with an object of the other kernel is done there."""
+    for name in (*_TWO, *_COMPARE):
+        setattr(Thing, f"__{name.rstrip('_')}__", lambda self, other, name=name: self._operation(name, other))
+    for name in _TWO:
+        reflected = lambda self, other, name=name: self._ask(self._number, "reflected", (name, other), {})  # noqa: E731
+        setattr(Thing, f"__r{name.rstrip('_')}__", reflected)
+    for name in _ONE:
+        setattr(Thing, f"__{name}__", lambda self, name=name: self._operation(name))
+
+
+_operators()
+OPERATIONS["ufunc"] = lambda value, ufunc, inputs, keywords: ufunc(*inputs, **keywords)
+OPERATIONS["reflected"] = lambda value, name, other: OPERATIONS[name](other, value) if name in _TWO else None
 
 
 def _exact(value: Any, kind: type) -> Any:

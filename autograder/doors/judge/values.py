@@ -35,6 +35,10 @@ class CannotCross(TypeError):
     """A value has no form in which it could be handed to the other kernel."""
 
 
+class _HoldsItself(CannotCross):
+    """An object of the course's that holds itself: it stays, and is lent."""
+
+
 class Pack:
     """Values as they travel; `parts` are the raw bytes that belong to what `pack` has returned.
 
@@ -46,13 +50,15 @@ class Pack:
 
     def __init__(
         self,
-        lend: Callable[[Any], dict[str, Any]],
+        lend: Callable[[Any, "Pack"], dict[str, Any]],
         course: Mapping[str, Any],
         traced: Callable[[Any], dict[str, Any]] | None = None,
     ):
         self.parts: list[bytes] = []
         self._lend, self._traced = lend, traced
         self._course = {id(value): name for name, value in course.items()}
+        self.functions: set[int] = set()  # the numbers of those whose code is in this message
+        self._inside: set[int] = set()  # objects whose attributes are being written down
 
     def pack(self, value: Any, deep: int = 0) -> Any:
         """One value."""
@@ -69,7 +75,7 @@ class Pack:
         if kind is complex:
             return {"is": "complex", "v": [value.real, value.imag]}
         if kind is bytes:
-            return {"is": "bytes", "part": self._part(value)}
+            return {"is": "bytes", "part": self.part(value)}
         if kind in (slice, range):
             return {"is": kind.__name__, "v": [self.pack(p, deep + 1) for p in (value.start, value.stop, value.step)]}
         if value is Ellipsis or value is NotImplemented:
@@ -86,10 +92,10 @@ class Pack:
         if kind is np.ndarray or isinstance(value, np.generic):
             return self._numpy_array(value)
         if isinstance(value, np.dtype):
-            name = _dtype_name(value)
-            return {"is": "dtype", "v": name} if name else self._lend(value)
+            name = dtype_name(value)
+            return {"is": "dtype", "v": name} if name else self._lend(value, self)
         if kind is jax.ShapeDtypeStruct:
-            kept = _dtype_name(value.dtype)
+            kept = dtype_name(value.dtype)
             if kept and value.sharding is None:
                 return {"is": "shape", "shape": list(value.shape), "dtype": kept, "weak": bool(value.weak_type)}
         if given := self._course.get(id(value)):
@@ -113,40 +119,53 @@ class Pack:
             if tuple_class(*place) is kind:
                 return {"is": "fields", "of": place, "v": inner}
         if name and is_plain_class(kind):
-            attributes = {**_slots(value, kind), **getattr(value, "__dict__", {})}
-            return {"is": "object", "of": name, "v": [[n, self.pack(v, deep + 1)] for n, v in attributes.items()]}
-        return self._lend(value)
+            if id(value) in self._inside:
+                raise _HoldsItself(value)
+            self._inside.add(id(value))
+            try:
+                return self._attributes(value, kind, name, deep)
+            except _HoldsItself as found:
+                if found.args[0] is not value:
+                    raise
+            finally:
+                self._inside.discard(id(value))
+        return self._lend(value, self)
 
-    def _part(self, data: bytes) -> int:
+    def _attributes(self, value: Any, kind: Any, name: str, deep: int) -> Any:
+        attributes = {**_slots(value, kind), **getattr(value, "__dict__", {})}
+        return {"is": "object", "of": name, "v": [[n, self.pack(v, deep + 1)] for n, v in attributes.items()]}
+
+    def part(self, data: bytes) -> int:
+        """Put raw bytes beside the text: the number of theirs."""
         self.parts.append(data)
         return len(self.parts) - 1
 
     def _numpy_array(self, value: Any) -> Any:
-        name = _dtype_name(value.dtype)
+        name = dtype_name(value.dtype)
         if not name:
-            return self._lend(value)
+            return self._lend(value, self)
         one = isinstance(value, np.generic)
         return {
             "is": "scalar" if one else "array",
             "dtype": name,
             "shape": list(value.shape),
-            "part": self._part(np.asarray(value).tobytes()),
+            "part": self.part(np.asarray(value).tobytes()),
         }
 
     def _jax_array(self, value: jax.Array) -> Any:
         if value.is_deleted():
             return {"is": "deleted"}
         if len(value.devices()) != 1:
-            return self._lend(value)
+            return self._lend(value, self)
         form: dict[str, Any] = {"is": "jax", "weak": bool(getattr(value, "weak_type", False))}
         if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
             form["key"] = str(jax.random.key_impl(value))
             value = jax.random.key_data(value)
         array = np.asarray(value)
-        name = _dtype_name(array.dtype)
+        name = dtype_name(array.dtype)
         if not name:
             raise CannotCross(f"an array of {array.dtype} cannot be handed to the other kernel")
-        return form | {"dtype": name, "shape": list(array.shape), "part": self._part(array.tobytes())}
+        return form | {"dtype": name, "shape": list(array.shape), "part": self.part(array.tobytes())}
 
 
 class Unpack:
@@ -163,7 +182,7 @@ class Unpack:
     def __init__(
         self,
         parts: list[bytes],
-        borrow: Callable[[dict[str, Any]], Any],
+        borrow: Callable[[dict[str, Any], "Unpack"], Any],
         named: Callable[[str, str], Any],
         course: Mapping[str, Any],
         slot: Callable[[dict[str, Any]], Any] | None = None,
@@ -202,7 +221,7 @@ class Unpack:
         if kind == "complex":
             return complex(*map(_real, form["v"]))
         if kind == "bytes":
-            return bytes(self._data(form))
+            return bytes(self.data(form))
         if kind in ("slice", "range"):
             return {"slice": slice, "range": range}[kind](*self._all(form["v"], deep))
         if kind in ("Ellipsis", "NotImplemented"):
@@ -219,7 +238,9 @@ class Unpack:
         if kind == "dtype":
             return dtype_of(form["v"])
         if kind == "shape":
-            return jax.ShapeDtypeStruct(_shape(form["shape"]), dtype_of(form["dtype"]), weak_type=form["weak"] is True)
+            return jax.ShapeDtypeStruct(
+                shape_of(form["shape"]), dtype_of(form["dtype"]), weak_type=form["weak"] is True
+            )
         if kind == "named":
             module, name = map(_text, form["v"])
             return self._named(module, name)
@@ -234,8 +255,8 @@ class Unpack:
             return self._object(form, deep)
         if kind == "traced" and self._slot is not None:
             return self._slot(form)
-        if kind in ("lent", "yours"):
-            return self._borrow(form)
+        if kind in ("lent", "yours", "code", "module", "jaxpr"):
+            return self._borrow(form, self)
         raise Unreadable("a value of an unknown kind")
 
     def _object(self, form: dict[str, Any], deep: int) -> Any:
@@ -269,14 +290,15 @@ class Unpack:
                 raise Unreadable("an attribute that an object of this class has not")
         return made
 
-    def _data(self, form: dict[str, Any]) -> bytes:
+    def data(self, form: dict[str, Any]) -> bytes:
+        """The raw bytes that belong to this."""
         part = form["part"]
         if type(part) is not int or not 0 <= part < len(self._parts):
             raise Unreadable("raw bytes are missing")
         return self._parts[part]
 
     def _array(self, form: dict[str, Any]) -> np.ndarray:
-        dtype, shape, data = dtype_of(form["dtype"]), _shape(form["shape"]), self._data(form)
+        dtype, shape, data = dtype_of(form["dtype"]), shape_of(form["shape"]), self.data(form)
         if math.prod(shape) * dtype.itemsize != len(data):
             raise Unreadable("an array of another size than its bytes")
         if not data:
@@ -314,7 +336,7 @@ def _slots(value: Any, kind: type) -> dict[str, Any]:
     return {n: getattr(value, n) for n in sorted(_slot_names(kind)) if n not in held and hasattr(value, n)}
 
 
-def _dtype_name(dtype: Any) -> str:
+def dtype_name(dtype: Any) -> str:
     """How a dtype is called; empty for one whose arrays do not cross."""
     if not isinstance(dtype, np.dtype) or dtype.fields or dtype.subdtype or not dtype.isnative:
         return ""
@@ -338,7 +360,8 @@ def _scalar(array: np.ndarray) -> Any:
     return array[()]
 
 
-def _shape(sizes: Any) -> tuple[int, ...]:
+def shape_of(sizes: Any) -> tuple[int, ...]:
+    """The shape of an array. Raises `Unreadable`."""
     if type(sizes) is not list or len(sizes) > 32 or not all(type(size) is int and size >= 0 for size in sizes):
         raise Unreadable("this is no shape")
     return tuple(sizes)
