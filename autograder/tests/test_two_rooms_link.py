@@ -385,3 +385,85 @@ def test_only_things_of_the_notebook_are_lent():
     for thing in (np.random.default_rng(0), open, getattr, np.load, jax.jit(np.sin), threading.Lock(), [].sort):
         assert not peer._may_be_lent(thing) or names.name_of(thing)
     assert peer._may_be_lent([].append) and peer._may_be_lent(notebook(lambda: 1))
+
+
+# --- programs and code ---
+
+
+def loss(w, x):
+    @jax.checkpoint
+    def layer(h, _):
+        return jax.nn.relu(h @ w) + jax.nn.gelu(h), h.sum()
+
+    last, sums = jax.lax.scan(layer, x, None, length=2)
+    return jnp.where(last > 0, last, -last).mean() + jax.lax.cond(sums[0] > 0, jnp.sin, jnp.cos, sums[1])
+
+
+def test_what_jax_traces_is_the_answers_own_program(rooms):
+    f, w, x = of_the_box(rooms, loss=notebook(loss)), jnp.eye(3) * 0.5, jnp.arange(6.0).reshape(2, 3)
+    for wrap in (jax.jit, jax.grad, jax.value_and_grad, lambda f: jax.vmap(f, (None, 0))):
+        for here, there in zip(*(jax.tree.leaves(wrap(g)(w, x)) for g in (f, loss)), strict=True):
+            np.testing.assert_allclose(here, there, rtol=1e-5)
+    names_of = [[str(eqn.primitive) for eqn in jax.make_jaxpr(g)(w, x).eqns] for g in (f, loss)]
+    assert names_of[0] == names_of[1] and rooms.programs >= 4  # JAX keeps what it has traced
+
+
+def test_a_program_with_a_callback_or_an_effect_cannot_cross(rooms):
+    def calls(x):
+        return jax.pure_callback(np.sin, x, x)
+
+    def prints(x):
+        jax.debug.print("{}", x)
+        return x
+
+    for stand_in in of_the_box(rooms, calls=calls, prints=prints):
+        with pytest.raises(AnswerStopped, match="cannot be handed"):
+            jax.jit(stand_in)(1.0)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [None, {}, {"consts": [], "constants": [], "inputs": [], "equations": [], "outputs": []},
+     *({"consts": [], "constants": [], "inputs": [{}], "outputs": [1],
+        "equations": [{"inputs": [0], "made": [True], **eqn}]} for eqn in (
+        {"do": "pure_callback", "params": {}}, {"do": "outfeed", "params": {}}, {"do": "sin"},
+        {"do": ["sin"], "params": {}},
+        {"do": "sin", "params": {"accuracy": {"is": "choice", "of": ["os", "system"], "v": "x"}}},
+        {"do": "sin", "params": {"x": {"is": "numbers", "of": ["jax._src.core", "Jaxpr"], "v": []}}},
+        {"do": "jit", "name": 3, "body": {}}, {"do": "scan", "body": {}, "num_consts": -1, "num_carry": 0},
+        {"do": "add", "params": {}}, {"do": "cond", "params": {"branches": {"is": "tuple", "v": [3]}}}))],
+    ids=json.dumps,
+)  # fmt: skip
+def test_what_is_no_program_is_an_error(program):
+    judge = hostile([{"values": [[{"is": "lent", "number": 1, "about": {"function": True}}]]},
+                     {"value": {"is": "traced", "slot": 0}, "program": program}])  # fmt: skip
+    ((stand_in,),) = judge.ask_names(["f"])
+    with pytest.raises(Exception) as caught:
+        jax.jit(stand_in)(1.0)
+    assert isinstance(caught.value, Exception)
+
+
+def test_a_function_of_the_check_runs_in_the_box_unless_the_check_looks_at_what_it_keeps(rooms):
+    seen, factor = [], 3.0
+
+    @notebook
+    def pure(x):
+        return x * factor
+
+    @notebook
+    def counts(x):
+        seen.append(1)
+        return x * factor
+
+    jit_it = of_the_box(rooms, jit_it=lambda f: jax.jit(f)(2.0))
+    assert float(jit_it(pure)) == 6 and float(jit_it(counts)) == 6
+    assert len(seen) == 1  # traced, here
+    assert of_the_box(rooms, where=lambda f: f.__code__.co_name)(pure) == "pure"
+    assert of_the_box(rooms, where=lambda f: f.__code__.co_name)(counts) == "made"
+
+
+def test_the_judge_takes_no_code():
+    for kind in ("code", "module"):
+        judge = hostile([{"value": {"is": kind, "number": 1, "v": "os"}}])
+        with pytest.raises(Unreadable):
+            judge.ask_thing(1, "call", (), {})
