@@ -13,9 +13,11 @@ observed need a name that a judged one binds. All kept answers run in one box, o
 """
 
 import argparse
+import dis
 import re
 import tempfile
 import time
+import types
 from collections import defaultdict
 from pathlib import Path
 from typing import NamedTuple
@@ -27,7 +29,6 @@ from _unit import COURSE, UNITS, Unit, answers_kept, is_answer, unit_as_built
 from nbformat import NotebookNode, from_dict
 from nbformat.v4 import new_code_cell, new_notebook
 
-from autograder.checks.run_alone import _top
 from autograder.doors.box.rules import Rules
 from autograder.doors.graded_notebook import is_graded, not_begun, read_notebook, score
 from autograder.doors.guard.cells import course_in
@@ -198,10 +199,21 @@ def needed(unit: Unit, judged: set[str], only: list[str]) -> list[tuple[str, str
         own = bound(parsed(cell.source))
         if name not in judged and not only:
             for earlier, names in binds.items():
-                if earlier in judged and (used := (names - known - own) & _top(cell.source)[1]):
+                if earlier in judged and (used := (names - known - own) & looked_up(cell.source)):
                     pairs.append((earlier, f"{name} ({', '.join(sorted(used))})"))
         binds[name] = own
     return pairs
+
+
+def looked_up(source: str) -> set[str]:
+    """The names that a cell looks up in its notebook."""
+    found, ahead = set(), [compile(source, "cell", "exec")]
+    while ahead:
+        code = ahead.pop()
+        loads = (step for step in dis.get_instructions(code) if step.opname in ("LOAD_NAME", "LOAD_GLOBAL"))
+        found |= {step.argval for step in loads}
+        ahead += [const for const in code.co_consts if isinstance(const, types.CodeType)]
+    return found
 
 
 def brief(message: str) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr
 
 from autograder.jax_internals import JITTED
 
@@ -313,10 +314,10 @@ class Peer:
             return {"is": "yours", "number": home}
         if self._judge and isinstance(value, ModuleType):
             return {"is": "module", "v": value.__name__}
+        if isinstance(value, Jaxpr | ClosedJaxpr):
+            return {"is": "jaxpr", "v": programs.written(value, pack), "closed": isinstance(value, ClosedJaxpr)}
         if isinstance(value, ModuleType) or (self._judge and not _may_be_lent(value)):
             raise CannotCross(f"{type(value).__name__} has no form in which it can be handed to the other kernel")
-        if hasattr(value, "jaxpr") and hasattr(value, "eqns"):
-            return {"is": "jaxpr", "v": programs.written(value, pack)}
         lent = self._things.lend(value)
         if self._judge and isinstance(value, FunctionType) and lent["number"] not in pack.functions:
             pack.functions.add(lent["number"])
@@ -330,7 +331,8 @@ class Peer:
                 raise Unreadable("the judge takes no code")
             return sources.made(form, unpack, self._things, self._notebook)
         if form["is"] == "jaxpr":
-            return programs.Program(form["v"], unpack).jaxpr()
+            made = programs.Program(form["v"], unpack).jaxpr()
+            return made if form.get("closed") is True else made.jaxpr
         number = _number(form.get("number"))
         if form["is"] == "yours":
             return self._things.lent[number]

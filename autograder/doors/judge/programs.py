@@ -264,7 +264,11 @@ class Program:
 
     def jaxpr(self) -> Any:
         """The program as JAX has it."""
-        return jax.make_jaxpr(self)(*map(of_aval, self._form["inputs"]))
+        form, consts = self._form, None
+        if form["consts"] is None:  # it is not closed: what it captured is handed on apart
+            consts = [jnp.zeros(aval.shape, aval.dtype) for aval in map(of_aval, form["constants"])]
+        run = functools.partial(_run, form, unpack=self._unpack, deep=0, consts=consts)
+        return jax.make_jaxpr(lambda *values: run(values))(*map(of_aval, form["inputs"]))
 
 
 def _run(form: dict[str, Any], values: Any, unpack: Unpack, deep: int, consts: Any = None) -> list[Any]:
