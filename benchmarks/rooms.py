@@ -38,7 +38,7 @@ from autograder.doors.judge.two_rooms import _ROOM, TwoRooms
 
 SECONDS = 60
 # Instruments that look at what a function does while it is called, in the process where it is called.
-OBSERVERS = r"\b(assert_max_traces|trace_log|speedup|roofline|benchmark|monitoring|_cache_size|perf_counter"
+OBSERVERS = r"\b(speedup|roofline|benchmark|monitoring|_cache_size|perf_counter"
 OBSERVERS += r"|checking_leaks|transfer_guard|log_compiles|no_tracing|memory_stats|live_arrays|getsource|subprocess)\b"
 KEEPS_PROGRAMS = """
 import jax
@@ -101,10 +101,10 @@ class Trial:
             if not is_graded(cell):
                 self.runner.run(index)
 
-    def took_programs(self) -> bool:
-        """Whether a program of an answer's has arrived in the last check."""
+    def says(self, what: str) -> bool:
+        """Whether programs of an answer's have arrived in the last check, or its traces were counted in the box."""
         try:
-            self.runner._judge.tell(f"assert {_ROOM}.programs")
+            self.runner._judge.tell(f"assert {_ROOM}.{what}")
         except RuntimeError:
             return False
         return True
@@ -175,7 +175,8 @@ def try_unit(name: str, only: list[str]) -> dict[str, Found]:
             if result.earned < result.possible:
                 lose(check, f"the solution again: {brief(result.message)}")
             else:
-                found[check] = Found("artefact" if trial.took_programs() else "outside", "")
+                counted, artefact = trial.says("counted"), trial.says("programs")
+                found[check] = Found("counted" if counted else "artefact" if artefact else "outside", "")
     for check, other in needed(unit, set(tried), only):
         lose(check, f"needed by {other}")
     return {check: one for check, one in found.items() if not only or check in only}

@@ -13,11 +13,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from autograder import assert_max_traces, trace_log
 from autograder.doors.judge import names, peer
 from autograder.doors.judge.errors import AnswerStopped
 from autograder.doors.judge.link import LARGEST_TEXT, Link, LinkBroken
 from autograder.doors.judge.peer import Peer, Things
 from autograder.doors.judge.values import CannotCross, Pack, Unpack, Unreadable
+from autograder.failure import CheckFailed
+from autograder.instruments import watch_functions
 from autograder.not_begun import STUB, NotBegun
 
 pytestmark = pytest.mark.once
@@ -363,7 +366,7 @@ def test_the_box_can_ask_for_nothing_but_what_was_lent():
 
     questions = [ask(1, "attribute", name) for name in ("__globals__", "__code__", "_hidden", "f_globals", "", 3)]
     questions += [ask(2, "attribute", name) for name in ("_hidden", "__class__", "__dict__", "mro")]
-    questions += [ask(2, what) for what in ("call", "repr", "enter", "exit", "equal", "__call__", None)]
+    questions += [ask(2, what) for what in ("call", "repr", "enter", "exit", "add", "__call__", None)]
     questions += [ask(77, "call"), ask("1", "call"), ask(True, "call"), ask(None, "attribute", "x"), {"ask": "names"}]
     questions += [{"ask": "exec"}, {"ask": "thing"}, {"ask": "names", "args": {"is": "tuple", "v": []}, "keywords": 3}]
     judge = hostile([*questions, {"value": 5}])
@@ -467,3 +470,31 @@ def test_the_judge_takes_no_code():
         judge = hostile([{"value": {"is": kind, "number": 1, "v": "os"}}])
         with pytest.raises(Unreadable):
             judge.ask_thing(1, "call", (), {})
+
+
+def test_traces_are_counted_where_the_function_runs(rooms):
+    step, slow = of_the_box(rooms, step=jax.jit(notebook(lambda x: x + 1)), slow=lambda x: jax.jit(lambda y: y * 2)(x))
+    watch_functions.observed_elsewhere.append(rooms._things.observer)
+    try:
+        with trace_log(step) as log:
+            step(1.0)
+            log.call(step, 2.0)
+        assert log.traces == 1 and log.reasons == ["first call"] and log.rows[0].outcome == "hit"
+        with assert_max_traces(step, 1):
+            step(1.0), step(2.0)
+        with pytest.raises(CheckFailed, match="was traced twice") as caught, assert_max_traces(step, 1):
+            step(1.0), step(np.ones(2))
+        assert caught.value.happened.startswith("<lambda> was traced")
+        with pytest.raises(KeyError), assert_max_traces(slow, 0):
+            raise KeyError
+    finally:
+        watch_functions.observed_elsewhere.clear()
+
+
+def test_an_object_of_an_answer_equals_nothing_that_a_check_expects(rooms):
+    class Always:
+        def __eq__(self, other):
+            return True
+
+    always = of_the_box(rooms, always=Always())
+    assert always != 4 and always != [1] and always == always

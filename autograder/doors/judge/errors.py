@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+from autograder.failure import CheckFailed
 from autograder.not_begun import NotBegun, unwritten
 
 from .names import error_class
@@ -73,6 +74,9 @@ def raised(form: Any, kept: dict[int, BaseException], course: dict[str, Any]) ->
             error.args = tuple(args) if readable and args is not None else (text,)
             if isinstance(error, NameError | AttributeError | ImportError) and type(form.get("missing")) is str:
                 error.name = form["missing"]
+        elif (module, name) == ("autograder.failure", "CheckFailed"):
+            error = CheckFailed.__new__(CheckFailed)
+            error.args, error.happened, error.exhibit = (text,), text.partition("\n")[0].removeprefix("✗ "), None
         elif name in ("CheckFailed", "AssertionError"):
             error = AssertionError(text)
         else:

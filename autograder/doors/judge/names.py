@@ -127,7 +127,7 @@ def error_class(module: str, name: str) -> type[Exception] | None:
 
 def tuple_class(module: str, name: str) -> type | None:
     """A library's class of named tuples that both kernels have imported; None if there is none of this name."""
-    if module.partition(".")[0] not in ("jax", "optax", "flax", "numpy") or not name.isidentifier():
+    if module.partition(".")[0] not in ("jax", "optax", "flax", "numpy", "autograder") or not name.isidentifier():
         return None
     found = vars(sys.modules.get(module, builtins)).get(name)
     is_one = isinstance(found, type) and issubclass(found, tuple) and isinstance(getattr(found, "_fields", None), tuple)

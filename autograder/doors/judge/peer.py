@@ -17,6 +17,8 @@ import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
+from autograder.checks.max_traces import assert_max_traces
+from autograder.instruments.trace_log import trace_log
 from autograder.jax_internals import JITTED
 
 from . import errors, names, programs, sources
@@ -84,6 +86,10 @@ class Things:
         """Let this stand for the other kernel's thing of this number."""
         self.borrowed[number], self._homes[id(made)] = made, number
 
+    def observer(self, fn: Any) -> Callable[..., Any] | None:
+        """What makes an instrument for a function of the other kernel; None for any other."""
+        return None if self.home_of(fn) is None or self.peer is None else self.peer.ask_instrument
+
     def home_of(self, value: Any) -> int | None:
         """The other kernel's number for what is a stand-in here; None for anything else."""
         return self._homes.get(id(value))
@@ -114,7 +120,7 @@ class Peer:
         self._lock = threading.RLock()
         self._deep = 0
         self.broken = ""
-        self.programs = 0  # how many have arrived
+        self.programs = self.counted = 0  # how many programs have arrived, how many instruments were asked for
 
     def _course(self) -> dict[str, Any]:
         """The functions and classes of the locked cells."""
@@ -134,6 +140,12 @@ class Peer:
             return self._unpack(parts, lambda form: results[_slot(form, results)]).unpack(reply.get("value"))
         if what == "call" and (reply.get("after") is not None):
             _copy_back((args, keywords), self._unpacked(reply["after"], parts))
+        return self._unpacked(reply.get("value"), parts)
+
+    def ask_instrument(self, name: str, *args: Any) -> Any:
+        """An instrument of the course's that looks at a function where it runs. What it counts is the box's word."""
+        self.counted += 1
+        reply, parts = self._asked("instrument", (name, *args), {}, [])
         return self._unpacked(reply.get("value"), parts)
 
     def ask_names(self, wanted: list[str]) -> list[Any]:
@@ -240,6 +252,8 @@ class Peer:
         args, keywords = self._arguments(message, self._unpack(parts))
         if message["ask"] == "names" and not self._judge:
             return {"values": [self._named(name, packer) for name in args[0]]}, packer.parts
+        if message["ask"] == "instrument" and not self._judge:
+            return {"value": packer.pack(_INSTRUMENTS[args[0]]()(*args[1:]))}, packer.parts
         if message["ask"] != "thing":
             raise Unreadable("this cannot be asked for")
         thing = self._things.lent[_number(message.get("number"))]
@@ -347,6 +361,10 @@ class Peer:
 
 
 _MISSING = object()
+_INSTRUMENTS: dict[str, Callable[[], Callable[..., Any]]] = {
+    "assert_max_traces": lambda: assert_max_traces,
+    "trace_log": lambda: trace_log,
+}
 
 
 def _noting(tracers: list[Any]) -> Callable[[Any], dict[str, Any]]:

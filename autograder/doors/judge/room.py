@@ -10,6 +10,7 @@ import sys
 from typing import Any
 
 from autograder.checks import run_alone
+from autograder.instruments import watch_functions
 
 from .link import MAIL, Link, LinkBroken
 from .peer import Peer, Things
@@ -63,6 +64,8 @@ def begin(number: int, course: list[str], another: bool) -> None:
     if another:
         _THINGS.forget()
     _open(number, course, judge=True)
+    if _THINGS.observer not in watch_functions.observed_elsewhere:
+        watch_functions.observed_elsewhere.append(_THINGS.observer)
 
 
 def bind(cells: list[tuple[str, list[str]]]) -> None:
@@ -92,12 +95,12 @@ def bind(cells: list[tuple[str, list[str]]]) -> None:
             run_alone.written_elsewhere[value] = run_alone.Written(source, file, name, names)
 
 
-programs = 0  # how many have arrived in the check that was the last one
+programs = counted = 0  # in the last check: programs that have arrived, instruments that were asked for
 
 
 def finish() -> None:
     """In the judge: the check is done."""
-    global programs
+    global programs, counted
     if _THINGS.peer is not None:
-        programs = _THINGS.peer.programs
+        programs, counted = _THINGS.peer.programs, _THINGS.peer.counted
         _THINGS.peer.close()

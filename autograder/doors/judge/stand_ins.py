@@ -19,11 +19,11 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "next": next,
     "iter": iter,
     "contains": lambda value, item: item in value,
-    "equal": lambda value, other: bool(value == other),
     "true": bool,
     "repr": lambda value: repr(value)[:2000],
     "enter": lambda value: value.__enter__(),
     "exit": lambda value: value.__exit__(None, None, None),
+    "left": lambda value: value.__exit__(RuntimeError, RuntimeError("the block was left by an error"), None),
     "str": lambda value: str(value)[:20_000],
 }
 _TWO = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and_", "or_", "xor", "lshift", "rshift")
@@ -134,14 +134,10 @@ class Thing:
     def __contains__(self, item: Any) -> bool:
         return _exact(self._operation("contains", item), bool)
 
-    def __eq__(self, other: Any) -> bool:
-        return self is other or _exact(self._operation("equal", other), bool)
+    # Equal to itself alone: what an answer says of its own object is no comparison with what a check expects.
 
     def __bool__(self) -> bool:
         return _exact(self._operation("true"), bool)
-
-    def __hash__(self) -> int:
-        return object.__hash__(self)
 
     def __repr__(self) -> str:
         return _exact(self._operation("repr"), str)
@@ -155,8 +151,8 @@ class Thing:
     def __enter__(self) -> Any:
         return self._operation("enter")
 
-    def __exit__(self, *error: Any) -> None:
-        self._operation("exit")
+    def __exit__(self, kind: Any, *error: Any) -> None:
+        self._operation("exit" if kind is None else "left")
 
 
 def _operators() -> None:

@@ -14,7 +14,9 @@ from nbformat import NotebookNode
 from autograder.doors.graded_notebook import is_graded, nbgrader_metadata
 
 TABLE = Path(__file__).parent / "rooms.csv"
-HOW = ("outside", "artefact", "observed")  # artefact: a program of the answer's crosses, too
+# artefact: a program of the answer's crosses, and is judged; counted: traces are counted by an instrument in the box,
+# all else is judged; observed: the check runs in the box.
+HOW = ("outside", "artefact", "counted", "observed")
 FIELDS = ("unit", "check", "points", "how", "text")
 
 
