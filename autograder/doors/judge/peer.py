@@ -31,7 +31,7 @@ MOST_LENT = 200_000
 _PRINTED = 20_000  # characters of what an answer prints in one call
 # What may be in force around a check's call of an answer's function.
 _SETTINGS: tuple[str, ...] = ("jax_enable_x64", "jax_disable_jit", "jax_debug_nans", "jax_numpy_dtype_promotion")
-_SETTINGS += ("jax_numpy_rank_promotion", "jax_default_matmul_precision", "jax_debug_infs")
+_SETTINGS += ("jax_numpy_rank_promotion", "jax_default_matmul_precision", "jax_debug_infs", "jax_no_tracing")
 _BY_THE_BOX = ("len", "item", "next", "iter")  # of what the judge lends
 _OF_CONTAINERS = {"append", "extend", "add", "update", "appendleft"}  # methods that are handed on as callbacks
 _OF_JITTED = {"lower", "trace", "eval_shape", "clear_cache"}
@@ -190,7 +190,8 @@ class Peer:
                     raise CannotCross("a value that JAX is tracing can only be handed to a function of an answer")
                 fields["what"] = "trace"
             if self._judge:
-                fields["settings"] = {name: getattr(jax.config, name) for name in _SETTINGS}
+                fields["settings"] = settings = {name: getattr(jax.config, name) for name in _SETTINGS}
+                self.counted += settings["jax_no_tracing"] is True  # the box says whether it was kept to
             try:
                 self._link.send(fields, packer.parts)
                 while True:
@@ -494,6 +495,7 @@ def _with(settings: Any, printed: io.StringIO) -> Iterator[None]:
 
 _CONTEXTS: dict[str, Callable[[Any], Any]] = {
     "jax_enable_x64": jax.enable_x64,
+    "jax_no_tracing": jax.no_tracing,
     "jax_disable_jit": jax.disable_jit,
     "jax_debug_nans": jax.debug_nans,
     "jax_debug_infs": jax.debug_infs,
