@@ -3,6 +3,7 @@
     python benchmarks/rooms.py --unit 05              judge each check of a unit, and write its lines of the table
     python benchmarks/rooms.py                        of every unit
     python benchmarks/rooms.py --unit 05 --check NAME only say what becomes of these checks; writes nothing
+    python benchmarks/rooms.py --fill                 lines for units that were not tried: their checks are observed
     python benchmarks/rooms.py --points               points judged and observed, unit by unit, from the table
 
 A check may be judged if there, in the judge, the solution and every kept right answer earn every point, every kept
@@ -254,10 +255,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--unit", action="append", default=[])
     parser.add_argument("--check", action="append", default=[])
+    parser.add_argument("--fill", action="store_true")
     parser.add_argument("--points", action="store_true")
     chosen = parser.parse_args()
+    if chosen.fill:
+        tried = {row["unit"] for row in read(TABLE)}
+        for name in UNITS:
+            if name not in tried:
+                write_unit(name, dict.fromkeys(unit_as_built(name).checks, Found("observed", "")))
     if chosen.points:
         print(points())
+    if chosen.points or chosen.fill:
         return
     for name in UNITS:
         if chosen.unit and name[:2] not in chosen.unit:
