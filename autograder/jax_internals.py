@@ -65,6 +65,17 @@ def is_tracer(value: Any) -> bool:
     return isinstance(value, jax.core.Tracer)
 
 
+def weak(value: jax.Array) -> jax.Array:
+    """The same array with a weak type, such as the result of a jitted function of Python's numbers has.
+
+    Relies on `_convert_element_type`: only a number becomes weak by what JAX promises. Without it a result that was
+    handed from one kernel to another is of another type than it was.
+    """
+    from jax._src.lax.lax import _convert_element_type
+
+    return _convert_element_type(value, value.dtype, weak_type=True)
+
+
 # --- functions that are jitted ---
 
 

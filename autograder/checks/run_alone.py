@@ -13,7 +13,8 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from types import BuiltinFunctionType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import jax
 import numpy as np
@@ -43,6 +44,18 @@ _VARIABLES = (
 _STANDARD, _NUMPY = os.path.dirname(os.__file__), os.path.dirname(np.__file__)
 
 
+class Written(NamedTuple):
+    """Where a function of another process comes from: its cell and its name there, and the names that it finds here."""
+
+    source: str
+    file: str
+    name: str
+    names: Mapping[str, Any]
+
+
+written_elsewhere: WeakKeyDictionary[Any, Written] = WeakKeyDictionary()  # by what stands here for such a function
+
+
 def run_alone(fn: Callable[..., Any], *args: Any) -> Any:
     """`fn(*args)`, calculated in a Python of its own, where neither JAX nor this notebook exists.
 
@@ -63,16 +76,14 @@ def run_alone(fn: Callable[..., Any], *args: Any) -> Any:
 
 def call_alone(fn: Callable[..., Any], args: tuple, keywords: Mapping[str, Any], *, why: str, attempt: str) -> Any:
     """As `run_alone`; `why` and `attempt` are said when `fn` uses what is not there."""
-    inner = _python(fn)
+    inner: Any = fn if _is_elsewhere(fn) else _python(fn)
     if inner is None:
         fail(
             f"There is {a(fn)} where a function is asked for.",
             why="the name of the function was given to something else.",
             attempt="write it with def, under the name that it had.",
         )
-    file, names = inner.__code__.co_filename, inner.__globals__
-    source = "".join(linecache.getlines(file))
-    name = _name(fn, names, source)
+    source, file, name, names = written_elsewhere[fn] if _is_elsewhere(fn) else _written(fn, inner)
     if not name:
         fail(
             f"{inner.__qualname__} does not stand by itself in a cell.",
@@ -190,6 +201,20 @@ def _call(lent: list[Any], call: int, method: str | None, args: Any) -> dict[str
         return {"value": alone_child.encode(target(*alone_child.decode(args)), lend)}
     except Exception as error:
         return {"error": type(error).__name__, "text": str(error)}
+
+
+def _is_elsewhere(fn: Any) -> bool:
+    try:
+        return fn in written_elsewhere
+    except TypeError:  # it cannot be hashed, or nothing can refer to it weakly
+        return False
+
+
+def _written(fn: Any, inner: FunctionType) -> Written:
+    """The cell of a function that is here; without a name if it is no function of its cell."""
+    file, names = inner.__code__.co_filename, inner.__globals__
+    source = "".join(linecache.getlines(file))
+    return Written(source, file, _name(fn, names, source) or "", names)
 
 
 def _python(fn: Any) -> FunctionType | None:

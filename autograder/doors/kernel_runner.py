@@ -47,6 +47,10 @@ class End(Enum):
     NEVER_STARTED = "it never began"
 
 
+class NoAnswer(RuntimeError):
+    """A kernel has not answered in time."""
+
+
 class Runner:
     """A kernel for one notebook; `with Runner(notebook, folder) as runner: runner.run(index)`.
 
@@ -58,6 +62,7 @@ class Runner:
       seconds: time limit of each cell; the attribute may be changed between two cells.
       box: the limits of a box in which the kernel runs, in a copy of its folder; None for a learner's own code.
       guard: what judges the notebook's cells; None if all of them are run as they are.
+      linked: whether the kernel can be linked with another one; it must be in a box.
     """
 
     def __init__(
@@ -67,9 +72,10 @@ class Runner:
         seconds: float = CELL_SECONDS,
         box: Rules | None = None,
         guard: Guard | None = None,
+        linked: bool = False,
     ):
         self.notebook, self.seconds = notebook, seconds
-        self._folder, self._box, self._guard = folder, box, guard
+        self._folder, self._box, self._guard, self._linked = folder, box, guard, linked
         self._client = self._new_client()
         self._stack = ExitStack()
         self._started = False
@@ -90,6 +96,7 @@ class Runner:
             ],
             resources={"metadata": {"path": str(self._folder)}},
             box=self._box,
+            linked=self._linked,
         )
 
     def __enter__(self) -> "Runner":
@@ -108,12 +115,7 @@ class Runner:
             end_in(cell, judged.name, left_out + judged.why)
         if cell.outputs or not (cell.source if judged is None else judged.text).strip():
             return cell
-        if self._dead:
-            end_in(cell, "KernelDied", self._dead)
-            return cell
-        if not self._started and not self._start():
-            line = f"no kernel started in {STARTS} attempts: the machine has no room, or its ports are taken"
-            self._died(cell, line, End.NEVER_STARTED)
+        if not self._is_ready(cell):
             return cell
         self._client.timeout = math.ceil(self.seconds)
         self._client.begin_cell()
@@ -140,6 +142,17 @@ class Runner:
             self._stack, self._client = ExitStack(), self._new_client()
             self._started, self._dead, self.end = False, "", None
 
+    def _is_ready(self, cell: NotebookNode) -> bool:
+        """Whether there is a kernel for this cell; if not, the cell ends in an error that says why."""
+        if self._dead:
+            end_in(cell, "KernelDied", self._dead)
+            return False
+        if not self._started and not self._start():
+            line = f"no kernel started in {STARTS} attempts: the machine has no room, or its ports are taken"
+            self._died(cell, line, End.NEVER_STARTED)
+            return False
+        return True
+
     def _start(self) -> bool:
         """Start the kernel. The ports it is told to use were free a moment before; another process may be quicker."""
         for _ in range(STARTS):
@@ -158,17 +171,27 @@ class Runner:
         course, theirs, given = guard.course, sorted(map(digest, guard.texts())), sorted(map(digest, guard.given))
         where = '__import__("autograder.doors.guard.restorer", fromlist=["_"])'
         source = f"{where}.install({sorted(course.kept)!r}, {sorted(course.vessels)!r}, {theirs!r}, {given!r})"
+        await self._answered(self._request(source), 60)
+
+    def _request(self, source: str) -> str:
+        """Let the kernel run a text of the grader's, of which nothing is shown; the name of this request."""
         channels = self._client.kc
         assert isinstance(channels, AsyncKernelClient)
-        request = channels.execute(source, silent=True)
+        return channels.execute(source, silent=True)
+
+    async def _answered(self, request: str, seconds: float) -> None:
+        """Return when a request is done. Raises `NoAnswer` if it is not done in time, RuntimeError if it has failed."""
+        channels, end = self._client.kc, time.monotonic() + seconds
+        assert isinstance(channels, AsyncKernelClient)
         while True:
             try:
-                reply = await channels.get_shell_msg(timeout=60)
+                reply = await channels.get_shell_msg(timeout=max(0, end - time.monotonic()))
             except Empty:
-                raise RuntimeError("the kernel does not answer") from None
+                raise NoAnswer("the kernel does not answer") from None
             if reply["parent_header"].get("msg_id") == request:
                 if reply["content"]["status"] != "ok":
-                    raise RuntimeError(f"the restorer was not installed: {reply['content'].get('evalue')}")
+                    name, text = (reply["content"].get(key, "") for key in ("ename", "evalue"))
+                    raise RuntimeError(f"{name}: {text}")
                 return
 
     def _environment(self) -> dict[str, str]:
@@ -253,9 +276,9 @@ class _Client(NotebookClient):
     What a kernel sends is a student's: 100 MB in a second would fill the memory of the grader.
     """
 
-    def __init__(self, notebook: NotebookNode, *, box: Rules | None, **options):
+    def __init__(self, notebook: NotebookNode, *, box: Rules | None, linked: bool = False, **options):
         super().__init__(notebook, on_cell_executed=self._read_reply, **options)
-        self._box = box
+        self._box, self._linked = box, linked
         self._left, self._room = KEPT_OF_NOTEBOOK, KEPT_OF_CELL
         self._dropped = 0
         self._kept: Counter[str] = Counter()
@@ -270,7 +293,8 @@ class _Client(NotebookClient):
         if self._box is None:
             self.km = manager = self.kernel_manager_class(config=self.config, **options)
         else:
-            self.km = manager = BoxedKernelManager(self._box, Path(self.resources["metadata"]["path"]), **options)
+            folder = Path(self.resources["metadata"]["path"])
+            self.km = manager = BoxedKernelManager(self._box, folder, linked=self._linked, **options)
         manager.client_factory = _WithoutHeartbeat
         return manager
 

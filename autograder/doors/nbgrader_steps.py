@@ -137,6 +137,9 @@ class RunNotebook(NbGraderPreprocessor):
         config=True
     )
     programs = Bool(True, help="compile what the solution compiles once, and not for each student").tag(config=True)
+    judge = Bool(False, help="run checks in a kernel of their own where they can be (see autograder/THREATS.md)").tag(
+        config=True
+    )
     memory = Float(Rules.memory, help="GiB of memory in the box").tag(config=True)
     disk = Float(Rules.disk, help="GiB of files in the box; they lie in memory").tag(config=True)
     processes = Integer(Rules.processes, help="processes in the box").tag(config=True)
@@ -153,7 +156,9 @@ class RunNotebook(NbGraderPreprocessor):
             programs=not self.guard,
             reduced=self.reduced,
         )
-        return Conditions(self.seconds, self.budget, limits if self.box else None, self.guard, self.programs)
+        return Conditions(
+            self.seconds, self.budget, limits if self.box else None, self.guard, self.programs, self.judge
+        )
 
     def assert_possible(self) -> None:
         """Say what to do where students' code would have to run without a box, or in a reduced one.

@@ -1,6 +1,6 @@
 """One submission is run: the code that `nbgrader autograde` and a worker that grades a whole class have in common."""
 
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +12,8 @@ from .graded_notebook import restore
 from .guard.cells import Guard, course_in
 from .guard.course import Course
 from .hidden_tests import hidden_output_dropped
+from .judge.table import judged_in
+from .judge.two_rooms import TwoRooms
 from .kernel_runner import CELL_SECONDS, Runner
 
 NOTEBOOK_SECONDS = 900
@@ -22,6 +24,7 @@ class Conditions:
     """Under which a submission is run: seconds for each cell and for all of them, the box, whether cells are judged.
 
     programs: whether the box has what was compiled for the unit's solution (see `solved_programs`).
+    judge: whether checks that the table of `judge` names are run in a kernel of their own; only with a box.
     """
 
     seconds: float = CELL_SECONDS
@@ -29,6 +32,7 @@ class Conditions:
     box: Rules | None = field(default_factory=Rules)
     guard: bool = True
     programs: bool = True
+    judge: bool = False
 
 
 def in_line(notebook: NotebookNode, graded: NotebookNode, released: NotebookNode) -> tuple[list[str], Course]:
@@ -57,6 +61,12 @@ def run_submission(
       alone: see `run_fairly`.
     """
     guard = Guard(notebook, course) if under.guard else None
-    with hidden_output_dropped(notebook), Runner(notebook, folder, under.seconds, under.box, guard) as runner:
-        run_fairly(runner, under.budget, alone)
+    judged = judged_in(notebook) if under.judge and under.box else frozenset()
+    with hidden_output_dropped(notebook), ExitStack() as stack:
+        runner = (
+            TwoRooms(notebook, folder, under.seconds, under.box, guard, judged, course)
+            if judged
+            else Runner(notebook, folder, under.seconds, under.box, guard)
+        )
+        run_fairly(stack.enter_context(runner), under.budget, alone)
     notebook.metadata["boxed"] = f"Graded in {under.box}." if under.box else "Graded without a box."

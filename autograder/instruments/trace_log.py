@@ -27,7 +27,7 @@ from autograder.jax_internals import (
 from autograder.wording import count
 
 from .call_signature import Signature, call_text
-from .watch_functions import Watch, function_name, home, is_function, layers, python_function
+from .watch_functions import Watch, function_name, home, is_function, layers, observer_of, python_function
 
 
 class Row(NamedTuple):
@@ -388,7 +388,8 @@ def trace_log(*fns: Callable) -> TraceLog:
 
     Source: traces of `fns` are counted by the starts of their Python bodies, all else by events of `jax.monitoring`.
     """
-    return TraceLog(*fns)
+    elsewhere = observer_of(fns[0]) if fns else None
+    return TraceLog(*fns) if elsewhere is None else elsewhere("trace_log", *fns)
 
 
 def _covered(spans: list[tuple[str, float, float]]) -> float:

@@ -165,6 +165,11 @@ def test_is_tracer(transform, x):
     assert not jax_internals.is_tracer(X)
 
 
+def test_weak():
+    made = jax_internals.weak(jnp.arange(3.0))
+    assert made.weak_type and made.tolist() == [0, 1, 2], moved("weak", "makes an array weak by _convert_element_type")
+
+
 # --- functions that are jitted ---
 
 

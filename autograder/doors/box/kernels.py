@@ -33,9 +33,12 @@ _HANDED_IN = 100 * 2**20  # bytes of files beside the notebook that come with it
 
 
 class BoxedKernelManager(AsyncKernelManager):
-    """A kernel manager whose kernel is in a box, with a copy of what lies beside the notebook in `folder`."""
+    """A kernel manager whose kernel is in a box, with a copy of what lies beside the notebook in `folder`.
 
-    def __init__(self, box: Rules, folder: Path, **kwargs):
+    linked: whether it can be linked with another kernel, by `send`.
+    """
+
+    def __init__(self, box: Rules, folder: Path, *, linked: bool = False, **kwargs):
         self.slot = tempfile.mkdtemp(dir=_server().folder)
         connection = os.path.join(self.slot, "c")
         os.mkdir(connection)
@@ -55,6 +58,13 @@ class BoxedKernelManager(AsyncKernelManager):
         if box.compiles:  # a box can write nowhere but below the server's folder
             os.mkdir(os.path.join(self.slot, "compiled"))
         self.keeper.request = box.place(self.slot)
+        self.keeper.linked = linked
+
+    def send(self, text: bytes, connection: socket.socket) -> None:
+        """Hand one end of a connection to the kernel, which looks for it when it is told to. Raises OSError."""
+        if self.keeper.boxed is None or self.keeper.boxed.mail is None:
+            raise OSError("this kernel cannot be linked with another")
+        socket.send_fds(self.keeper.boxed.mail, [text], [connection.fileno()])
 
     def seal(self) -> None:
         """To be called when the kernel listens, and before the student's first line runs."""
@@ -69,12 +79,13 @@ class BoxedKernelManager(AsyncKernelManager):
 
 class _Provisioner(LocalProvisioner):
     request: dict[str, Any]
+    linked = False
     boxed: "_Boxed | None" = None  # the process, also when it has ended
 
     async def launch_kernel(self, cmd, **kwargs):
         """As in the parent class, but for the process."""
         arguments = cmd[cmd.index("-m") + 2 :]
-        self.boxed = _server().start({**self.request, "arguments": arguments})
+        self.boxed = _server().start({**self.request, "arguments": arguments}, self.linked)
         process: Any = self.boxed
         self.process = process
         return self.connection_info
@@ -82,6 +93,8 @@ class _Provisioner(LocalProvisioner):
     async def cleanup(self, restart=False):
         """As in the parent class, and nothing is left on the disk."""
         await super().cleanup(restart)
+        if self.boxed is not None and self.boxed.mail is not None:
+            self.boxed.mail.close()
         if self.parent is not None and not restart:
             if self.parent.fills:  # once: this is called again
                 shutil.copytree(os.path.join(self.parent.slot, "compiled"), self.parent.fills, dirs_exist_ok=True)
@@ -94,8 +107,8 @@ class _Boxed:
 
     stdin = stdout = stderr = None
 
-    def __init__(self, lifeline: socket.socket):
-        self._lifeline = lifeline
+    def __init__(self, lifeline: socket.socket, mail: socket.socket | None):
+        self._lifeline, self.mail = lifeline, mail
         self._status: int | None = None
         self.why = ""
 
@@ -179,13 +192,19 @@ class _Server:
     def alive(self) -> bool:
         return self._process.poll() is None and self.settings == _settings()
 
-    def start(self, request: dict) -> _Boxed:
+    def start(self, request: dict, linked: bool = False) -> _Boxed:
         """Start a kernel in a box. Raises RuntimeError."""
+        mail = None
         try:
             self._wait_until_ready()
             lifeline, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            with theirs:
-                socket.send_fds(self._control, [json.dumps(request).encode()], [theirs.fileno()])
+            with contextlib.ExitStack() as stack:
+                descriptors = [stack.enter_context(theirs).fileno()]
+                if linked:
+                    mail, its_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                    mail.setblocking(False)  # a kernel that does not read is never waited for
+                    descriptors.append(stack.enter_context(its_end).fileno())
+                socket.send_fds(self._control, [json.dumps(request).encode()], descriptors)
             lifeline.settimeout(_BOX_LIMIT)
             text = lifeline.recv(1 << 16)
         except OSError as error:
@@ -194,7 +213,7 @@ class _Server:
         told = json.loads(text) if text else {"failed": self._said()}
         if "ready" not in told:
             raise RuntimeError(f"no kernel came into its box: {told.get('failed') or told.get('why')}")
-        return _Boxed(lifeline)
+        return _Boxed(lifeline, mail)
 
     def _wait_until_ready(self) -> None:
         if not self._ready:

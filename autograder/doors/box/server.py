@@ -1,6 +1,7 @@
 """The process that kernels in boxes are forked from. It imports what every notebook imports, once.
 
-    socket on standard input  ->  requests (JSON) with one descriptor each: the kernel's lifeline
+    socket on standard input  ->  requests (JSON) with one descriptor each: the kernel's lifeline;
+                                  and a second one, `mail`, if the kernel is to be linked with another (see `judge`)
 
 For each request it forks a keeper. The keeper makes a box (see `full` and `reduced`); it is itself no process of the
 box. The kernel is its child, and is born in the box. The keeper then watches what the box uses. It ends the box, and
@@ -31,6 +32,7 @@ import types
 from autograder.doors.box import namespaces
 from autograder.doors.box.full import Full
 from autograder.doors.box.reduced import Reduced
+from autograder.doors.judge.link import MAIL
 from autograder.doors.warm_kernels import IMPORTED, become_kernel, move_in
 from autograder.measuring.programs import Programs, look_for
 
@@ -50,16 +52,17 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers: nobody asks how they ended
     control.send(b"ready")
     while True:
-        text, descriptors, _, _ = socket.recv_fds(control, 1 << 20, 1)
+        text, descriptors, _, _ = socket.recv_fds(control, 1 << 20, 2)
         if not text:
             return
         if os.fork() == 0:
             control.close()
-            _keep(json.loads(text), socket.socket(fileno=descriptors[0]))
-        os.close(descriptors[0])
+            _keep(json.loads(text), socket.socket(fileno=descriptors[0]), descriptors[1:])
+        for descriptor in descriptors:
+            os.close(descriptor)
 
 
-def _keep(request: dict, lifeline: socket.socket) -> None:
+def _keep(request: dict, lifeline: socket.socket, mail: list[int]) -> None:
     """Be the keeper of one box. Does not return."""
     box, kernel = None, 0
     try:
@@ -68,7 +71,7 @@ def _keep(request: dict, lifeline: socket.socket) -> None:
         box = (Full if "box" in request else Reduced)(request)
         kernel = os.fork()
         if kernel == 0:
-            _be_kernel(request, lifeline, box)
+            _be_kernel(request, lifeline, mail, box)
         status, why = _watch(kernel, request["limits"], lifeline, box)
         told: dict[str, object] = {"ended": status, "why": why}
     except BaseException as error:
@@ -126,7 +129,7 @@ def _memory(process: int) -> int:
     return held
 
 
-def _be_kernel(request: dict, lifeline: socket.socket, box: Full | Reduced) -> None:
+def _be_kernel(request: dict, lifeline: socket.socket, mail: list[int], box: Full | Reduced) -> None:
     """What runs in the box: a kernel in a folder of its own, a copy of what was handed in. Does not return."""
     try:
         os.setsid()
@@ -139,7 +142,10 @@ def _be_kernel(request: dict, lifeline: socket.socket, box: Full | Reduced) -> N
         for standard in (0, 1, 2):
             os.dup2(null, standard)
         _tell(lifeline, ready=True)
-        os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+        for descriptor in mail:
+            os.dup2(descriptor, MAIL, inheritable=False)
+        os.closerange(3, MAIL)
+        os.closerange(MAIL + bool(mail), os.sysconf("SC_OPEN_MAX"))
         move_in(request["environment"], request["work"], request["path"])
         if request["compiled"]:
             from autograder.measuring import bench

@@ -1,0 +1,17 @@
+"""Two rooms: a check that is judged runs in a kernel of its own, the judge, in which no line of a student's is run.
+
+Where the check names what a student's cell defines, the judge has a stand-in; a call of it is done in the student's
+kernel, the box, and its result comes back as plain data. Whoever has taken over the box can say wrong results there,
+and nothing more: the check's code, its inputs, its reference and its points are in the other process.
+
+rooms.csv    which graded cell is judged how
+table        reads it
+two_rooms    the grader's side: runs each cell in its room
+room         in either kernel: what the grader asks of it
+peer         either end of the link: asks, answers, lends
+stand_ins    what stands for a thing in the other kernel
+values       values as JSON and raw bytes, and back, with nothing taken on trust
+names        what crosses by its name alone
+errors       an exception as it crosses
+link         messages on a socket, bounded
+"""

@@ -1,0 +1,87 @@
+"""An exception as it crosses: its class by name, what it says, and the stub that raised it, if one did.
+
+One that comes home is the one that had left. In the judge only exceptions of Python's, JAX's and the course's are made:
+a class of one's own could hide the error that it is.
+"""
+
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from autograder.failure import CheckFailed
+from autograder.not_begun import NotBegun, unwritten
+
+from .names import error_class
+
+_LONGEST = 4000  # characters of what it says
+
+
+class AnswerStopped(RuntimeError):
+    """An answer's function ended in an exception that only its own kernel knows."""
+
+
+def told(error: BaseException, keep: Callable[[BaseException], int]) -> dict[str, Any]:
+    """What crosses; `keep` holds the exception here, and returns its number."""
+    if (number := getattr(error, "came_from_there", None)) is not None:
+        return {"yours": number}
+    kind = type(error)
+    cut = [arg[:_LONGEST] if type(arg) is str else arg for arg in error.args]
+    plain = [arg for arg in cut if type(arg) in (str, int, float, bool, type(None))]
+    return {
+        "module": str(kind.__module__),
+        "name": kind.__qualname__,
+        "text": _said(error)[:_LONGEST],
+        "args": plain if len(plain) == len(error.args) else None,
+        "missing": name if type(name := getattr(error, "name", None)) is str else None,
+        "unwritten": unwritten(error),
+        "where": _where(error),
+        "kept": keep(error),
+    }
+
+
+def _said(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return ""
+
+
+def _where(error: BaseException) -> str | None:
+    """The line of an answer's cell in which it arose."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if "ipykernel_" in frame.filename:
+            return f"in {frame.name}, line {frame.lineno} of its cell: {frame.line or ''}"[:400]
+    return None
+
+
+def raised(form: Any, kept: dict[int, BaseException], course: dict[str, Any]) -> BaseException:
+    """The exception to be raised here for one that was raised there."""
+    if not isinstance(form, dict):
+        return AnswerStopped("it ended in an error that cannot be read")
+    if type(form.get("yours")) is int:
+        return kept.get(form["yours"]) or AnswerStopped("it ended in an error that is not known here")
+    module, name, text = (form.get(key) if type(form.get(key)) is str else "" for key in ("module", "name", "text"))
+    assert module is not None and name is not None and text is not None
+    error: BaseException
+    if type(form.get("unwritten")) is str and name in ("NotImplementedError", "NotBegun"):
+        error = NotBegun(form["unwritten"][:200])
+    else:
+        kind = course.get(name) if module == "__main__" else error_class(module, name)
+        if isinstance(kind, type) and issubclass(kind, Exception):
+            error = kind.__new__(kind)
+            args = form.get("args")
+            readable = type(args) is list and all(type(a) in (str, int, float, bool, type(None)) for a in args)
+            error.args = tuple(args) if readable and args is not None else (text,)
+            if isinstance(error, NameError | AttributeError | ImportError) and type(form.get("missing")) is str:
+                error.name = form["missing"]
+        elif (module, name) == ("autograder.failure", "CheckFailed"):
+            error = CheckFailed.__new__(CheckFailed)
+            error.args, error.happened, error.exhibit = (text,), text.partition("\n")[0].removeprefix("✗ "), None
+        elif name in ("CheckFailed", "AssertionError"):
+            error = AssertionError(text)
+        else:
+            error = AnswerStopped(f"{name[:100]}: {text}")
+    if type(form.get("where")) is str:
+        error.add_note(form["where"][:400])
+    error.came_from_there = form["kept"] if type(form.get("kept")) is int else None  # type: ignore[attr-defined]
+    return error

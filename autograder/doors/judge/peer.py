@@ -1,0 +1,505 @@
+"""Either end of the link: it asks the other kernel for something, and answers while it waits.
+
+One of the two speaks at a time. A call that is asked for may lead to a call back, and so on: each end answers what is
+asked until its own question is answered. What either may ask of the other is not the same. The box does whatever the
+judge asks of a thing that was lent to it. The judge lends functions and objects of its checks, none of a library's, and
+lets the box call these and read their public attributes.
+"""
+
+import contextlib
+import io
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping
+from types import BuiltinMethodType, FunctionType, GeneratorType, MethodType, ModuleType
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr
+
+from autograder.checks.max_traces import assert_max_traces
+from autograder.instruments.trace_log import trace_log
+from autograder.jax_internals import JITTED
+
+from . import errors, names, programs, sources
+from .link import Link, LinkBroken
+from .stand_ins import OPERATIONS, about, stand_in
+from .values import CannotCross, Pack, Unpack, Unreadable
+
+DEEPEST = 40  # calls back within calls
+MOST_LENT = 200_000
+_PRINTED = 20_000  # characters of what an answer prints in one call
+# What may be in force around a check's call of an answer's function.
+_SETTINGS: tuple[str, ...] = ("jax_enable_x64", "jax_disable_jit", "jax_debug_nans", "jax_numpy_dtype_promotion")
+_SETTINGS += ("jax_numpy_rank_promotion", "jax_default_matmul_precision", "jax_debug_infs", "jax_no_tracing")
+_BY_THE_BOX = ("len", "item", "next", "iter")  # of what the judge lends
+_OF_CONTAINERS = {"append", "extend", "add", "update", "appendleft"}  # methods that are handed on as callbacks
+_OF_JITTED = {"lower", "trace", "eval_shape", "clear_cache"}
+
+
+class Things:
+    """What this kernel has lent to the other one, by numbers, and what stands here for the other's things.
+
+    A kernel's things live as long as it does; numbers are never used again. When the other kernel is another one, all
+    is forgotten.
+    """
+
+    def __init__(self) -> None:
+        self._next = 0
+        self.peer: Peer | None = None  # this kernel's end of the link, while a check runs
+        self.forget()
+
+    def forget(self) -> None:
+        """Nothing that was lent or borrowed is known any more."""
+        self.lent: dict[int, Any] = {}
+        self._told: dict[int, dict[str, Any]] = {}
+        self.borrowed: dict[int, Any] = {}
+        self._homes: dict[int, int] = {}
+        self.errors: dict[int, BaseException] = {}
+
+    def lend(self, value: Any) -> dict[str, Any]:
+        """How the other kernel is told of a thing that stays here; the same each time."""
+        if id(value) not in self._told:
+            if len(self.lent) >= MOST_LENT:
+                raise CannotCross("too many things were lent")
+            self._next += 1
+            self.lent[self._next] = value
+            self._told[id(value)] = {"is": "lent", "number": self._next, "about": about(value)}
+        return self._told[id(value)]
+
+    def borrow(self, number: int, known: Any, ask: Callable[..., Any]) -> Any:
+        """What stands for the other kernel's thing, the same each time."""
+        if number not in self.borrowed:
+            if len(self.borrowed) >= MOST_LENT:
+                raise Unreadable("too many things were lent")
+            self.take(number, stand_in(number, known, ask))
+        return self.borrowed[number]
+
+    def ask(self, number: int, what: str, args: tuple, keywords: dict[str, Any]) -> Any:
+        """What a stand-in is asked for, through the link that is there now: a stand-in lives longer than one."""
+        __tracebackhide__ = True
+        if self.peer is None or number not in self.borrowed:
+            raise LinkBroken("what this stands for is in a kernel that has ended, or does not listen now")
+        return self.peer.ask_thing(number, what, args, keywords)
+
+    def take(self, number: int, made: Any) -> None:
+        """Let this stand for the other kernel's thing of this number."""
+        self.borrowed[number], self._homes[id(made)] = made, number
+
+    def observer(self, fn: Any) -> Callable[..., Any] | None:
+        """What makes an instrument for a function of the other kernel; None for any other."""
+        return None if self.home_of(fn) is None or self.peer is None else self.peer.ask_instrument
+
+    def home_of(self, value: Any) -> int | None:
+        """The other kernel's number for what is a stand-in here; None for anything else."""
+        return self._homes.get(id(value))
+
+    def keep(self, error: BaseException) -> int:
+        """The number under which an exception is kept that goes to the other kernel."""
+        self._next += 1
+        if len(self.errors) < MOST_LENT:
+            self.errors[self._next] = error
+        return self._next
+
+
+class Peer:
+    """One end, for as long as the check runs.
+
+    Arguments:
+      link: to the other kernel.
+      things: of this kernel.
+      released: the names that locked cells bind.
+      notebook: the names of this kernel's notebook.
+      judge: whether this is the judge's end, which lends and believes less.
+    """
+
+    def __init__(self, link: Link, things: Things, released: Collection[str], notebook: dict[str, Any], *, judge: bool):
+        self._link, self._things, self._notebook, self._judge = link, things, notebook, judge
+        self._released = frozenset(released)
+        things.peer = self
+        self._lock = threading.RLock()
+        self._deep = 0
+        self.broken = ""
+        self.programs = self.counted = 0  # how many programs have arrived, how many instruments were asked for
+
+    def _course(self) -> dict[str, Any]:
+        """The functions and classes of the locked cells."""
+        there = {name: self._notebook[name] for name in self._released if name in self._notebook}
+        return {name: value for name, value in there.items() if names.is_course_thing(value)}
+
+    # --- asking ---
+
+    def ask_thing(self, number: int, what: str, args: tuple, keywords: dict[str, Any]) -> Any:
+        """What a stand-in is asked for."""
+        __tracebackhide__ = True
+        tracers: list[Any] = []
+        reply, parts = self._asked("thing", args, keywords, tracers, number=number, what=what)
+        if tracers:
+            self.programs += 1
+            results = programs.Program(reply.get("program"), self._unpack(parts))(*tracers)
+            return self._unpack(parts, lambda form: results[_slot(form, results)]).unpack(reply.get("value"))
+        if what == "call" and (reply.get("after") is not None):
+            _copy_back((args, keywords), self._unpacked(reply["after"], parts))
+        return self._unpacked(reply.get("value"), parts)
+
+    def ask_instrument(self, name: str, *args: Any) -> Any:
+        """An instrument of the course's that looks at a function where it runs. What it counts is the box's word."""
+        self.counted += 1
+        reply, parts = self._asked("instrument", (name, *args), {}, [])
+        return self._unpacked(reply.get("value"), parts)
+
+    def ask_names(self, wanted: list[str]) -> list[Any]:
+        """For each name of the other kernel's notebook a list: its value; empty, if it has none that is known here."""
+        reply, parts = self._asked("names", (wanted,), {}, [])
+        forms = reply.get("values")
+        if type(forms) is not list or len(forms) != len(wanted) or any(type(form) is not list for form in forms):
+            raise LinkBroken("the other kernel does not say what its names mean")
+        values: list[list[Any]] = [[] for _ in forms]
+        for value, form in zip(values, forms, strict=True):
+            with contextlib.suppress(Unreadable):  # of a class, for one, whose cell was not run here yet
+                value += [self._unpacked(form[0], parts)] if form else []
+        return values
+
+    def settimeout(self, seconds: float | None) -> None:
+        """How long the other end may let itself be waited for."""
+        self._link.settimeout(seconds)
+
+    def close(self) -> None:
+        """The other end serves no more."""
+        with contextlib.suppress(LinkBroken, OSError):
+            if not self.broken:
+                self._link.send({"close": True}, [])
+        self._gone()
+
+    def _gone(self) -> None:
+        self._link.close()
+        self._things.peer = None
+
+    def _asked(
+        self, kind: str, args: tuple, keywords: Mapping[str, Any], tracers: list[Any], **fields: Any
+    ) -> tuple[dict, list[bytes]]:
+        """The reply to a question. What JAX traces among the arguments is put into `tracers`; its types are sent."""
+        __tracebackhide__ = True
+        with self._lock:
+            if self.broken:
+                raise LinkBroken(self.broken)
+            packer = Pack(self._lend, self._course(), _noting(tracers))
+            fields |= {"ask": kind, "args": packer.pack(args), "keywords": packer.pack(dict(keywords))}
+            if tracers:
+                if fields.get("what") != "call":
+                    raise CannotCross("a value that JAX is tracing can only be handed to a function of an answer")
+                fields["what"] = "trace"
+            if self._judge:
+                fields["settings"] = settings = {name: getattr(jax.config, name) for name in _SETTINGS}
+                self.counted += settings["jax_no_tracing"] is True  # the box says whether it was kept to
+            try:
+                self._link.send(fields, packer.parts)
+                while True:
+                    message, parts = self._link.receive()
+                    if "ask" not in message:
+                        break
+                    self._answer(message, parts)
+            except ValueError:  # too large: nothing was sent
+                raise
+            except BaseException as error:
+                self.broken = str(error) or type(error).__name__
+                raise
+        if isinstance(message.get("printed"), str):
+            print(message["printed"][:_PRINTED], end="")
+        if "error" in message:
+            raise errors.raised(message["error"], self._things.errors, self._course())
+        return message, parts
+
+    # --- answering ---
+
+    def serve(self) -> None:
+        """Answer until the other end says that it is done, or is gone."""
+        with contextlib.suppress(LinkBroken):
+            while True:
+                message, parts = self._link.receive()
+                if "close" in message:
+                    break
+                self._answer(message, parts)
+        self._gone()
+
+    def _answer(self, message: dict[str, Any], parts: list[bytes]) -> None:
+        self._deep += 1
+        beside: list[bytes] = []
+        printed = _Printed()
+        try:
+            if self._deep > DEEPEST:
+                raise RecursionError("each kernel calls the other, again and again")
+            with contextlib.nullcontext() if self._judge else _with(message.get("settings"), printed):
+                reply, beside = self._reply(message, parts)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            if self._judge and not isinstance(error, Exception):
+                raise
+            reply = {"error": errors.told(error, self._things.keep)}
+        finally:
+            self._deep -= 1
+        if text := printed.getvalue():
+            reply["printed"] = text
+        try:
+            self._link.send(reply, beside)
+        except ValueError as error:
+            self._link.send({"error": errors.told(CannotCross(str(error)), self._things.keep)}, [])
+
+    def _reply(self, message: dict[str, Any], parts: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
+        packer = Pack(self._lend, self._course())
+        if message["ask"] == "thing" and message.get("what") == "trace":
+            return self._traced(message, parts)
+        args, keywords = self._arguments(message, self._unpack(parts))
+        if message["ask"] == "names" and not self._judge:
+            return {"values": [self._named(name, packer) for name in args[0]]}, packer.parts
+        if message["ask"] == "instrument" and not self._judge:
+            return {"value": packer.pack(_INSTRUMENTS[args[0]]()(*args[1:]))}, packer.parts
+        if message["ask"] != "thing":
+            raise Unreadable("this cannot be asked for")
+        thing = self._things.lent[_number(message.get("number"))]
+        what = message.get("what")
+        if what != "call":
+            return {"value": packer.pack(self._done(thing, what, args))}, packer.parts
+        if not callable(thing):
+            raise Unreadable("this cannot be called")
+        before = Pack(self._lend, self._course())
+        handed = (args, tuple(keywords.values()))
+        known = before.pack((args, keywords)) if (changeable := _changeable(handed)) else None
+        value = packer.pack(thing(*args, **keywords))
+        changed = _given_away(handed)
+        if changeable and not changed:
+            after = Pack(self._lend, self._course())
+            changed = after.pack((args, keywords)) != known or after.parts != before.parts
+        return {"value": value} | ({"after": packer.pack((args, keywords))} if changed else {}), packer.parts
+
+    def _arguments(self, message: dict[str, Any], unpack: Unpack) -> tuple[tuple, dict[str, Any]]:
+        args, keywords = unpack.unpack(message.get("args")), unpack.unpack(message.get("keywords"))
+        if type(args) is not tuple or type(keywords) is not dict or not all(type(name) is str for name in keywords):
+            raise Unreadable("arguments are missing")
+        return args, keywords
+
+    def _traced(self, message: dict[str, Any], parts: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
+        """The program of a function, for arguments of which some are known by their types alone."""
+        thing = self._things.lent[_number(message.get("number"))]
+        if not callable(thing):
+            raise Unreadable("this cannot be called")
+        avals: dict[int, Any] = {}
+        self._arguments(message, self._unpack(parts, lambda form: avals.setdefault(_number(form["slot"]), form)))
+        if sorted(avals) != list(range(len(avals))):
+            raise Unreadable("a type is missing")
+        results: list[Any] = []
+        packer = Pack(self._lend, self._course(), _noting(results))
+        reply: dict[str, Any] = {}
+
+        def run(*values: Any) -> list[Any]:
+            args, keywords = self._arguments(message, self._unpack(parts, lambda form: values[form["slot"]]))
+            reply["value"] = packer.pack(thing(*args, **keywords))
+            return results
+
+        reply["program"] = programs.traced(run, [programs.of_aval(avals[i]) for i in range(len(avals))], packer)
+        return reply, packer.parts
+
+    def _named(self, name: str, packer: Pack) -> list[Any]:
+        value = self._notebook.get(name, _MISSING)
+        if value is _MISSING or isinstance(value, ModuleType):
+            return []
+        try:
+            return [packer.pack(value)]
+        except CannotCross:
+            return []
+
+    def _done(self, thing: Any, what: Any, args: tuple) -> Any:
+        """What was asked of a thing that is here, apart from calling it."""
+        if what == "attribute":
+            (name,) = args
+            if type(name) is not str or name.startswith("_") or not name.isidentifier():
+                raise Unreadable("only public attributes can be asked for")
+            if self._judge and not _may_be_read(thing, name):
+                raise Unreadable(f"{name} cannot be asked for")
+            return getattr(thing, name)
+        if type(what) is not str or what not in (_BY_THE_BOX if self._judge else OPERATIONS):
+            raise Unreadable("this cannot be asked for")
+        return OPERATIONS[what](thing, *args)
+
+    # --- what crosses ---
+
+    def _lend(self, value: Any, pack: Pack) -> dict[str, Any]:
+        if (home := self._things.home_of(value)) is not None:
+            return {"is": "yours", "number": home}
+        if self._judge and isinstance(value, ModuleType):
+            return {"is": "module", "v": value.__name__}
+        if isinstance(value, Jaxpr | ClosedJaxpr):
+            return {"is": "jaxpr", "v": programs.written(value, pack), "closed": isinstance(value, ClosedJaxpr)}
+        if isinstance(value, ModuleType) or (self._judge and not _may_be_lent(value)):
+            raise CannotCross(f"{type(value).__name__} has no form in which it can be handed to the other kernel")
+        lent = self._things.lend(value)
+        if self._judge and isinstance(value, FunctionType) and lent["number"] not in pack.functions:
+            pack.functions.add(lent["number"])
+            if (inner := sources.captured(value, self._released)) is not None:
+                return lent | {"is": "code"} | sources.code_form(value, inner, pack)
+        return lent
+
+    def _borrow(self, form: dict[str, Any], unpack: Unpack) -> Any:
+        if form["is"] in ("code", "module"):
+            if self._judge:
+                raise Unreadable("the judge takes no code")
+            return sources.made(form, unpack, self._things, self._notebook)
+        if form["is"] == "jaxpr":
+            made = programs.Program(form["v"], unpack).jaxpr()
+            return made if form.get("closed") is True else made.jaxpr
+        number = _number(form.get("number"))
+        if form["is"] == "yours":
+            return self._things.lent[number]
+        return self._things.borrow(number, form.get("about"), self._things.ask)
+
+    def _unpacked(self, form: Any, parts: list[bytes]) -> Any:
+        return self._unpack(parts).unpack(form)
+
+    def _unpack(self, parts: list[bytes], slot: Callable[[dict[str, Any]], Any] | None = None) -> Unpack:
+        named = names.harmless if self._judge else names.anything
+        return Unpack(parts, self._borrow, named, self._course(), slot)
+
+
+_MISSING = object()
+_INSTRUMENTS: dict[str, Callable[[], Callable[..., Any]]] = {
+    "assert_max_traces": lambda: assert_max_traces,
+    "trace_log": lambda: trace_log,
+}
+
+
+def _noting(tracers: list[Any]) -> Callable[[Any], dict[str, Any]]:
+    """What stands for a tracer in a message: its number among all of them, and its type."""
+
+    def note(tracer: Any) -> dict[str, Any]:
+        tracers.append(tracer)
+        return {"is": "traced", "slot": len(tracers) - 1} | programs.aval_form(jax.typeof(tracer))
+
+    return note
+
+
+def _slot(form: dict[str, Any], results: list[Any]) -> int:
+    number = _number(form.get("slot"))
+    if not 0 <= number < len(results):
+        raise Unreadable("a result is missing")
+    return number
+
+
+def _number(value: Any) -> int:
+    if type(value) is not int:
+        raise Unreadable("a number is missing")
+    return value
+
+
+def _may_be_lent(value: Any) -> bool:
+    """Whether the judge lets the box call this or look at it: what its checks have made, and nothing of a library."""
+    if isinstance(value, MethodType):
+        return type(value.__self__).__module__ == "__main__" and isinstance(value.__func__, FunctionType)
+    if isinstance(value, FunctionType | type):
+        return value.__module__ == "__main__"
+    if isinstance(value, BuiltinMethodType):
+        owner = type(value.__self__)
+        return owner.__module__ in ("builtins", "collections") and value.__name__ in _OF_CONTAINERS
+    if isinstance(value, JITTED):
+        return getattr(getattr(value, "__wrapped__", None), "__module__", None) == "__main__"
+    iterators: tuple[type, ...] = (
+        GeneratorType,
+        type(iter([])),
+        type(iter(())),
+        zip,
+        map,
+        enumerate,
+        filter,
+        type(iter(range(1))),
+    )
+    return isinstance(value, iterators) or type(value).__module__ == "__main__"
+
+
+def _may_be_read(thing: Any, name: str) -> bool:
+    """Whether the box may read a public attribute of what the judge has lent: of the notebook's own objects alone."""
+    if isinstance(thing, JITTED):
+        return name in _OF_JITTED
+    if isinstance(thing, FunctionType):
+        return name in vars(thing)
+    return type(thing).__module__ == "__main__" and not isinstance(thing, type | MethodType)
+
+
+def _changeable(value: Any) -> bool:
+    """Whether a function could change this in place."""
+    if isinstance(value, list | dict | set | np.ndarray):
+        return True
+    if isinstance(value, tuple):
+        return any(map(_changeable, value))
+    return type(value).__module__ == "__main__" and not isinstance(value, FunctionType | type)
+
+
+def _given_away(value: Any) -> bool:
+    """Whether the memory of an array was given to a compiled function."""
+    if isinstance(value, tuple):
+        return any(map(_given_away, value))
+    return isinstance(value, jax.Array) and value.is_deleted()
+
+
+def _copy_back(mine: Any, now: Any) -> Any:
+    """Let what was handed over be what it became there. Returns what stands in its place."""
+    if isinstance(mine, tuple) and isinstance(now, tuple) and len(mine) == len(now):
+        for one, other in zip(mine, now, strict=True):
+            _copy_back(one, other)
+    elif type(mine) is list and type(now) is list:
+        mine[:] = [_copy_back(*pair) for pair in zip(mine, now, strict=False)] + now[len(mine) :]
+    elif type(mine) is dict and type(now) is dict:
+        kept = {key: _copy_back(mine[key], value) if key in mine else value for key, value in now.items()}
+        mine.clear()
+        mine.update(kept)
+    elif type(mine) is set and type(now) is set:
+        mine.clear()
+        mine.update(now)
+    elif isinstance(mine, np.ndarray) and isinstance(now, np.ndarray):
+        if mine.shape != now.shape or mine.dtype != now.dtype:
+            return now
+        if mine.tobytes() != now.tobytes():
+            mine[...] = now
+    elif isinstance(mine, jax.Array) and isinstance(now, jax.Array):
+        if now.is_deleted() and not mine.is_deleted():
+            mine.delete()
+        elif type(mine) is not type(now):
+            return now
+    elif type(mine) is type(now) and type(mine).__module__ == "__main__" and hasattr(mine, "__dict__"):
+        _copy_back(vars(mine), vars(now))
+    else:
+        return now
+    return mine
+
+
+class _Printed(io.StringIO):
+    """No more than is shown."""
+
+    def write(self, text: str) -> int:
+        room = _PRINTED - self.tell()
+        if room > 0:
+            super().write(text[:room])
+        return len(text)
+
+
+@contextlib.contextmanager
+def _with(settings: Any, printed: io.StringIO) -> Iterator[None]:
+    """In the box: JAX's settings are those around the call in the judge, and what is printed is shown there."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(contextlib.redirect_stdout(printed))
+        for name, value in (settings or {}).items():
+            if name in _SETTINGS and getattr(jax.config, name) != value:
+                stack.enter_context(_CONTEXTS[name](value))
+        yield
+        jax.effects_barrier()  # what was printed from within a program
+
+
+_CONTEXTS: dict[str, Callable[[Any], Any]] = {
+    "jax_enable_x64": jax.enable_x64,
+    "jax_no_tracing": jax.no_tracing,
+    "jax_disable_jit": jax.disable_jit,
+    "jax_debug_nans": jax.debug_nans,
+    "jax_debug_infs": jax.debug_infs,
+    "jax_numpy_dtype_promotion": jax.numpy_dtype_promotion,
+    "jax_numpy_rank_promotion": jax.numpy_rank_promotion,
+    "jax_default_matmul_precision": jax.default_matmul_precision,
+}

@@ -1,0 +1,463 @@
+"""A traced program as plain data: a jaxpr is written down equation by equation, and traced again where it is read.
+
+What JAX is doing with a stand-in (`jit`, `grad`, `vmap`, `make_jaxpr`) it does then with the program itself, in the
+kernel that asked. Reading it runs primitives of JAX that are on a list, with parameters that are plain values; nothing
+of the other kernel's Python. Loops, branches and the like are made by JAX's own functions, of sub-programs that are
+such data too. What has no such form (callbacks, foreign calls, effects) cannot cross.
+"""
+
+import dataclasses
+import enum
+import functools
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import Primitive
+
+from autograder.jax_internals import expansion
+
+from .values import CannotCross, Pack, Unpack, Unreadable, dtype_name, dtype_of, shape_of
+
+_DEEPEST = 40  # programs in programs
+_RULES_DEEP = 3  # rules of differentiation in rules of differentiation
+_HOMES = """lax.lax lax.slicing lax.convolution lax.control_flow.loops lax.control_flow.conditionals lax.linalg lax.fft
+    lax.ann lax.special lax.windowed_reductions lax.other lax.control_flow.solves random.prng prng ad_util random.random
+    random random.core"""
+_NEVER = ("infeed", "outfeed", "create_token", "after_all", "rng_uniform", "composite", "custom", "callback", "ffi")
+_CHOICES = ("jax.", "jaxlib.")
+_PARTS = {"GatherDimensionNumbers", "ScatterDimensionNumbers", "ConvDimensionNumbers", "RaggedDotDimensionNumbers"}
+
+
+@functools.cache
+def _primitives() -> dict[str, Primitive]:
+    """The primitives that a program may hold, by name."""
+    found: dict[str, Primitive] = {}
+    for home in _HOMES.split():
+        try:
+            module = importlib.import_module(f"jax._src.{home}")
+        except ImportError:  # of another version of JAX
+            continue
+        for value in list(vars(module).values()):
+            if isinstance(value, Primitive) and not any(word in value.name for word in _NEVER):
+                found[value.name] = value
+    return found
+
+
+# --- where the function is ---
+
+
+def traced(fn: Callable[..., Any], avals: list[Any], pack: Pack) -> Any:
+    """The program of a function of arrays, as it travels."""
+    return written(jax.make_jaxpr(fn)(*avals), pack)
+
+
+def written(program: Any, pack: Pack) -> Any:
+    """A closed jaxpr, as it travels."""
+    return _written(program, pack, 0, 0)
+
+
+def _written(program: Any, pack: Pack, deep: int, rules: int) -> dict[str, Any]:
+    """A jaxpr, closed or not."""
+    consts, jaxpr = list(getattr(program, "consts", None) or ()), getattr(program, "jaxpr", program)
+    if jaxpr.effects or deep > _DEEPEST:
+        raise CannotCross("a program with effects, such as jax.debug.print, cannot be handed to the other kernel")
+    numbers: dict[Any, int] = {}
+
+    def new(variable: Any) -> dict[str, Any]:
+        numbers[variable] = len(numbers)
+        return aval_form(variable.aval)
+
+    def atom(value: Any) -> Any:
+        if hasattr(value, "val"):
+            array = np.asarray(value.val, value.aval.dtype)
+            return {"literal": pack.pack(array), "weak": bool(value.aval.weak_type)}
+        return numbers[value]
+
+    constvars = [new(variable) for variable in jaxpr.constvars]
+    return {
+        "consts": [pack.pack(_plain_array(const)) for const in consts] if len(consts) == len(constvars) else None,
+        "constants": constvars,
+        "inputs": [new(variable) for variable in jaxpr.invars],
+        "equations": [
+            {
+                "inputs": [atom(value) for value in eqn.invars],
+                "made": [type(v).__name__ != "DropVar" and bool(new(v)) for v in eqn.outvars],
+            }
+            | _equation(eqn, pack, deep, rules)
+            for eqn in jaxpr.eqns
+        ],
+        "outputs": [atom(value) for value in jaxpr.outvars],
+    }
+
+
+def _plain_array(value: Any) -> Any:
+    """JAX keeps an array of NumPy's in a class of its own."""
+    return value if isinstance(value, jax.Array) else np.asarray(value)
+
+
+def aval_form(aval: Any) -> dict[str, Any]:
+    """The type of an array."""
+    if jax.dtypes.issubdtype(aval.dtype, jax.dtypes.prng_key):
+        return {"shape": list(aval.shape), "key": _key_name(aval.dtype._impl)}
+    name = dtype_name(aval.dtype)
+    if not name:
+        raise CannotCross(f"an array of {aval.dtype} cannot be handed to the other kernel")
+    return {"shape": list(aval.shape), "dtype": name, "weak": bool(getattr(aval, "weak_type", False))}
+
+
+def _key_name(impl: Any) -> str:
+    return str(impl.name)
+
+
+def _equation(eqn: Any, pack: Pack, deep: int, rules: int) -> dict[str, Any]:
+    """What an equation does."""
+    params, name = eqn.params, eqn.primitive.name
+
+    def inner(program: Any) -> dict[str, Any]:
+        return _written(program, pack, deep + 1, rules)
+
+    if name in ("jit", "pjit"):
+        return {"do": "jit", "name": str(params["name"])[:200], "body": inner(params["jaxpr"])}
+    if name == "scan":
+        plain = {key: params[key] for key in ("num_consts", "num_carry") if key in params}
+        if len(plain) < 2:
+            consts, carry, _ = params["ft_in"].unpack()
+            plain = {"num_consts": len(list(consts)), "num_carry": len(list(carry))}
+        plain |= {"length": params["length"], "reverse": params["reverse"], "unroll": params["unroll"]}
+        return {"do": "scan", "body": inner(params["jaxpr"]), **plain}
+    if name == "while":
+        plain = {key: params[key] for key in ("cond_nconsts", "body_nconsts")}
+        return {"do": "while", "test": inner(params["cond_jaxpr"]), "body": inner(params["body_jaxpr"]), **plain}
+    if name in ("checkpoint", "remat", "remat2"):
+        if params.get("policy") is not None:
+            raise CannotCross("a jax.checkpoint with a policy cannot be handed to the other kernel")
+        return {
+            "do": "checkpoint",
+            "body": inner(params["jaxpr"]),
+            "prevent_cse": bool(params.get("prevent_cse", True)),
+        }
+    if name == "custom_jvp_call":
+        body, rule = params["call_jaxpr"], None
+        if rules < _RULES_DEEP:
+            rule = _written(_jvp(eqn), pack, deep + 1, rules + 1)
+        return {"do": "jvp", "name": str(params.get("name", "f"))[:200], "body": inner(body), "rule": rule}
+    if name.startswith("custom_vjp_call"):
+        return _vjp(eqn, pack, deep, rules)
+    if name == "call_hi_primitive":
+        return {"do": "expanded", "body": inner(expansion(eqn))}
+    if name not in _primitives():
+        raise CannotCross(f"a program with the primitive {name} cannot be handed to the other kernel")
+    return {"do": name, "params": {key: _param(value, pack, deep, rules) for key, value in params.items()}}
+
+
+def _called(eqn: Any) -> Callable[..., list[Any]]:
+    """An equation as a function."""
+
+    def call(*values: Any) -> list[Any]:
+        found = eqn.primitive.bind(*values, **eqn.primitive.get_bind_params(eqn.params))
+        return list(found) if eqn.primitive.multiple_results else [found]
+
+    return call
+
+
+def _avals(eqn: Any) -> list[jax.ShapeDtypeStruct]:
+    return [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype, weak_type=v.aval.weak_type) for v in eqn.invars]
+
+
+def _is_inexact(aval: Any) -> bool:
+    return bool(jnp.issubdtype(aval.dtype, jnp.inexact))
+
+
+def _tangents(given: Any, avals: Any) -> tuple[Any, ...]:
+    """Tangents for all inputs, of those that have any."""
+    some = iter(given)
+    return tuple(next(some) if _is_inexact(a) else np.zeros(a.shape, jax.dtypes.float0) for a in avals)
+
+
+def _jvp(eqn: Any) -> Any:
+    """The rule of a function: of its inputs and the tangents of those that are real, its results and theirs."""
+    avals, call = _avals(eqn), _called(eqn)
+
+    def rule(*values: Any) -> list[Any]:
+        primals = values[: len(avals)]
+        results, changes = jax.jvp(call, primals, _tangents(values[len(avals) :], avals))
+        return [*results, *(t for r, t in zip(results, changes, strict=True) if _is_inexact(r))]
+
+    return jax.make_jaxpr(rule)(*avals, *(a for a in avals if _is_inexact(a)))
+
+
+def _vjp(eqn: Any, pack: Pack, deep: int, rules: int) -> dict[str, Any]:
+    """A function with a rule for the way back: it, what it keeps, and the gradients from what was kept."""
+    avals, call = _avals(eqn), _called(eqn)
+    body = eqn.params.get("call_jaxpr", eqn.params.get("fun_jaxpr"))
+    form: dict[str, Any] = {"do": "vjp", "name": "f", "body": _written(body, pack, deep + 1, rules), "rule": None}
+    if rules >= _RULES_DEEP:
+        return form
+    real = [i for i, aval in enumerate(avals) if _is_inexact(aval)]
+    kept: dict[str, Any] = {}
+
+    def forward(*values: Any) -> list[Any]:
+        def of_the_real(*some: Any) -> list[Any]:
+            every = list(values)
+            for i, value in zip(real, some, strict=True):
+                every[i] = value
+            return call(*every)
+
+        results, back = jax.vjp(of_the_real, *(values[i] for i in real))
+        leaves, kept["tree"] = jax.tree.flatten(back)
+        kept["results"] = [jax.ShapeDtypeStruct(r.shape, r.dtype) for r in results]
+        kept["leaves"] = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves]
+        return [*results, *leaves]
+
+    there = jax.make_jaxpr(forward)(*avals)
+
+    def backward(*values: Any) -> list[Any]:
+        count = len(kept["leaves"])
+        changes = list(_tangents(values[count:], kept["results"]))
+        return list(jax.tree.unflatten(kept["tree"], values[:count])(changes))
+
+    back = jax.make_jaxpr(backward)(*kept["leaves"], *(r for r in kept["results"] if _is_inexact(r)))
+    rule = [_written(program, pack, deep + 1, rules + 1) for program in (there, back)]
+    return form | {"rule": rule, "results": len(kept["results"])}
+
+
+def _param(value: Any, pack: Pack, deep: int, rules: int) -> Any:
+    """A parameter of a primitive."""
+    kind: Any = type(value)
+    if kind in (tuple, list) or (isinstance(value, tuple) and not hasattr(value, "_fields")):
+        return {"is": "tuple", "v": [_param(item, pack, deep, rules) for item in value]}
+    if isinstance(value, enum.Enum):
+        return {"is": "choice", "of": [kind.__module__, kind.__qualname__], "v": value.name}
+    if kind.__name__ in _PARTS:
+        names = [f.name for f in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else kind._fields
+        inner = [[name, _param(getattr(value, name), pack, deep, rules)] for name in names]
+        return {"is": "numbers", "of": [kind.__module__, kind.__qualname__], "v": inner}
+    if hasattr(value, "eqns") or hasattr(value, "jaxpr"):
+        return {"is": "program", "closed": hasattr(value, "jaxpr"), "v": _written(value, pack, deep + 1, rules)}
+    if kind.__name__ == "PRNGImpl":
+        return {"is": "random", "v": _key_name(value)}
+    if kind.__name__ == "UnspecifiedValue" or (kind.__name__ == "AbstractMesh" and not value.shape):
+        return {"is": "nothing", "v": kind.__name__}
+    if kind.__name__ == "KeyTy":
+        return {"is": "key", "v": _key_name(value._impl)}
+    if callable(value) and not isinstance(value, type):
+        raise CannotCross("a program that holds a Python function cannot be handed to the other kernel")
+    return pack.pack(np.asarray(value) if kind.__name__.startswith("Typed") else value)
+
+
+# --- where it is asked for ---
+
+
+class Program:
+    """A program that has arrived; it is called with arrays, or with what JAX traces in their place."""
+
+    def __init__(self, form: Any, unpack: Unpack):
+        self._form, self._unpack = form, unpack
+
+    def __call__(self, *values: Any) -> list[Any]:
+        """The results. Raises `Unreadable` for what is no program."""
+        try:
+            return _run(self._form, values, self._unpack, 0)
+        except (KeyError, IndexError, AttributeError) as error:
+            raise Unreadable(f"this is no program ({type(error).__name__}: {error})") from None
+
+    def jaxpr(self) -> Any:
+        """The program as JAX has it."""
+        form, consts = self._form, None
+        if form["consts"] is None:  # it is not closed: what it captured is handed on apart
+            consts = [jnp.zeros(aval.shape, aval.dtype) for aval in map(of_aval, form["constants"])]
+        run = functools.partial(_run, form, unpack=self._unpack, deep=0, consts=consts)
+        return jax.make_jaxpr(lambda *values: run(values))(*map(of_aval, form["inputs"]))
+
+
+def _run(form: dict[str, Any], values: Any, unpack: Unpack, deep: int, consts: Any = None) -> list[Any]:
+    if deep > _DEEPEST:
+        raise Unreadable("programs in programs without end")
+    held = [unpack.unpack(const) for const in form["consts"]] if consts is None else list(consts)
+    known: list[Any] = [*held, *values]
+    if len(held) != len(form["constants"]) or len(values) != len(form["inputs"]):
+        raise Unreadable("a program with other inputs than it says")
+
+    def read(atom: Any) -> Any:
+        if type(atom) is int and 0 <= atom < len(known):
+            return known[atom]
+        value = unpack.unpack(atom["literal"])
+        if not isinstance(value, np.ndarray) or value.shape:
+            raise Unreadable("a literal is a number")
+        return value.item() if atom["weak"] is True else value[()]
+
+    for eqn in form["equations"]:
+        found = _do(eqn, [read(atom) for atom in eqn["inputs"]], unpack, deep)
+        if len(found) != len(eqn["made"]):
+            raise Unreadable("an equation with other results than it says")
+        known += [value for value, made in zip(found, eqn["made"], strict=True) if made]
+    return [read(atom) for atom in form["outputs"]]
+
+
+def _function(form: dict[str, Any], unpack: Unpack, deep: int, name: Any = "f") -> Callable[..., list[Any]]:
+    def f(*values: Any) -> list[Any]:
+        return _run(form, values, unpack, deep + 1)
+
+    f.__name__ = f.__qualname__ = name if type(name) is str and name else "f"
+    return f
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < 10**9:
+        raise Unreadable("a count is missing")
+    return value
+
+
+def _do(eqn: dict[str, Any], values: list[Any], unpack: Unpack, deep: int) -> list[Any]:
+    """The results of an equation."""
+    what = eqn["do"]
+    if what == "jit":
+        return jax.jit(_function(eqn["body"], unpack, deep, eqn["name"]))(*values)
+    if what == "expanded":
+        return _run(eqn["body"], values, unpack, deep + 1)
+    if what == "checkpoint":
+        body = _function(eqn["body"], unpack, deep)
+        return jax.checkpoint(body, prevent_cse=eqn["prevent_cse"] is True)(*values)
+    if what == "scan":
+        return _scan(eqn, values, unpack, deep)
+    if what == "while":
+        return _while(eqn, values, unpack, deep)
+    if what == "jvp":
+        return _with_jvp(eqn, unpack, deep)(*values)
+    if what == "vjp":
+        return _with_vjp(eqn, unpack, deep)(*values)
+    primitive = _primitives().get(what) if type(what) is str else None
+    if primitive is None:
+        raise Unreadable("a primitive that no program may hold")
+    params = {key: _param_of(value, unpack, deep, values, eqn) for key, value in eqn["params"].items()}
+    if what == "cond":
+        params["branches"] = tuple(_retraced(branch, values[1:], unpack, deep) for branch in _branches(eqn))
+    found = primitive.bind(*values, **params)
+    return list(found) if primitive.multiple_results else [found]
+
+
+def _branches(eqn: dict[str, Any]) -> Iterator[Any]:
+    for form in eqn["params"]["branches"]["v"]:
+        if form["is"] != "program":
+            raise Unreadable("a branch is a program")
+        yield form["v"]
+
+
+def _retraced(form: dict[str, Any], values: list[Any], unpack: Unpack, deep: int) -> Any:
+    return jax.make_jaxpr(_function(form, unpack, deep))(*values)
+
+
+def _scan(eqn: dict[str, Any], values: list[Any], unpack: Unpack, deep: int) -> list[Any]:
+    consts, carry = _count(eqn["num_consts"]), _count(eqn["num_carry"])
+    body = _function(eqn["body"], unpack, deep)
+
+    def step(held: Any, row: Any) -> Any:
+        found = body(*values[:consts], *held, *row)
+        return list(found[:carry]), list(found[carry:])
+
+    rows = values[consts + carry :]
+    options: dict[str, Any] = {"length": _count(eqn["length"]), "reverse": eqn["reverse"] is True}
+    last, every = jax.lax.scan(step, values[consts : consts + carry], rows, unroll=eqn["unroll"], **options)
+    return [*last, *every]
+
+
+def _while(eqn: dict[str, Any], values: list[Any], unpack: Unpack, deep: int) -> list[Any]:
+    of_test, of_body = _count(eqn["cond_nconsts"]), _count(eqn["body_nconsts"])
+    test, body = (_function(eqn[part], unpack, deep) for part in ("test", "body"))
+    mine, its = values[:of_test], values[of_test : of_test + of_body]
+    return jax.lax.while_loop(lambda v: test(*mine, *v)[0], lambda v: body(*its, *v), values[of_test + of_body :])
+
+
+def _with_jvp(eqn: dict[str, Any], unpack: Unpack, deep: int) -> Callable[..., list[Any]]:
+    body = _function(eqn["body"], unpack, deep, eqn["name"])
+    if eqn["rule"] is None:
+        return body
+    rule, made = _function(eqn["rule"], unpack, deep), jax.custom_jvp(body)
+
+    def derive(primals: Any, tangents: Any) -> Any:
+        found = rule(*primals, *(t for p, t in zip(primals, tangents, strict=True) if _is_inexact(jax.typeof(p))))
+        count = len(eqn["body"]["outputs"])
+        return found[:count], list(_tangents(found[count:], [jax.typeof(value) for value in found[:count]]))
+
+    made.defjvp(derive)
+    return made
+
+
+def _with_vjp(eqn: dict[str, Any], unpack: Unpack, deep: int) -> Callable[..., list[Any]]:
+    body = _function(eqn["body"], unpack, deep, eqn["name"])
+    if eqn["rule"] is None:
+        return body
+    there, back = (_function(form, unpack, deep) for form in eqn["rule"])
+    count, made = _count(eqn["results"]), jax.custom_vjp(body)
+
+    def forward(*values: Any) -> Any:
+        found = there(*values)
+        return found[:count], (found[count:], [jnp.zeros((), value.dtype) for value in values])
+
+    def backward(kept: Any, changes: Any) -> Any:
+        leaves, inputs = kept
+        real = [c for c in changes if getattr(c, "dtype", None) != jax.dtypes.float0]
+        gradients = iter(back(*leaves, *real))
+        return tuple(next(gradients) if _is_inexact(value) else None for value in inputs)
+
+    made.defvjp(forward, backward)
+    return made
+
+
+def _param_of(form: Any, unpack: Unpack, deep: int, values: list[Any], eqn: dict[str, Any]) -> Any:
+    kind = form.get("is") if isinstance(form, dict) else None
+    if kind == "tuple":
+        return tuple(_param_of(item, unpack, deep, values, eqn) for item in form["v"])
+    if kind in ("choice", "numbers"):
+        return _of_jax(form, unpack, deep, values, eqn)
+    if kind == "program":
+        if eqn["do"] == "cond":
+            return None  # see `_do`: its branches are traced for its operands
+        inputs = [of_aval(aval) for aval in form["v"]["inputs"]]
+        made = _retraced(form["v"], inputs, unpack, deep)
+        return made if form["closed"] is True else made.jaxpr
+    if kind in ("random", "key"):
+        dtype = jax.random.key(0, impl=form["v"]).dtype
+        return dtype if kind == "key" else getattr(dtype, "_impl")  # noqa: B009
+    if kind == "nothing":
+        return _nothing(form["v"])
+    return unpack.unpack(form)
+
+
+def _nothing(name: Any) -> Any:
+    """What a program holds where no layout over devices is asked for."""
+    params = jax.make_jaxpr(jax.jit(lambda x: x))(1.0).jaxpr.eqns[0].params
+    return params["in_shardings"][0] if name == "UnspecifiedValue" else jax.sharding.AbstractMesh((), ())
+
+
+def _of_jax(form: dict[str, Any], unpack: Unpack, deep: int, values: list[Any], eqn: dict[str, Any]) -> Any:
+    """A choice among JAX's own, or numbers of dimensions under JAX's own names."""
+    module, name = form["of"]
+    found = getattr(sys.modules.get(module), name, None) if type(name) is str and name.isidentifier() else None
+    if not isinstance(found, type) or not found.__module__.startswith(_CHOICES):
+        raise Unreadable("a parameter of an unknown class")
+    kind: Any = found
+    if form["is"] == "choice":
+        if not issubclass(kind, enum.Enum):
+            raise Unreadable("this is no choice")
+        return kind.__members__[form["v"]]
+    if kind.__name__ not in _PARTS:
+        raise Unreadable("a parameter of an unknown class")
+    return kind(**{key: _param_of(value, unpack, deep, values, eqn) for key, value in form["v"]})
+
+
+def of_aval(form: Any) -> jax.ShapeDtypeStruct:
+    """The inverse of `aval_form`."""
+    if not isinstance(form, dict):
+        raise Unreadable("a type is missing")
+    shape = shape_of(form.get("shape"))
+    if "key" in form:
+        if type(form["key"]) is not str:
+            raise Unreadable("a kind of key is missing")
+        return jax.ShapeDtypeStruct(shape, jax.random.key(0, impl=form["key"]).dtype)
+    return jax.ShapeDtypeStruct(shape, dtype_of(form.get("dtype")), weak_type=form.get("weak") is True)

@@ -1,0 +1,106 @@
+"""In either kernel: what the grader asks of it, by requests that show nothing.
+
+The box: `serve`. The judge: `begin`, `bind`, then its cells are run, then `finish`. The link between the two is another
+one each time, and the grader sends both their ends: so nothing of a check that was broken off is left for the next.
+"""
+
+import linecache
+import socket
+import sys
+from typing import Any
+
+from autograder.checks import run_alone
+from autograder.instruments import watch_functions
+
+from .link import MAIL, Link, LinkBroken
+from .peer import Peer, Things
+
+_SECONDS = 20.0  # until the box has said what its names mean
+_THINGS = Things()
+_bound: set[str] = set()  # names that the judge has from the box
+_mail: socket.socket | None = None
+
+
+def _shell() -> Any:
+    return sys.modules["IPython"].get_ipython()
+
+
+def _link(number: int) -> Link:
+    """The end that the grader has sent for this check; what is left of earlier ones is closed."""
+    global _mail
+    if _mail is None:
+        _mail = socket.socket(fileno=MAIL)
+        _mail.settimeout(_SECONDS)
+    while True:
+        text, descriptors, _, _ = socket.recv_fds(_mail, 64, 1)
+        if not text:
+            raise LinkBroken("the grader has sent no link")
+        connection = socket.socket(fileno=descriptors[0])
+        if text == str(number).encode():
+            connection.settimeout(None)
+            return Link(connection)
+        connection.close()
+
+
+def _open(number: int, course: list[str], *, judge: bool) -> Peer:
+    return Peer(_link(number), _THINGS, course, _shell().user_ns, judge=judge)
+
+
+def serve(number: int, course: list[str], another: bool) -> None:
+    """In the box: do what the judge asks for, until it says that it is done.
+
+    Arguments:
+      number: of the link.
+      course: the names that locked cells bind.
+      another: whether the other kernel is another one than the last time.
+    """
+    if another:
+        _THINGS.forget()
+    _open(number, course, judge=False).serve()
+
+
+def begin(number: int, course: list[str], another: bool) -> None:
+    """In the judge: from now on the box can be asked. The arguments are those of `serve`."""
+    if another:
+        _THINGS.forget()
+    _open(number, course, judge=True)
+    if _THINGS.observer not in watch_functions.observed_elsewhere:
+        watch_functions.observed_elsewhere.append(_THINGS.observer)
+
+
+def bind(cells: list[tuple[str, list[str]]]) -> None:
+    """In the judge: let names of the box mean what they mean there.
+
+    Arguments:
+      cells: the text of each cell that was run in the box, and the names that are to be had from it.
+    """
+    ours, names = _THINGS.peer, _shell().user_ns
+    if ours is None:
+        raise LinkBroken("there is no link")
+    written = {name: (i, text) for i, (text, binds) in enumerate(cells) for name in binds}
+    ours.settimeout(_SECONDS)
+    found = dict(zip(written, ours.ask_names(list(written)), strict=True))
+    ours.settimeout(None)
+    for name in _bound - {name for name, value in found.items() if value}:
+        names.pop(name, None)
+    _bound.clear()
+    for name, (i, text) in written.items():
+        if not found[name]:
+            continue
+        names[name] = value = found[name][0]
+        _bound.add(name)
+        if _THINGS.home_of(value) is not None:
+            file, source = f"<answer {i + 1}>", _shell().transform_cell(text)
+            linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+            run_alone.written_elsewhere[value] = run_alone.Written(source, file, name, names)
+
+
+programs = counted = 0  # in the last check: programs that have arrived, instruments that were asked for
+
+
+def finish() -> None:
+    """In the judge: the check is done."""
+    global programs, counted
+    if _THINGS.peer is not None:
+        programs, counted = _THINGS.peer.programs, _THINGS.peer.counted
+        _THINGS.peer.close()

@@ -1,0 +1,132 @@
+"""A submission is run in two rooms: a judged check asks the box, and whoever has taken over the box wins nothing."""
+
+from pathlib import Path
+
+import jupytext
+import pytest
+from _tiny_unit import ALL, ANSWERS, LAZY, ONLY_F, ONLY_G, as_solved, handed_in
+
+from autograder.doors.box.rules import Rules, why_not
+from autograder.doors.fair_run import run_fairly
+from autograder.doors.faults import fault
+from autograder.doors.graded_notebook import failure_text, is_graded, score
+from autograder.doors.guard.cells import Guard
+from autograder.doors.hidden_tests import hidden_output_dropped
+from autograder.doors.judge.two_rooms import TwoRooms
+from autograder.doors.run_submission import in_line
+
+pytestmark = [
+    pytest.mark.once,
+    pytest.mark.xdist_group("two rooms"),
+    pytest.mark.skipif(bool(why_not()), reason=f"not here, because {why_not()}"),
+]
+BOTH = ("f-check", "g-check")
+
+
+def graded(tmp_path, answers=ANSWERS, judged=BOTH, above="", guarded=False, seconds=20, released=None):
+    """The tiny unit (or another one) with these answers, run; `above` stands at the top of the answer to f."""
+    released = released or as_solved()
+    notebook = handed_in(answers)
+    for cell in notebook.cells:
+        if cell.id == "f" and above:
+            cell.source = above + "\n\n" + cell.source
+    _, course = in_line(notebook, released, handed_in({}))
+    guard = Guard(notebook, course) if guarded else None
+    with (
+        hidden_output_dropped(notebook),
+        TwoRooms(notebook, tmp_path, seconds, Rules(), guard, judged, course) as runner,
+    ):
+        run_fairly(runner, 100)
+    return notebook
+
+
+def points(notebook):
+    return sum(score(cell).earned for cell in notebook.cells if is_graded(cell))
+
+
+def said(notebook, name):
+    return next(failure_text(cell) for cell in notebook.cells if cell.id == name)
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_right_answers_earn_everything_and_wrong_ones_nothing(tmp_path, guarded):
+    assert points(graded(tmp_path, guarded=guarded)) == ALL
+    assert points(graded(tmp_path, LAZY, guarded=guarded)) == 0
+    half = graded(tmp_path, ANSWERS | {"g": "def g(x):\n    return 8"}, guarded=guarded)
+    assert points(half) == ONLY_F and "check(g(3), 27)" in said(half, "g-check")
+
+
+def test_one_check_is_judged_and_the_other_observed(tmp_path):
+    assert points(graded(tmp_path, judged=("g-check",))) == ALL
+    assert points(graded(tmp_path, LAZY, judged=("g-check",))) == 0
+
+
+# --- a box that dies, hangs, or is not what it seems ---
+
+
+def test_a_box_that_dies_in_a_call_costs_its_own_task(tmp_path):
+    notebook = graded(tmp_path, ANSWERS | {"f": "def f(x):\n    import os\n    os._exit(0)"})
+    assert points(notebook) == ONLY_G
+    assert "the kernel died while this cell ran" in said(notebook, "f-check")
+    assert (fault(notebook).title, fault(notebook).lost) == ("The kernel died", ONLY_F)
+
+
+def test_an_answer_that_never_ends_costs_its_own_task(tmp_path):
+    notebook = graded(tmp_path, ANSWERS | {"f": "def f(x):\n    while True: pass"}, seconds=4)
+    assert points(notebook) == ONLY_G
+    assert "ran longer than its 4 s" in said(notebook, "f-check")
+
+
+def test_compiled_code_that_never_ends_costs_its_own_task(tmp_path):
+    hangs = "import collections, itertools\ndef f(x):\n    collections.deque(itertools.repeat(0), maxlen=0)"
+    notebook = graded(tmp_path, ANSWERS | {"f": hangs}, seconds=4)
+    assert points(notebook) == ONLY_G and "ran longer than its 4 s" in said(notebook, "f-check")
+
+
+def test_a_box_that_does_not_serve_costs_its_own_task(tmp_path):
+    above = "get_ipython().input_transformers_cleanup.append(lambda lines: ['pass\\n'])"
+    notebook = graded(tmp_path, above=above)
+    assert points(notebook) == 0 and "does not say what is in it" in said(notebook, "f-check")
+
+
+def test_a_stub_is_not_begun_and_a_missing_name_is_missing(tmp_path):
+    from autograder.not_begun import STUB
+
+    notebook = graded(tmp_path, {"f": f"def f(x):\n    raise NotImplementedError({STUB!r})", "g": "h = 1"})
+    assert points(notebook) == 0
+    assert "f is not begun" in said(notebook, "f-check") and "name 'g' is not defined" in said(notebook, "g-check")
+
+
+def test_an_error_names_its_line_and_a_hidden_print_is_not_shown(tmp_path):
+    f = "def f(x):\n    print('called with', x)\n    return x**2 if x == 2 else 1 // 0"
+    notebook = graded(tmp_path, ANSWERS | {"f": f})
+    cell = next(cell for cell in notebook.cells if cell.id == "f-check")
+    assert [o.text for o in cell.outputs if o.output_type == "stream"] == ["called with 2\n"]
+    assert "ZeroDivisionError" in said(notebook, "f-check") and "line 3 of its cell" in said(notebook, "f-check")
+
+
+# --- attacks, without a guard ---
+
+ATTACKS = jupytext.read(Path(__file__).parent / "attacks" / "in_the_kernel.py", fmt="py:percent").cells
+WINNERS = [
+    "input_transformers = None\nimport sys\nsys.modules['__main__'].check = lambda *a: None\ncheck = lambda *a: None",
+    "check.__code__ = (lambda value, expected: None).__code__",
+    "import gc\n"
+    "[o for o in gc.get_objects() if getattr(o, '__name__', '') == 'check'][0].__code__ = (lambda a, b: 0).__code__",
+    "kernel = get_ipython().kernel\nsend = kernel.session.send\n"
+    "def forged(stream, kind, content=None, *args, **more):\n"
+    "    if isinstance(content, dict) and content.get('status') == 'error':\n        content = {'status': 'ok'}\n"
+    "    return send(stream, 'stream' if kind == 'error' else kind, content, *args, **more)\n"
+    "kernel.session.send = forged",
+    "import sys\nget_ipython().events.register('post_execute', lambda: sys.displayhook(10))",
+    "import ctypes, sys\nsys.excepthook = get_ipython().showtraceback = lambda *a, **k: None",
+    "class Always(int):\n    __eq__ = lambda self, other: True\n    __hash__ = int.__hash__\n"
+    "def f(x): return Always(3)\nf0 = f",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("attack", [*WINNERS, *(pytest.param(c.source, marks=pytest.mark.thorough) for c in ATTACKS)])
+def test_who_owns_the_box_wins_nothing(tmp_path, attack):
+    """The answer to f is wrong for the hidden input, or altogether."""
+    wrong = ANSWERS | {"f": "def f(x):\n    return 4", "g": "def g(x):\n    return 4"}
+    assert points(graded(tmp_path, wrong, above=attack, seconds=5)) == 0

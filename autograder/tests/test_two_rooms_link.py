@@ -1,0 +1,500 @@
+"""The link between the box and the judge, without a kernel: values, calls either way, and a box that is hostile."""
+
+import enum
+import json
+import socket
+import struct
+import sys
+import threading
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from autograder import assert_max_traces, trace_log
+from autograder.doors.judge import names, peer
+from autograder.doors.judge.errors import AnswerStopped
+from autograder.doors.judge.link import LARGEST_TEXT, Link, LinkBroken
+from autograder.doors.judge.peer import Peer, Things
+from autograder.doors.judge.values import CannotCross, Pack, Unpack, Unreadable
+from autograder.failure import CheckFailed
+from autograder.instruments import watch_functions
+from autograder.not_begun import STUB, NotBegun
+
+pytestmark = pytest.mark.once
+
+
+class Point(NamedTuple):
+    x: object
+    y: object
+
+
+class Suit(enum.Enum):
+    SPADE = 1
+
+
+class Box:
+    def __init__(self, inside):
+        self.inside = inside
+
+
+for kind in (Point, Suit, Box):
+    kind.__module__ = "__main__"  # as a locked cell makes them
+COURSE = {"Point": Point, "Suit": Suit, "Box": Box}
+
+
+def refuse(value, pack):
+    raise CannotCross(type(value).__name__)
+
+
+def crossed(value):
+    packer = Pack(refuse, COURSE)
+    form = json.loads(json.dumps(packer.pack(value)))
+    return Unpack(packer.parts, refuse, names.harmless, COURSE).unpack(form)
+
+
+PLAIN = [None, True, 0, -1, 2**70, 1.5, -0.0, float("inf"), 2j, "ü\ud800", b"\x00\xff", [1, [2]], (), {1: (2,)}]
+PLAIN += [{1, 2}, frozenset({3}), slice(1, None), range(0, 9, 2), Ellipsis, np.dtype("float32"), jnp.dtype("bfloat16")]
+PLAIN += [int, np.float32, jnp.sin, np.add, jax.lax.add, ValueError, Suit.SPADE, Point(1, [2.0]), Point, abs, len]
+
+
+@pytest.mark.parametrize("value", PLAIN, ids=repr)
+def test_a_plain_value_comes_out_as_it_went_in(value):
+    found = crossed(value)
+    assert type(found) is type(value) and repr(found) == repr(value)
+
+
+ARRAYS = [np.arange(6.0).reshape(2, 3), np.float32(2), np.array(["a", "bc"]), np.zeros((0, 3), np.int8), np.array(True)]
+ARRAYS += [jnp.arange(3), jnp.asarray(2.0), jnp.ones(2, jnp.bfloat16), jnp.zeros((2, 0)), jnp.ones(3, jnp.int4)]
+ARRAYS += [jax.jit(lambda: jnp.ones(3) * 1)(), jnp.full(3, 1.0), jax.lax.full((2,), 1.0) + 0]
+
+
+@pytest.mark.parametrize("value", ARRAYS, ids=lambda v: f"{type(v).__name__} {v.dtype}{list(v.shape)}")
+def test_an_array_keeps_its_type_shape_dtype_and_weakness(value):
+    found = crossed(value)
+    assert type(found) is type(value) and found.shape == value.shape and found.dtype == value.dtype
+    assert getattr(found, "weak_type", None) == getattr(value, "weak_type", None)
+    np.testing.assert_array_equal(np.asarray(found), np.asarray(value))
+
+
+def test_weak_arrays_random_keys_double_precision_and_objects():
+    assert crossed(jax.jit(lambda x: jnp.zeros(3, int) + x)(1.0)).weak_type
+    key = jax.random.key(3)
+    assert jax.random.key_data(crossed(key)).tolist() == jax.random.key_data(key).tolist()
+    with jax.enable_x64(True):
+        wide = jnp.ones(2, jnp.float64)
+    assert crossed(wide).dtype == np.float64
+    assert crossed(Box([1])).inside == [1]
+
+
+def test_what_has_no_form_or_holds_itself_cannot_cross():
+    itself: list = []
+    itself.append(itself)
+    for value in (itself, sys, lambda: 1, np.array([None]), object()):
+        with pytest.raises(CannotCross):
+            crossed(value)
+
+
+HOSTILE = [
+    {},
+    {"is": "nothing"},
+    {"is": []},
+    {"is": "list"},
+    {"is": "dict", "v": [[{"is": "list", "v": []}, 1]]},
+    {"is": "array", "dtype": "object", "shape": [1], "part": 0},
+    {"is": "array", "dtype": "float32", "shape": [9], "part": 0},
+    {"is": "array", "dtype": "float32", "shape": [-1], "part": 0},
+    {"is": "array", "dtype": "float32", "shape": [1], "part": 7},
+    {"is": "array", "dtype": "float32", "shape": [True], "part": 0},
+    {"is": "jax", "dtype": "U1", "shape": [1], "part": 0, "weak": 0},
+    {"is": "named", "v": ["builtins", "exec"]},
+    {"is": "named", "v": ["builtins", "getattr"]},
+    {"is": "named", "v": ["os", "system"]},
+    {"is": "named", "v": ["numpy", "load"]},
+    {"is": "named", "v": ["jax.numpy", "load"]},
+    {"is": "named", "v": ["numpy", "ctypeslib"]},
+    {"is": "named", "v": ["jax.numpy", "__builtins__"]},
+    {"is": "named", "v": ["jax", "config"]},
+    {"is": "named", "v": ["operator", "attrgetter"]},
+    {"is": "named", "v": ["builtins", "type"]},
+    {"is": "named", "v": ["jax", "pure_callback"]},
+    {"is": "course", "v": "exec"},
+    {"is": "member", "of": "Suit", "v": "__class__"},
+    {"is": "member", "of": "Box", "v": "x"},
+    {"is": "fields", "of": "Point", "v": [1]},
+    {"is": "fields", "of": ["subprocess", "Popen"], "v": []},
+    {"is": "object", "of": "Box", "v": [["__class__", 1]]},
+    {"is": "object", "of": "Suit", "v": []},
+    {"is": "int", "v": "0x" + "f" * 5000},
+    {"is": "partial", "v": [1, {"is": "tuple", "v": []}, {"is": "dict", "v": []}]},
+    {"is": "range", "v": [1, "2", 3]},
+    {"is": "complex", "v": [1, 2]},
+]
+
+
+@pytest.mark.parametrize("form", HOSTILE, ids=json.dumps)
+def test_what_no_honest_box_would_send_is_unreadable(form):
+    with pytest.raises(Unreadable):
+        Unpack([b"\0\0\0\0"], refuse, names.harmless, COURSE).unpack(form)
+
+
+def test_endless_nesting_is_unreadable():
+    form: object = 1
+    for _ in range(500):
+        form = {"is": "list", "v": [form]}
+    with pytest.raises(Unreadable):
+        Unpack([], refuse, names.harmless, COURSE).unpack(form)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"\0\0\0\0", b"\xff\xff\xff\xff", struct.pack(">I2Q", 2, 5, 2**60) + b"hello",
+     struct.pack(">IQ", 1, LARGEST_TEXT + 1), struct.pack(">IQ", 1, 4) + b"null", struct.pack(">IQ", 1, 3) + b"{a}",
+     struct.pack(">IQ", 1, 200_000) + b"[" * 200_000],
+)  # fmt: skip
+def test_what_is_no_message_breaks_the_link(data):
+    ours, theirs = socket.socketpair()
+    threading.Thread(target=lambda: (theirs.sendall(data), theirs.close())).start()
+    with pytest.raises(LinkBroken):
+        Link(ours).receive()
+
+
+# --- two ends ---
+
+
+@pytest.fixture
+def rooms():
+    """The judge's end; `rooms.box` are the names of the box, which serves in a thread of its own."""
+    ours, theirs = socket.socketpair()
+    box = dict(COURSE)
+    serving = Peer(Link(theirs), Things(), COURSE, box, judge=False)
+    thread = threading.Thread(target=serving.serve, daemon=True)
+    thread.start()
+    judge = Peer(Link(ours), Things(), COURSE, dict(COURSE), judge=True)
+    judge.box = box
+    yield judge
+    judge.close()
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+def of_the_box(rooms, **things):
+    rooms.box.update(things)
+    found = [value for (value,) in rooms.ask_names(list(things))]
+    return found[0] if len(found) == 1 else found
+
+
+def notebook(fn):
+    """As a function of a cell."""
+    fn.__module__ = "__main__"
+    return fn
+
+
+def test_a_function_is_called_in_the_box_and_looks_like_itself(rooms, capsys):
+    def double(x: float, times=2):
+        """Doubles."""
+        print("doubling")
+        return x * times
+
+    stand_in = of_the_box(rooms, double=double)
+    assert stand_in is not double and stand_in.__doc__ == "Doubles." and stand_in.__name__ == "double"
+    assert str(__import__("inspect").signature(stand_in)) == "(x, times=2)"
+    assert stand_in(3) == 6 and stand_in(x="a", times=3) == "aaa"
+    assert of_the_box(rooms, double=double) is stand_in
+    assert rooms.ask_names(["nothing"]) == [[]]
+    assert capsys.readouterr().out.count("doubling") == 2
+
+
+def test_what_a_function_changes_of_its_arguments_is_changed_here(rooms):
+    def change(values, table, array, box):
+        values.append(4)
+        values[0].append(9)
+        table.pop("a")
+        array[0] = 7
+        box.inside = 5
+
+    values, table, array, box = [[1], 2], {"a": 1, "b": 2}, np.zeros(2), Box(1)
+    inner = values[0]
+    of_the_box(rooms, change=change)(values, table, array, box)
+    assert (values, table, array.tolist(), box.inside) == ([[1, 9], 2, 4], {"b": 2}, [7, 0], 5) and values[0] is inner
+    donate = of_the_box(rooms, donate=jax.jit(lambda x: x + 1, donate_argnums=0))
+    x = jnp.ones(4)
+    assert donate(x).tolist() == [2] * 4 and x.is_deleted()
+
+
+def test_a_function_of_the_check_is_called_back_and_its_own_error_comes_home(rooms):
+    class Mine(Exception):
+        pass
+
+    seen, mine = [], Mine("mine")
+
+    @notebook
+    def note(x):
+        seen.append(x)
+        if x > 2:
+            raise mine
+        return x + 1
+
+    def use(f, x):
+        return f(f(x))
+
+    stand_in = of_the_box(rooms, use=use)
+    assert stand_in(note, 1) == 3 and seen == [1, 2]
+    with pytest.raises(Mine) as caught:
+        stand_in(note, 5)
+    assert caught.value is mine
+    assert of_the_box(rooms, same=lambda f: f)(note) is note
+
+
+def test_a_closure_a_generator_and_an_object_of_the_answer_stay_there(rooms):
+    class Account:
+        rate = 2
+
+        def __init__(self):
+            self._secret = 1
+
+        def __len__(self):
+            return 3
+
+        def pay(self, x):
+            return x * self.rate
+
+    def make(n):
+        return lambda x: x + n
+
+    def count():
+        yield from range(3)
+
+    make, count, account = of_the_box(rooms, make=make, count=count, account=Account())
+    assert make(3)(4) == 7 and list(count()) == [0, 1, 2]
+    assert account.pay(4) == 8 and account.rate == 2 and len(account) == 3 and type(account).__name__ == "Account"
+    with pytest.raises(AttributeError):
+        account._secret  # noqa: B018
+
+
+def test_errors_cross_by_name_and_a_stub_is_not_begun(rooms):
+    def stub():
+        raise NotImplementedError(STUB)
+
+    def fails(kind):
+        raise kind("no", 1)
+
+    class Own(Exception):
+        def _render_traceback_(self):
+            return []
+
+    def own():
+        raise Own("quiet")
+
+    def leaves():
+        raise SystemExit
+
+    stub, fails, own, leaves = of_the_box(rooms, stub=stub, fails=fails, own=own, leaves=leaves)
+    with pytest.raises(NotBegun, match="stub is not begun"):
+        stub()
+    with pytest.raises(KeyError) as caught:
+        fails(KeyError)
+    assert caught.value.args == ("no", 1)
+    for quiet in (own, leaves):
+        with pytest.raises(AnswerStopped):
+            quiet()
+    with pytest.raises(AnswerStopped):
+        of_the_box(rooms, same=lambda x: x)(sys)
+
+
+def test_settings_of_jax_go_along(rooms):
+    ones = of_the_box(rooms, ones=lambda: jnp.ones(2, float))
+    with jax.enable_x64(True):
+        assert ones().dtype == np.float64
+    assert ones().dtype == np.float32
+
+
+# --- a box that is hostile ---
+
+
+def hostile(rooms_messages):
+    """The judge's end of a link on which these messages arrive, whatever is asked."""
+    ours, theirs = socket.socketpair()
+    for message in rooms_messages:
+        Link(theirs).send(message, [])
+    judge = Peer(Link(ours), Things(), COURSE, dict(COURSE), judge=True)
+    judge._other = theirs
+    return judge
+
+
+REPLIES = [
+    {},
+    {"value": {"is": "yours", "number": 1}},
+    {"value": {"is": "lent", "number": "1"}},
+    {"error": 3},
+    {"error": {}},
+    {"value": {"is": "list", "v": []}, "after": [3]},
+    {"error": {"module": "builtins", "name": "exec", "text": "x"}},
+    {"error": {"module": "builtins", "name": "KeyboardInterrupt", "text": "x"}},
+    {"error": {"yours": 77}},
+]
+
+
+@pytest.mark.parametrize("reply", REPLIES, ids=json.dumps)
+def test_no_reply_makes_more_than_an_error(reply):
+    judge = hostile([{"values": [[{"is": "lent", "number": 1}]]}, reply])
+    ((thing,),) = judge.ask_names(["f"])
+    with pytest.raises(Exception) as caught:
+        for _ in range(2):
+            assert judge.ask_thing(1, "call", (), {}) is not None
+            thing()
+    assert isinstance(caught.value, Exception)
+
+
+def test_the_box_can_ask_for_nothing_but_what_was_lent():
+    """Each question is answered with an error, and the check goes on."""
+
+    class Mine:
+        shown, _hidden = 1, 2
+
+    Mine.__module__ = "__main__"
+
+    @notebook
+    def call(x):
+        return x
+
+    def ask(number, what, *args):
+        return {"ask": "thing", "number": number, "what": what, "args": {"is": "tuple", "v": list(args)},
+                "keywords": {"is": "dict", "v": []}}  # fmt: skip
+
+    questions = [ask(1, "attribute", name) for name in ("__globals__", "__code__", "_hidden", "f_globals", "", 3)]
+    questions += [ask(2, "attribute", name) for name in ("_hidden", "__class__", "__dict__", "mro")]
+    questions += [ask(2, what) for what in ("call", "repr", "enter", "exit", "add", "__call__", None)]
+    questions += [ask(77, "call"), ask("1", "call"), ask(True, "call"), ask(None, "attribute", "x"), {"ask": "names"}]
+    questions += [{"ask": "exec"}, {"ask": "thing"}, {"ask": "names", "args": {"is": "tuple", "v": []}, "keywords": 3}]
+    judge = hostile([*questions, {"value": 5}])
+    assert judge.ask_thing(9, "call", (call, Mine()), {}) == 5
+    answers = [Link(judge._other).receive()[0] for _ in range(len(questions) + 1)][1:]
+    assert [answer for answer in answers if "error" not in answer] == []
+
+
+def test_calls_without_end_are_stopped(rooms):
+    @notebook
+    def again(f):
+        return f(again, f)
+
+    with pytest.raises(RecursionError):
+        of_the_box(rooms, f=lambda back, f: back(f))(again, rooms._things.borrowed[1])
+
+
+def test_only_things_of_the_notebook_are_lent():
+    for thing in (np.random.default_rng(0), open, getattr, np.load, jax.jit(np.sin), threading.Lock(), [].sort):
+        assert not peer._may_be_lent(thing) or names.name_of(thing)
+    assert peer._may_be_lent([].append) and peer._may_be_lent(notebook(lambda: 1))
+
+
+# --- programs and code ---
+
+
+def loss(w, x):
+    @jax.checkpoint
+    def layer(h, _):
+        return jax.nn.relu(h @ w) + jax.nn.gelu(h), h.sum()
+
+    last, sums = jax.lax.scan(layer, x, None, length=2)
+    return jnp.where(last > 0, last, -last).mean() + jax.lax.cond(sums[0] > 0, jnp.sin, jnp.cos, sums[1])
+
+
+def test_what_jax_traces_is_the_answers_own_program(rooms):
+    f, w, x = of_the_box(rooms, loss=notebook(loss)), jnp.eye(3) * 0.5, jnp.arange(6.0).reshape(2, 3)
+    for wrap in (jax.jit, jax.grad, jax.value_and_grad, lambda f: jax.vmap(f, (None, 0))):
+        for here, there in zip(*(jax.tree.leaves(wrap(g)(w, x)) for g in (f, loss)), strict=True):
+            np.testing.assert_allclose(here, there, rtol=1e-5)
+    names_of = [[str(eqn.primitive) for eqn in jax.make_jaxpr(g)(w, x).eqns] for g in (f, loss)]
+    assert names_of[0] == names_of[1] and rooms.programs >= 4  # JAX keeps what it has traced
+
+
+def test_a_program_with_a_callback_or_an_effect_cannot_cross(rooms):
+    def calls(x):
+        return jax.pure_callback(np.sin, x, x)
+
+    def prints(x):
+        jax.debug.print("{}", x)
+        return x
+
+    for stand_in in of_the_box(rooms, calls=calls, prints=prints):
+        with pytest.raises(AnswerStopped, match="cannot be handed"):
+            jax.jit(stand_in)(1.0)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [None, {}, {"consts": [], "constants": [], "inputs": [], "equations": [], "outputs": []},
+     *({"consts": [], "constants": [], "inputs": [{}], "outputs": [1],
+        "equations": [{"inputs": [0], "made": [True], **eqn}]} for eqn in (
+        {"do": "pure_callback", "params": {}}, {"do": "outfeed", "params": {}}, {"do": "sin"},
+        {"do": ["sin"], "params": {}},
+        {"do": "sin", "params": {"accuracy": {"is": "choice", "of": ["os", "system"], "v": "x"}}},
+        {"do": "sin", "params": {"x": {"is": "numbers", "of": ["jax._src.core", "Jaxpr"], "v": []}}},
+        {"do": "jit", "name": 3, "body": {}}, {"do": "scan", "body": {}, "num_consts": -1, "num_carry": 0},
+        {"do": "add", "params": {}}, {"do": "cond", "params": {"branches": {"is": "tuple", "v": [3]}}}))],
+    ids=json.dumps,
+)  # fmt: skip
+def test_what_is_no_program_is_an_error(program):
+    judge = hostile([{"values": [[{"is": "lent", "number": 1, "about": {"function": True}}]]},
+                     {"value": {"is": "traced", "slot": 0}, "program": program}])  # fmt: skip
+    ((stand_in,),) = judge.ask_names(["f"])
+    with pytest.raises(Exception) as caught:
+        jax.jit(stand_in)(1.0)
+    assert isinstance(caught.value, Exception)
+
+
+def test_a_function_of_the_check_runs_in_the_box_unless_the_check_looks_at_what_it_keeps(rooms):
+    seen, factor = [], 3.0
+
+    @notebook
+    def pure(x):
+        return x * factor
+
+    @notebook
+    def counts(x):
+        seen.append(1)
+        return x * factor
+
+    jit_it = of_the_box(rooms, jit_it=lambda f: jax.jit(f)(2.0))
+    assert float(jit_it(pure)) == 6 and float(jit_it(counts)) == 6
+    assert len(seen) == 1  # traced, here
+    assert of_the_box(rooms, where=lambda f: f.__code__.co_name)(pure) == "pure"
+    assert of_the_box(rooms, where=lambda f: f.__code__.co_name)(counts) == "made"
+
+
+def test_the_judge_takes_no_code():
+    for kind in ("code", "module"):
+        judge = hostile([{"value": {"is": kind, "number": 1, "v": "os"}}])
+        with pytest.raises(Unreadable):
+            judge.ask_thing(1, "call", (), {})
+
+
+def test_traces_are_counted_where_the_function_runs(rooms):
+    step, slow = of_the_box(rooms, step=jax.jit(notebook(lambda x: x + 1)), slow=lambda x: jax.jit(lambda y: y * 2)(x))
+    watch_functions.observed_elsewhere.append(rooms._things.observer)
+    try:
+        with trace_log(step) as log:
+            step(1.0)
+            log.call(step, 2.0)
+        assert log.traces == 1 and log.reasons == ["first call"] and log.rows[0].outcome == "hit"
+        with assert_max_traces(step, 1):
+            step(1.0), step(2.0)
+        with pytest.raises(CheckFailed, match="was traced twice") as caught, assert_max_traces(step, 1):
+            step(1.0), step(np.ones(2))
+        assert caught.value.happened.startswith("<lambda> was traced")
+        with pytest.raises(KeyError), assert_max_traces(slow, 0):
+            raise KeyError
+    finally:
+        watch_functions.observed_elsewhere.clear()
+
+
+def test_an_object_of_an_answer_equals_nothing_that_a_check_expects(rooms):
+    class Always:
+        def __eq__(self, other):
+            return True
+
+    always = of_the_box(rooms, always=Always())
+    assert always != 4 and always != [1] and always == always
