@@ -41,6 +41,15 @@ def test_a_file_that_is_too_large_keeps_no_other_out(tmp_path):
 
 
 @boxed
+@pytest.mark.parametrize("name", ["python", "python3"])
+def test_a_box_can_be_made_whichever_of_its_names_python_is_called_by(name):
+    """In an environment each of them is a link, to another link or to the program."""
+    asked = "from autograder.doors.box.rules import why_not; print(why_not())"
+    done = subprocess.run([Path(sys.prefix, "bin", name), "-c", asked], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("\n", "")
+
+
+@boxed
 def test_a_boxed_kernel_computes_and_has_a_copy_of_what_was_handed_in(make_notebook, tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "a.txt").write_text("mine")

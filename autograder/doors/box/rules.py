@@ -190,8 +190,10 @@ def _seen() -> tuple[set[Path], set[Path]]:
         shown.add(path.resolve())
     program = Path(sys.executable)
     while program.is_symlink():
-        program = program.parent / program.readlink()
-        shown.add(Path(os.path.normpath(program)))
+        program = Path(os.path.normpath(program.parent / program.readlink()))
+        # What lies in a folder that is shown comes with it: onto a link, bubblewrap could bind nothing.
+        if not any(program.is_relative_to(path) for path in shown):
+            shown.add(program)
     shown = {path for path in shown - course if path.exists() and len(path.parts) > 1}
     # The tests hold answers. The course itself is hidden where it lies below what is shown.
     hidden = {place / "tests" for own in packages for place in (own, own.resolve())} | {
