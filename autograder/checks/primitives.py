@@ -14,8 +14,7 @@ from autograder.wording import count, repeated, tally
 from .exhibits import marked_jaxpr
 
 LOOPS = frozenset({"scan", "while"})
-_HOST_CALLS = frozenset({"buffer_callback", "io_callback", "pure_callback"})  # whose results come from Python
-CALLBACKS = _HOST_CALLS | {"debug_callback"}
+CALLBACKS = frozenset({"buffer_callback", "debug_callback", "io_callback", "pure_callback"})
 SEALED = frozenset({"call_exported", "ffi_call"})  # equations that hide a whole program
 MAX_LINES = 4
 
@@ -39,7 +38,7 @@ def assert_primitives(
     args              its arguments, as for a call. Of an array only the type counts: float32[8,4].
     includes          primitives that must occur. "scan|while" is satisfied by either: `fori_loop` becomes a `scan`
                       when its bounds are static and a `while` when they are not.
-    excludes          primitives that must not occur. One callback that returns values stands for all of them.
+    excludes          primitives that must not occur. One callback stands for all of them; `jax.debug.print` is none.
     counts            primitive -> how many equations exactly; an equation in a loop's body is one equation.
     smaller           arguments like `args`, but of a smaller size: `fn` may have no more equations for `args` than for
                       these. What grows with the size was unrolled.
@@ -201,7 +200,7 @@ def _check_open(found: _Found, asked_for: Collection[str]) -> None:
 
 def _check_excluded(found: _Found, unwanted: str) -> None:
     names = set(unwanted.split("|"))
-    guilty = found.called(names | _HOST_CALLS if names & _HOST_CALLS else names)
+    guilty = found.called(names | CALLBACKS if names & CALLBACKS else names)
     if not guilty:
         return
     name = guilty[0].primitive.name

@@ -100,6 +100,22 @@ def test_an_unwanted_callback(callback, excluded):
     assert "Python on the host" in error.why
 
 
+def test_an_unwanted_callback_without_results():
+    def watched(x):
+        jax.debug.callback(print, x)
+        return x + 1
+
+    assert "uses debug_callback" in failure(watched, X, excludes={"pure_callback"}).happened
+
+
+def test_a_look_at_values_is_no_callback():
+    def shown(x):
+        jax.debug.print("{x}", x=x)
+        return x + 1
+
+    assert_primitives(shown, X, excludes={"pure_callback"})
+
+
 def test_an_unwanted_primitive_and_where_it_is():
     def fn(x):
         return jnp.sort(x) + jnp.sort(-x)

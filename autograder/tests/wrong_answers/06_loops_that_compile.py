@@ -1654,3 +1654,50 @@ def evolve(row, rule, steps):
         return lax.fori_loop(0, n, cell, row)
 
     return lax.fori_loop(0, steps, one, row)
+
+
+# %% task="universe" name="reports its progress by a callback" fails=["universe-evolve-check"] message="uses debug_callback"
+progress = []
+
+
+def step(row, rule):
+    """The next row: int32[n] -> int32[n], without a loop."""
+    return (rule >> (4 * jnp.roll(row, 1) + 2 * row + jnp.roll(row, -1))) & 1
+
+
+@partial(jax.jit, static_argnames="steps")
+def history(row, rule, steps):
+    """All rows, int32[steps + 1, n], the first one included."""
+
+    def body(row, _):
+        new = step(row, rule)
+        return new, new
+
+    return jnp.concatenate([row[None], lax.scan(body, row, None, length=steps)[1]])
+
+
+@jax.jit
+def evolve(row, rule, steps):
+    """The row after that many steps, int32[n]."""
+    last = lax.fori_loop(0, steps, lambda i, row: step(row, rule), row)
+    jax.debug.callback(lambda alive: progress.append(int(alive)), last.sum())
+    return last
+
+
+# %% task="flight" name="a debug callback left in" fails=["flight-check"] message="uses debug_callback"
+seen = set()
+
+
+@jax.jit
+def flight(n):
+    """(steps, peak), two int32[]."""
+    n = jnp.asarray(n, jnp.int32)
+
+    def body(state):
+        n, steps, peak = state
+        jax.debug.callback(lambda n: seen.add(int(n)), n)
+        n = jnp.where(n % 2 == 0, n // 2, 3 * n + 1)
+        return n, steps + 1, jnp.maximum(peak, n)
+
+    _, steps, peak = lax.while_loop(lambda state: state[0] != 1, body, (n, jnp.int32(0), n))
+    return steps, peak
