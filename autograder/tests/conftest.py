@@ -16,6 +16,7 @@ from _unit import UNITS as UNITS
 from _unit import answers_kept
 
 UNTIL = float(os.environ.get("THOROUGH_UNTIL", 0))  # seconds since 1970: then no `thorough` test is begun any more
+UNITS_UNTIL = float(os.environ.get("UNITS_UNTIL", 0))  # and then no lesson, and no unit's stubs and solution
 
 
 def wrong_answers(unit: str) -> list[nbformat.NotebookNode]:
@@ -71,18 +72,34 @@ def pytest_collection():
         gc.enable()
 
 
+class _EndsInTime:
+    """Skips lessons and solutions that are not begun in time. (A hook of this file would not see those of lessons/.)"""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item):
+        if time.time() > UNITS_UNTIL and item.nodeid.startswith(("lessons/", "autograder/tests/test_answers.py")):
+            pytest.skip("no time was left")
+
+
+def pytest_configure(config):
+    if UNITS_UNTIL:
+        config.pluginmanager.register(_EndsInTime())
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """What looks at every object of the process goes first: there are ten times as many when other tests have run.
 
     What is about one unit is left to one process, which then reads its texts once.
 
-    Where time may run out (THOROUGH_UNTIL), what is of no unit is first, and then another unit in each hour.
+    Where time may run out, another unit is the first one in each hour, and what is of no unit comes before all of them
+    (THOROUGH_UNTIL) or after them (UNITS_UNTIL).
     """
-    if UNTIL:
-        first = int(UNTIL / 3600) % len(UNITS)
+    if UNTIL or UNITS_UNTIL:
+        first = int((UNTIL or UNITS_UNTIL) / 3600) % len(UNITS)
         order = {unit: (number - first) % len(UNITS) for number, unit in enumerate(UNITS)}
-        items.sort(key=lambda item: next((n for unit, n in order.items() if unit in item.nodeid), -1))
+        others = -1 if UNTIL else len(UNITS)
+        items.sort(key=lambda item: next((n for unit, n in order.items() if unit in item.nodeid), others))
     items.sort(key=lambda item: item.get_closest_marker("small_heap") is None)
     for item in items:
         if not item.get_closest_marker("xdist_group"):
