@@ -60,7 +60,7 @@ PLAIN += [{1, 2}, frozenset({3}), slice(1, None), range(0, 9, 2), Ellipsis, np.d
 PLAIN += [int, np.float32, jnp.sin, np.add, jax.lax.add, ValueError, Suit.SPADE, Point(1, [2.0]), Point, abs, len]
 
 
-@pytest.mark.parametrize("value", PLAIN, ids=repr)
+@pytest.mark.parametrize("value", PLAIN, ids=range(len(PLAIN)))
 def test_a_plain_value_comes_out_as_it_went_in(value):
     found = crossed(value)
     assert type(found) is type(value) and repr(found) == repr(value)
