@@ -14,7 +14,7 @@ from autograder.wording import count, repeated, tally
 from .exhibits import marked_jaxpr
 
 LOOPS = frozenset({"scan", "while"})
-CALLBACKS = frozenset({"buffer_callback", "debug_callback", "io_callback", "pure_callback"})
+CALLBACKS = frozenset({"buffer_callback", "debug_callback", "debug_print", "io_callback", "pure_callback"})
 SEALED = frozenset({"call_exported", "ffi_call"})  # equations that hide a whole program
 MAX_LINES = 4
 
@@ -38,7 +38,7 @@ def assert_primitives(
     args              its arguments, as for a call. Of an array only the type counts: float32[8,4].
     includes          primitives that must occur. "scan|while" is satisfied by either: `fori_loop` becomes a `scan`
                       when its bounds are static and a `while` when they are not.
-    excludes          primitives that must not occur. One callback stands for all of them; `jax.debug.print` is none.
+    excludes          primitives that must not occur. One callback stands for all of them, `jax.debug.print` too.
     counts            primitive -> how many equations exactly; an equation in a loop's body is one equation.
     smaller           arguments like `args`, but of a smaller size: `fn` may have no more equations for `args` than for
                       these. What grows with the size was unrolled.

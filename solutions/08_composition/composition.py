@@ -534,6 +534,12 @@ between = jax.make_jaxpr(lambda x, y: jax.lax.clamp(0.0, x, y))(3.0, 9.0)
 with mock.patch.dict(PARTIALS, {"clamp": lambda params, *operands: (0.0, 1.0, 2.0)}):
     (mine,) = tape_jvp(between, [3.0, 9.0], [1.0, 1.0])[1:]
 assert_allclose(float(mine), 3.0, rtol=1e-5, name="tape_jvp by a rule for three operands")
+asked = []
+rules = {name: lambda params, x, name=name: (asked.append(name), (1.0,))[1] for name in ("exp", "sin", "cos")}
+with mock.patch.dict(PARTIALS, rules):
+    tape_jvp(jax.make_jaxpr(CASES["a chain"][0])(0.7), [0.7], [1.0])
+forward = {"which rule it asks, in order": list(dict.fromkeys(asked))}
+assert_equal(forward, {"which rule it asks, in order": ["cos", "sin", "exp"]}, name="tape_jvp (it reads forward)")
 mine = jax.jit(lambda x, dx: tape_jvp(wave_tape, [x], [dx]))(0.3, 0.5)
 assert_allclose(jnp.stack(mine), np.float32([np.sin(0.6), np.cos(0.6)]), rtol=1e-4, name="tape_jvp under jit")
 
@@ -636,8 +642,11 @@ def turned_round(x):
     return x
 
 
-(mine,) = tape_grad(jax.make_jaxpr(turned_round)(1.5), [1.5])
-assert_equal({"on a tape of 4000 equations": float(mine)}, {"on a tape of 4000 equations": 1.0}, name="tape_grad")
+try:
+    (mine,) = map(float, tape_grad(jax.make_jaxpr(turned_round)(1.5), [1.5]))
+except RecursionError as error:
+    mine = f"RecursionError: {error}"
+assert_equal({"on a tape of 4000 equations": mine}, {"on a tape of 4000 equations": 1.0}, name="tape_grad")
 kind = {"what it returns": type(tape_grad(jax.make_jaxpr(jnp.sin)(1.0), [1.0])).__name__}
 assert_equal(kind, {"what it returns": "list"}, name="tape_grad")
 ### END HIDDEN TESTS
@@ -656,9 +665,10 @@ assert_equal(kind, {"what it returns": "list"}, name="tape_grad")
 #   FLOPs of `loss`, for any $n$.
 #   Does the clock notice? `product_by_rows` holds no matrix either: it makes one row of $H$ after the other. For a rope
 #   of 1500 nodes, `hvp` in a `jit`, without a callback, is timed against it: 20x as fast earns 1 point, 40x earns 2.
-# - `newton(loss, x, steps)`: `steps` steps of Newton, in one jit, the loop rolled: neither more steps nor a longer x
-#   add an equation, and there is no callback. `jax.scipy.sparse.linalg.cg(A, b)` solves $A p = b$ (returning the pair
-#   `(p, None)`), exactly enough without a `tol`, and does not want a matrix: `A` may be a function that multiplies.
+# - `newton(loss, x, steps)`: `steps` steps of Newton, each as it stands above, even where it leads uphill; in one jit,
+#   the loop rolled: neither more steps nor a longer x add an equation, and there is no callback.
+#   `jax.scipy.sparse.linalg.cg(A, b)` solves $A p = b$ (returning the pair `(p, None)`), exactly enough without a `tol`,
+#   and does not want a matrix: `A` may be a function that multiplies.
 #
 # <details><summary>Hint 1</summary>
 # $Hv$ is a derivative: how does the gradient change when x moves in the direction v?
@@ -805,12 +815,14 @@ assert_allclose(found, np.ones_like(fresh), rtol=1e-3, name="one step to the bot
 found = newton(bowl, 1000 * fresh, 1)
 assert_allclose(found, np.ones_like(fresh), atol=0.1, name="one step to the bottom of a bowl, from far away")
 assert_allclose(newton(bowl, fresh, 0), fresh, rtol=1e-6, name="no step at all")
-callbacks = {"pure_callback", "io_callback", "debug_callback", "debug_print"}
+callbacks = {"pure_callback"}
 assert_primitives(newton, rope_energy, fresh, 100, smaller=(rope_energy, fresh, 3), excludes=callbacks)
 found = newton(lambda x: 1e-4 * ((x - 1) ** 2).sum(), fresh, 1)
 assert_allclose(found, np.ones_like(fresh), rtol=1e-3, name="one step to the bottom of a flat bowl")
 found = newton(lambda x: ((x - 1) ** 2).sum() + x.sum() ** 2 / 60, fresh, 1)
 assert_allclose(found, np.full_like(fresh, 0.5), rtol=1e-3, name="one step to the bottom of a slanted bowl")
+found = newton(lambda x: jnp.sqrt(1 + x**2).sum(), np.float32([2, -1.5]), 1)  # x - x(1 + x^2): it goes uphill
+assert_allclose(found, np.float32([-8, 3.375]), rtol=1e-3, name="one step where the step of Newton leads uphill")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -1166,7 +1178,7 @@ ends = simulate_lean(swing, start, 64), simulate(swing, start, 64)
 assert_allclose(*ends, rtol=1e-4, atol=1e-5, name="the end of another simulation")
 assert_equal(costs(swing, 10_000), budgets(10_000), hints=advice(10_000), name="simulate_lean")
 for length in (100, 10_000):
-    assert_primitives(lean_gradient, start, length, smaller=(start, 16), excludes={"debug_callback", "debug_print"})
+    assert_primitives(lean_gradient, start, length, smaller=(start, 16))
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -26,7 +26,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from autograder import assert_allclose, assert_equal, assert_prediction, partial_credit, show_hlo, speedup
+from autograder import (
+    assert_allclose,
+    assert_equal,
+    assert_prediction,
+    partial_credit,
+    run_alone,
+    show_hlo,
+    speedup,
+)
 
 # %% [markdown]
 # ## Task 1 · Same or not? (3 points)
@@ -35,7 +43,8 @@ from autograder import assert_allclose, assert_equal, assert_prediction, partial
 # the result? Write `True` where it does.
 #
 # What your machine can do is printed below: `FMA` is `True` if it joins a product and a sum, `EXCESS` if it skips
-# roundings of `bfloat16`. Use these two names in your answer where it depends on them.
+# roundings of `bfloat16`. Use these two names in your functions where the answer depends on them: a check puts other
+# values in their place, as on another machine.
 #
 # A prediction is made before anything is measured: its function is run in plain Python, where neither JAX nor this
 # notebook exists. Of the notebook, only numbers and text are there, such as these two names.
@@ -176,6 +185,19 @@ assert_prediction(
         "between": "A product, and then a sum.",
     },
 )
+### BEGIN HIDDEN TESTS
+here, elsewhere = (FMA, EXCESS), {}
+try:
+    for FMA, EXCESS in ((True, False), (False, True)):
+        elsewhere[f"FMA {FMA}, EXCESS {EXCESS}"] = run_alone(changes_in_sums)
+finally:
+    FMA, EXCESS = here
+same = dict.fromkeys(("there_and_back", "nothing_left", "factors", "twice_and_more"), False)
+on_two_machines = {
+    f"FMA {joins}, EXCESS {not joins}": same | {"squares": joins, "between": joins} for joins in (True, False)
+}
+assert_equal(elsewhere, on_two_machines, name="changes_in_sums")
+### END HIDDEN TESTS
 
 # %% jupyter={"source_hidden": true} nbgrader={"grade": true, "grade_id": "changes-elsewhere", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 """1 point. The five other functions are predicted right."""
@@ -190,6 +212,17 @@ assert_prediction(
         "widened": "The result is float32. Must the square be rounded to bfloat16 on its way there?",
     },
 )
+### BEGIN HIDDEN TESTS
+here, elsewhere = (FMA, EXCESS), {}
+try:
+    for FMA, EXCESS in ((True, False), (False, True)):
+        elsewhere[f"FMA {FMA}, EXCESS {EXCESS}"] = run_alone(changes_elsewhere)
+finally:
+    FMA, EXCESS = here
+alike = {"log_of_root": True, "halves": False, "squashed": False, "total": False}
+on_two_machines = {f"FMA {not skips}, EXCESS {skips}": alike | {"widened": skips} for skips in (False, True)}
+assert_equal(elsewhere, on_two_machines, name="changes_elsewhere")
+### END HIDDEN TESTS
 
 # %% [markdown]
 # ## Task 2 · Count the floats (3 points)

@@ -351,7 +351,7 @@ assert_allclose(painted_after_a_step(ported, xy), later, rtol=1e-3, atol=1e-4, n
 ### BEGIN HIDDEN TESTS
 from unittest import mock
 
-xy, old = points(30), [(widths, old_variables(widths)) for widths in ((5,) * 10, (7, 4), (7, 4), ())]
+xy, old = points(30), [(widths, old_variables(widths)) for widths in ((5,) * 10, (7, 4), (7, 4), (3, 6), ())]
 expected = [painted_by_linen(widths, variables, xy)[0] for widths, variables in old]
 called = NotImplementedError("the port calls LinenPainter")
 with mock.patch.object(LinenPainter, "__call__", side_effect=called):
@@ -620,7 +620,6 @@ assert_equal({"arrays replaced": replaced}, {"arrays replaced": 0}, name="the st
 *_, expected = epoch_slow(*begin(5, other), *alone)
 assert_allclose(losses, expected, rtol=1e-2, atol=1e-4, name="the losses of an epoch of one batch")
 in_step = show_jaxpr(one_step, *begin(5), xy[0], colours[0]).primitives["dot_general"]
-assert_primitives(epoch, *begin(5), *batches, excludes={"debug_callback"})
 in_epoch = show_jaxpr(epoch, *begin(5), *batches).primitives["dot_general"]
 assert_equal({"how often the step is in it": in_epoch // in_step}, {"how often the step is in it": 1}, name="epoch")
 ### END HIDDEN TESTS
@@ -655,9 +654,9 @@ assert_equal(kept, {"batches given away": 0}, name="compiled_epoch()")
 # dicts. For each batch it calls a jitted step, which picks its rows out of data that stay on the device, and then it
 # asks for the loss.
 #
-# Write `fit`: the same weights and the same losses, for any number of steps and of rows. 1 point for the values, by a
-# jaxpr with a loop in it that is no longer for 12 steps than for 6, and no callback; up to 2 for speed over `fit_slow` in
-# 100 steps of 8 rows: 4x earns 1, 8x earns 2. (Compiling is not timed: each function has been called before.)
+# Write `fit`: the same weights and the same losses, for any number of steps and of rows, from one on. 1 point for the
+# values, by a jaxpr with a loop in it that is no longer for 12 steps than for 6, and no callback; up to 2 for speed over
+# `fit_slow` in 100 steps of 8 rows: 4x earns 1, 8x earns 2. (Compiling is not timed: each function has been called before.)
 #
 # <details><summary>Hint 1</summary>
 # The step may stay as it is. Who calls it 100 times, and who waits for 100 losses?

@@ -2526,7 +2526,7 @@ def newton(loss, x, steps):
     return jax.lax.fori_loop(0, steps, step, x)
 
 
-# %% task="diet" name="tells of every block" fails=["diet-check"] hidden=1 message="debug"
+# %% task="diet" name="tells of every block" fails=["diet-check"] message="debug"
 def simulate_lean(step, u, length):
     k = math.isqrt(length)
 
@@ -2539,3 +2539,44 @@ def simulate_lean(step, u, length):
         return block(u), None
 
     return jax.lax.scan(body, u, jnp.arange(k))[0]
+
+
+# %% task="tape" name="tape_jvp through tape_grad" fails=["tape-forward"] hidden=1 message="which rule it asks, in order"
+def tape_jvp(tape, primals, tangents):
+    slopes = tape_grad(tape, primals)
+    return run_tape(tape, primals), sum(slope * tangent for slope, tangent in zip(slopes, tangents))
+
+
+def tape_grad(tape, args):
+    values = dict(zip(tape.jaxpr.invars, args))
+
+    def read(operand):
+        return operand.val if isinstance(operand, Literal) else values[operand]
+
+    for eqn in tape.jaxpr.eqns:
+        values[eqn.outvars[0]] = eqn.primitive.bind(*map(read, eqn.invars), **eqn.params)
+    cotangent = {}
+    if not isinstance(tape.jaxpr.outvars[0], Literal):
+        cotangent[tape.jaxpr.outvars[0]] = 1.0
+    for eqn in reversed(tape.jaxpr.eqns):
+        if eqn.outvars[0] in cotangent:
+            partials = PARTIALS[eqn.primitive.name](eqn.params, *map(read, eqn.invars))
+            for operand, partial in zip(eqn.invars, partials):
+                if not isinstance(operand, Literal):
+                    cotangent[operand] = cotangent.get(operand, 0.0) + cotangent[eqn.outvars[0]] * partial
+    return [cotangent.get(v, 0.0) for v in tape.jaxpr.invars]
+
+
+# %% task="newton" name="never uphill" fails=["newton-check"] hidden=1 message="leads uphill"
+def hvp(loss, x, v):
+    return jax.jvp(jax.grad(loss), (x,), (v,))[1]
+
+
+@jax.jit(static_argnames=("loss", "steps"))
+def newton(loss, x, steps):
+    def step(_, x):
+        p, _ = jax.scipy.sparse.linalg.cg(lambda v: hvp(loss, x, v), jax.grad(loss)(x))
+        better = loss(x - p) <= loss(x)
+        return jnp.where(better, x - p, x)
+
+    return jax.lax.fori_loop(0, steps, step, x)

@@ -786,3 +786,18 @@ def bill(text):
             if operation not in FREE:
                 moved[name] = sizes[name] + sum(sizes.get(x, 0) for x in re.findall(r"%([\w.-]+)", rest))
     return moved
+
+
+# %% task="meter" name="tuples are paid" fails=["meter-check"] hidden=1 message="lines of two results"
+def bill(text):
+    free = {"parameter", "constant", "bitcast"}
+    entry = text.split("ENTRY")[1].split("\n}")[0]
+    sizes, moved = {}, {}
+    for line in entry.splitlines():
+        match = re.match(r"\s+(?:ROOT )?%(\S+) = (.+?) ([a-z][\w-]*)\((.*?)\)", line)
+        if match:
+            name, hlo_type, operation, operands = match.groups()
+            sizes[name] = size_of(hlo_type)
+            if operation not in free:
+                moved[name] = sizes[name] + sum(sizes[operand] for operand in re.findall(r"%([\w.-]+)", operands))
+    return moved

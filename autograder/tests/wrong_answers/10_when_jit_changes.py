@@ -66,6 +66,22 @@ def changes_elsewhere():
     return dict.fromkeys(("log_of_root", "halves", "squashed", "total", "widened"), True)
 
 
+# %% task="changes" name="both capabilities are one" fails=["changes-sums", "changes-elsewhere"] hidden=1 message="changes_"
+def changes_in_sums():
+    return {
+        "there_and_back": False,
+        "squares": FMA and EXCESS,
+        "nothing_left": False,
+        "factors": False,
+        "twice_and_more": False,
+        "between": FMA and EXCESS,
+    }
+
+
+def changes_elsewhere():
+    return {"log_of_root": True, "halves": False, "squashed": False, "total": False, "widened": EXCESS or FMA}
+
+
 # %% task="changes" name="sums measured instead" fails=["changes-sums"] message="changes_in_sums uses changed_by_jit, which does not exist where it is run"
 def changes_in_sums():
     return changed_by_jit(there_and_back, squares, nothing_left, factors, twice_and_more, between)

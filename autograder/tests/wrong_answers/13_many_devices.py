@@ -1065,7 +1065,7 @@ def gradient(params, x, y, real, devices):
     )
 
 
-# %% task="call" name="moments, and a note of each device" fails=["call-digits"] hidden=1 message="debug_callback"
+# %% task="call" name="moments, and a note of each device" fails=["call-digits", "call-one"] message="debug_callback"
 @jax.jit
 def moments(x):
     def body(x):
@@ -1075,3 +1075,49 @@ def moments(x):
         return everybody[:, 0].mean(0), everybody[:, 1].mean(0) + everybody[:, 0].var(0)
 
     return jax.shard_map(body, mesh=RING, in_specs=P("i"), out_specs=P())(x)
+
+
+# %% task="ring" name="a print from the devices" fails=["ring-shards"] message="uses debug_print"
+@jax.jit
+def diffuse_shards(u):
+    onwards = [(d, (d + 1) % 8) for d in range(8)]
+
+    def body(part):
+        left = lax.ppermute(part[-1:], "i", onwards)
+        right = lax.ppermute(part[:1], "i", [(b, a) for a, b in onwards])
+        jax.debug.print("left {l} right {r}", l=left[0], r=right[0])
+        around = jnp.concatenate([left, part, right])
+        return part + 0.1 * (around[:-2] - 2 * part + around[2:])
+
+    return jax.shard_map(body, mesh=RING, in_specs=P("i"), out_specs=P("i"))(u)
+
+
+@jax.jit
+def diffuse(u):
+    return u + 0.1 * (jnp.roll(u, 1) - 2 * u + jnp.roll(u, -1))
+
+
+# %% task="call" name="a print of the means" fails=["call-digits", "call-one"] message="uses debug_print"
+@jax.jit
+def moments(x):
+    def body(part):
+        mine = jnp.stack([part.mean(0), part.var(0)])
+        all_of_us = lax.all_gather(mine, "i", to="invarying")
+        return all_of_us[:, 0].mean(0), all_of_us[:, 1].mean(0) + all_of_us[:, 0].var(0)
+
+    mean, variance = jax.shard_map(body, mesh=RING, in_specs=P("i"), out_specs=P())(x)
+    jax.debug.print("means {m}", m=mean)
+    return mean, variance
+
+
+# %% task="eight" name="a print of the count" fails=["eight-values"] message="uses debug_print"
+@functools.partial(jax.jit, static_argnames="devices")
+def gradient(params, x, y, real, devices):
+    def body(params, x, y, real):
+        error = real * (x @ params["w"] + params["b"] - y)
+        jax.debug.print("{n} real ones here", n=real.sum())
+        sums = lax.psum({"w": error @ x, "b": error.sum(), "count": real.sum()}, "i")
+        return {"w": 2 * sums["w"] / sums["count"], "b": 2 * sums["b"] / sums["count"]}
+
+    specs = (P(), P("i"), P("i"), P("i"))
+    return jax.shard_map(body, mesh=ring_of(devices), in_specs=specs, out_specs=P())(params, x, y, real)

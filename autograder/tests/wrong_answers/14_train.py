@@ -1381,7 +1381,7 @@ def train(step, state, batches, lag):
     return state, log
 
 
-# %% task="epoch" name="a note of each loss" fails=["epoch-check"] hidden=1 message="debug_callback"
+# %% task="epoch" name="a note of each loss" fails=["epoch-check"] message="debug_callback"
 def epoch(model, optimizer, xy, colours):
     def body(carry, batch):
         model, optimizer = carry
@@ -1414,3 +1414,27 @@ def epoch(model, optimizer, xy, colours):
 
 def compiled_epoch():
     return jax.jit(epoch, donate_argnums=(0, 1))
+
+
+# %% task="port" name="three outputs are colours" fails=["port-check"] hidden=1 message="with 2 hidden layers"
+class NnxPainter(nnx.Module):
+    def __init__(self, variables):
+        params = variables["params"]
+        self.frequencies = nnx.Variable(jnp.array(variables["constants"]["frequencies"]))
+        self.layers = nnx.List([])
+        for i in range(len(params)):
+            layer = nnx.Linear(*params[f"Dense_{i}"]["kernel"].shape, rngs=nnx.Rngs(0))
+            layer.kernel[...] = jnp.array(params[f"Dense_{i}"]["kernel"])
+            layer.bias[...] = jnp.array(params[f"Dense_{i}"]["bias"])
+            self.layers.append(layer)
+
+    def __call__(self, xy):
+        x = waves(xy, self.frequencies[...])
+        for layer in self.layers:
+            x = layer(x)
+            x = nnx.sigmoid(x) if x.shape[1] == 3 else nnx.relu(x)
+        return x
+
+
+def port(variables):
+    return NnxPainter(variables)
