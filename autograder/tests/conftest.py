@@ -5,6 +5,7 @@ import gc
 import itertools
 import linecache
 import os
+import re
 import subprocess
 import sys
 import time
@@ -47,16 +48,22 @@ def assert_only_listed(missing: set[str], file: str, unit: str, how: str) -> Non
     assert not done, f"that is done: take it out of autograder/tests/{file}:\n" + "\n".join(sorted(done))
 
 
-def pytest_ignore_collect(collection_path, config):
-    """With `-k NN_name`, one unit's name and no more, modules without tests of that unit are not even imported.
+# A test of each unit is made from the list of units, or from one that begins with it.
+OF_EACH_UNIT = re.compile(r"(?:parametrize\(|params=).*(?:UNITS|LESSONS)")
 
-    A test of each unit is made from UNITS, or names its unit. (None leaves the question to others.)
-    """
-    unit = config.getoption("keyword")
-    if unit in UNITS and collection_path.match("test_*.py"):
-        text = collection_path.read_text()
-        return None if "UNITS" in text or unit in text else True
-    return None
+
+class _OneUnit:
+    """With `-k NN_name`, one unit's name and no more, neither modules without tests of each unit are imported, nor
+    notebooks of other units read. (A hook of this file would not see those.)"""
+
+    @pytest.hookimpl
+    def pytest_ignore_collect(self, collection_path, config):
+        """None leaves the question to others."""
+        unit = config.getoption("keyword")
+        if collection_path.match("test_*.py"):
+            return None if OF_EACH_UNIT.search(collection_path.read_text()) else True
+        other = collection_path.suffix == ".ipynb" and unit not in str(collection_path.relative_to(COURSE))
+        return True if other else None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -85,6 +92,8 @@ class _EndsInTime:
 def pytest_configure(config):
     if UNITS_UNTIL:
         config.pluginmanager.register(_EndsInTime())
+    if config.getoption("keyword") in UNITS:
+        config.pluginmanager.register(_OneUnit())
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -112,10 +121,14 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.hookimpl(tryfirst=True, optionalhook=True)
-def pytest_xdist_auto_num_workers():
-    """Of `-n auto`: one process more than cores, for kernels start, pages load, and limits are waited for."""
+def pytest_xdist_auto_num_workers(config):
+    """Of `-n auto`: one process more than cores, for kernels start, pages load, and limits are waited for.
+
+    Of one unit there is little to wait for, and each process collects it anew.
+    """
     if "PYTEST_XDIST_AUTO_NUM_WORKERS" not in os.environ:
-        return len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)) + 1
+        cores = len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1))
+        return max(2, cores) if config.getoption("keyword") in UNITS else cores + 1
 
 
 @pytest.hookimpl(tryfirst=True)
