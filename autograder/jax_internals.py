@@ -8,6 +8,8 @@ Two languages have readers of their own, and tests of those: jaxprs, with the na
 """
 
 import contextlib
+import functools
+import importlib
 import inspect
 import os
 import re
@@ -19,7 +21,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.extend
 from jax.extend import source_info_util
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive
 
 # --- what JAX says while it works ---
 
@@ -279,6 +281,81 @@ def jaxpr_text(jaxpr: ClosedJaxpr) -> str:
     Relies on `pretty_print`.
     """
     return jaxpr.pretty_print(use_color=False)
+
+
+# --- programs as data (doors/judge) ---
+
+# Where JAX keeps the primitives of programs that compute. What is kept elsewhere, or under one of these words, reaches
+# out of the program, and is none that may cross. A module that moved is missing without an error: its primitives cannot
+# cross then.
+_HOMES = """lax.lax lax.slicing lax.convolution lax.control_flow.loops lax.control_flow.conditionals lax.linalg lax.fft
+    lax.ann lax.special lax.windowed_reductions lax.other lax.control_flow.solves random.prng prng ad_util random.random
+    random random.core"""
+_REACH_OUT = ("infeed", "outfeed", "create_token", "after_all", "rng_uniform", "composite", "custom", "callback", "ffi")
+
+
+@functools.cache
+def computing_primitives() -> dict[str, Primitive]:
+    """The primitives of programs that compute and do nothing else, by name.
+
+    Relies on the modules of JAX in which they are made. Without one of them a program that uses its primitives is not
+    judged in a kernel of its own.
+    """
+    found: dict[str, Primitive] = {}
+    for home in _HOMES.split():
+        try:
+            module = importlib.import_module(f"jax._src.{home}")
+        except ImportError:  # of another version of JAX
+            continue
+        for value in list(vars(module).values()):
+            if isinstance(value, Primitive) and not any(word in value.name for word in _REACH_OUT):
+                found[value.name] = value
+    return found
+
+
+def scan_counts(eqn: JaxprEqn) -> tuple[int, int]:
+    """How many inputs of a `scan` are constants, and how many are carried.
+
+    Relies on the parameters `num_consts` and `num_carry`, or on `ft_in`, which holds the two and the rows.
+    """
+    params = eqn.params
+    if "num_consts" in params:
+        return params["num_consts"], params["num_carry"]
+    consts, carry, _ = params["ft_in"].unpack()
+    return len(list(consts)), len(list(carry))
+
+
+def key_name(kind: Any) -> str:
+    """The name of what makes random numbers ("fry"), from a dtype of keys, or from that itself in a parameter.
+
+    Relies on `_impl.name`.
+    """
+    return str(getattr(kind, "_impl", kind).name)
+
+
+def random_bits_of(name: str, *, dtype: bool) -> Any:
+    """The inverse of `key_name`: a dtype of keys, or what makes their numbers."""
+    kind = jax.random.key(0, impl=name).dtype
+    return kind if dtype else getattr(kind, "_impl")  # noqa: B009
+
+
+def parameter_kind(value: Any) -> str:
+    """What a parameter of a primitive is that has no form of its own: "random", "key", "unspecified", "no mesh" or "".
+
+    Relies on the names of JAX's classes for them.
+    """
+    name = type(value).__name__
+    if name == "AbstractMesh":
+        return "" if value.shape else "no mesh"
+    return {"PRNGImpl": "random", "KeyTy": "key", "UnspecifiedValue": "unspecified"}.get(name, "")
+
+
+def unspecified() -> Any:
+    """What a program holds where no layout over devices is asked for.
+
+    Relies on the parameter `in_shardings` of an equation of `jit`.
+    """
+    return jax.make_jaxpr(jax.jit(lambda x: x))(1.0).jaxpr.eqns[0].params["in_shardings"][0]
 
 
 # --- what the compiler estimates ---

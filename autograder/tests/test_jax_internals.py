@@ -460,6 +460,59 @@ def test_jaxpr_text():
     assert text == "{ lambda ; a:f32[]. let b:f32[] = sin a in (b,) }", moved("jaxpr_text", "prints a jaxpr so")
 
 
+# --- programs as data ---
+
+
+def equations_of(fn, *args):
+    return jax.make_jaxpr(fn)(*args).eqns
+
+
+def test_computing_primitives():
+    known = jax_internals.computing_primitives()
+    wanted = "add dot_general gather scatter conv_general_dilated cond while scan cholesky fft top_k sort reduce_sum"
+    wanted += " random_bits random_wrap cumsum erf copy"
+    missing = [name for name in wanted.split() if name not in known]
+    assert not missing, moved("computing_primitives", "makes its primitives in the modules that are named there")
+    assert not [name for name in known if "callback" in name or "ffi" in name]
+
+
+def test_scan_counts():
+    def run(c, x, xs):
+        return jax.lax.scan(lambda carry, row: ((carry[0] + row * c, carry[1] + 1), row), (x, x), xs)
+
+    (eqn,) = [eqn for eqn in equations_of(run, 1.0, 2.0, X) if eqn.primitive.name == "scan"]
+    assert jax_internals.scan_counts(eqn) == (1, 2), moved("scan_counts", "says of a scan what is carried")
+
+
+def test_key_name():
+    name = jax_internals.key_name(jax.random.key(0).dtype)
+    assert name == "threefry2x32", moved("key_name", "has `_impl.name` in a dtype of keys")
+
+
+def test_random_bits_of():
+    dtype = jax.random.key(0).dtype
+    assert jax_internals.random_bits_of("threefry2x32", dtype=True) == dtype
+    generator = jax_internals.random_bits_of("threefry2x32", dtype=False)
+    assert jax_internals.key_name(generator) == "threefry2x32", moved(
+        "random_bits_of", "has `_impl` in a dtype of keys"
+    )
+
+
+def test_parameter_kind():
+    (eqn,) = equations_of(jax.random.wrap_key_data, jax.random.key_data(jax.random.key(0)))
+    kinds = {jax_internals.parameter_kind(value) for value in eqn.params.values()}
+    assert "random" in kinds, moved("parameter_kind", "calls the class of a generator PRNGImpl")
+    assert jax_internals.parameter_kind(jax.random.key(0).dtype) == "key", moved("parameter_kind", "has a class KeyTy")
+    assert jax_internals.parameter_kind(jax.sharding.AbstractMesh((), ())) == "no mesh"
+    assert jax_internals.parameter_kind(jax.sharding.AbstractMesh((1,), ("i",))) == ""
+    assert jax_internals.parameter_kind(X) == ""
+
+
+def test_unspecified():
+    kind = jax_internals.parameter_kind(jax_internals.unspecified())
+    assert kind == "unspecified", moved("unspecified", "has in_shardings of the class UnspecifiedValue in a jit")
+
+
 # --- what the compiler estimates ---
 
 

@@ -9,7 +9,6 @@ such data too. What has no such form (callbacks, foreign calls, effects) cannot 
 import dataclasses
 import enum
 import functools
-import importlib
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,35 +16,25 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Primitive
+from jax.extend.core import DropVar
 
-from autograder.jax_internals import expansion
+from autograder.jax_internals import (
+    computing_primitives,
+    expansion,
+    key_name,
+    parameter_kind,
+    random_bits_of,
+    run_equation,
+    scan_counts,
+    unspecified,
+)
 
 from .values import CannotCross, Pack, Unpack, Unreadable, dtype_name, dtype_of, shape_of
 
 _DEEPEST = 40  # programs in programs
 _RULES_DEEP = 3  # rules of differentiation in rules of differentiation
-_HOMES = """lax.lax lax.slicing lax.convolution lax.control_flow.loops lax.control_flow.conditionals lax.linalg lax.fft
-    lax.ann lax.special lax.windowed_reductions lax.other lax.control_flow.solves random.prng prng ad_util random.random
-    random random.core"""
-_NEVER = ("infeed", "outfeed", "create_token", "after_all", "rng_uniform", "composite", "custom", "callback", "ffi")
 _CHOICES = ("jax.", "jaxlib.")
 _PARTS = {"GatherDimensionNumbers", "ScatterDimensionNumbers", "ConvDimensionNumbers", "RaggedDotDimensionNumbers"}
-
-
-@functools.cache
-def _primitives() -> dict[str, Primitive]:
-    """The primitives that a program may hold, by name."""
-    found: dict[str, Primitive] = {}
-    for home in _HOMES.split():
-        try:
-            module = importlib.import_module(f"jax._src.{home}")
-        except ImportError:  # of another version of JAX
-            continue
-        for value in list(vars(module).values()):
-            if isinstance(value, Primitive) and not any(word in value.name for word in _NEVER):
-                found[value.name] = value
-    return found
 
 
 # --- where the function is ---
@@ -86,7 +75,7 @@ def _written(program: Any, pack: Pack, deep: int, rules: int) -> dict[str, Any]:
         "equations": [
             {
                 "inputs": [atom(value) for value in eqn.invars],
-                "made": [type(v).__name__ != "DropVar" and bool(new(v)) for v in eqn.outvars],
+                "made": [not isinstance(v, DropVar) and bool(new(v)) for v in eqn.outvars],
             }
             | _equation(eqn, pack, deep, rules)
             for eqn in jaxpr.eqns
@@ -103,15 +92,11 @@ def _plain_array(value: Any) -> Any:
 def aval_form(aval: Any) -> dict[str, Any]:
     """The type of an array."""
     if jax.dtypes.issubdtype(aval.dtype, jax.dtypes.prng_key):
-        return {"shape": list(aval.shape), "key": _key_name(aval.dtype._impl)}
+        return {"shape": list(aval.shape), "key": key_name(aval.dtype)}
     name = dtype_name(aval.dtype)
     if not name:
         raise CannotCross(f"an array of {aval.dtype} cannot be handed to the other kernel")
     return {"shape": list(aval.shape), "dtype": name, "weak": bool(getattr(aval, "weak_type", False))}
-
-
-def _key_name(impl: Any) -> str:
-    return str(impl.name)
 
 
 def _equation(eqn: Any, pack: Pack, deep: int, rules: int) -> dict[str, Any]:
@@ -124,10 +109,7 @@ def _equation(eqn: Any, pack: Pack, deep: int, rules: int) -> dict[str, Any]:
     if name in ("jit", "pjit"):
         return {"do": "jit", "name": str(params["name"])[:200], "body": inner(params["jaxpr"])}
     if name == "scan":
-        plain = {key: params[key] for key in ("num_consts", "num_carry") if key in params}
-        if len(plain) < 2:
-            consts, carry, _ = params["ft_in"].unpack()
-            plain = {"num_consts": len(list(consts)), "num_carry": len(list(carry))}
+        plain = dict(zip(("num_consts", "num_carry"), scan_counts(eqn), strict=True))
         plain |= {"length": params["length"], "reverse": params["reverse"], "unroll": params["unroll"]}
         return {"do": "scan", "body": inner(params["jaxpr"]), **plain}
     if name == "while":
@@ -150,19 +132,14 @@ def _equation(eqn: Any, pack: Pack, deep: int, rules: int) -> dict[str, Any]:
         return _vjp(eqn, pack, deep, rules)
     if name == "call_hi_primitive":
         return {"do": "expanded", "body": inner(expansion(eqn))}
-    if name not in _primitives():
+    if name not in computing_primitives():
         raise CannotCross(f"a program with the primitive {name} cannot be handed to the other kernel")
     return {"do": name, "params": {key: _param(value, pack, deep, rules) for key, value in params.items()}}
 
 
 def _called(eqn: Any) -> Callable[..., list[Any]]:
     """An equation as a function."""
-
-    def call(*values: Any) -> list[Any]:
-        found = eqn.primitive.bind(*values, **eqn.primitive.get_bind_params(eqn.params))
-        return list(found) if eqn.primitive.multiple_results else [found]
-
-    return call
+    return lambda *values: run_equation(eqn, list(values))
 
 
 def _avals(eqn: Any) -> list[jax.ShapeDtypeStruct]:
@@ -239,12 +216,10 @@ def _param(value: Any, pack: Pack, deep: int, rules: int) -> Any:
         return {"is": "numbers", "of": [kind.__module__, kind.__qualname__], "v": inner}
     if hasattr(value, "eqns") or hasattr(value, "jaxpr"):
         return {"is": "program", "closed": hasattr(value, "jaxpr"), "v": _written(value, pack, deep + 1, rules)}
-    if kind.__name__ == "PRNGImpl":
-        return {"is": "random", "v": _key_name(value)}
-    if kind.__name__ == "UnspecifiedValue" or (kind.__name__ == "AbstractMesh" and not value.shape):
-        return {"is": "nothing", "v": kind.__name__}
-    if kind.__name__ == "KeyTy":
-        return {"is": "key", "v": _key_name(value._impl)}
+    if (what := parameter_kind(value)) in ("random", "key"):
+        return {"is": what, "v": key_name(value)}
+    if what:
+        return {"is": "nothing", "v": what}
     if callable(value) and not isinstance(value, type):
         raise CannotCross("a program that holds a Python function cannot be handed to the other kernel")
     return pack.pack(np.asarray(value) if kind.__name__.startswith("Typed") else value)
@@ -331,7 +306,7 @@ def _do(eqn: dict[str, Any], values: list[Any], unpack: Unpack, deep: int) -> li
         return _with_jvp(eqn, unpack, deep)(*values)
     if what == "vjp":
         return _with_vjp(eqn, unpack, deep)(*values)
-    primitive = _primitives().get(what) if type(what) is str else None
+    primitive = computing_primitives().get(what) if type(what) is str else None
     if primitive is None:
         raise Unreadable("a primitive that no program may hold")
     params = {key: _param_of(value, unpack, deep, values, eqn) for key, value in eqn["params"].items()}
@@ -422,17 +397,10 @@ def _param_of(form: Any, unpack: Unpack, deep: int, values: list[Any], eqn: dict
         made = _retraced(form["v"], inputs, unpack, deep)
         return made if form["closed"] is True else made.jaxpr
     if kind in ("random", "key"):
-        dtype = jax.random.key(0, impl=form["v"]).dtype
-        return dtype if kind == "key" else getattr(dtype, "_impl")  # noqa: B009
+        return random_bits_of(form["v"], dtype=kind == "key")
     if kind == "nothing":
-        return _nothing(form["v"])
+        return unspecified() if form["v"] == "unspecified" else jax.sharding.AbstractMesh((), ())
     return unpack.unpack(form)
-
-
-def _nothing(name: Any) -> Any:
-    """What a program holds where no layout over devices is asked for."""
-    params = jax.make_jaxpr(jax.jit(lambda x: x))(1.0).jaxpr.eqns[0].params
-    return params["in_shardings"][0] if name == "UnspecifiedValue" else jax.sharding.AbstractMesh((), ())
 
 
 def _of_jax(form: dict[str, Any], unpack: Unpack, deep: int, values: list[Any], eqn: dict[str, Any]) -> Any:
@@ -459,5 +427,5 @@ def of_aval(form: Any) -> jax.ShapeDtypeStruct:
     if "key" in form:
         if type(form["key"]) is not str:
             raise Unreadable("a kind of key is missing")
-        return jax.ShapeDtypeStruct(shape, jax.random.key(0, impl=form["key"]).dtype)
+        return jax.ShapeDtypeStruct(shape, random_bits_of(form["key"], dtype=True))
     return jax.ShapeDtypeStruct(shape, dtype_of(form.get("dtype")), weak_type=form.get("weak") is True)
