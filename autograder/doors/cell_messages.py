@@ -10,8 +10,10 @@ import os
 import re
 import symtable
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import CodeType, TracebackType
 from typing import TYPE_CHECKING, NamedTuple
 
 from autograder.failure import CheckFailed, cell_line
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 _POINTS = re.compile(r'"""(\d+) points?\. ')
 _DEFINES = re.compile(r"^(?:def|class) +(\w+)", re.MULTILINE)
 _WIDTH = 80
+_CALLS = 3  # of a line that calls itself: the first ones and the last ones are shown
 
 
 class CellsNotRun(NameError):
@@ -56,7 +59,7 @@ def register() -> None:
     """In a notebook, say these things from now on; anywhere else nothing happens."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     if shell is not None:
-        shell.set_custom_exc((NotImplementedError, NameError, CheckFailed), _show)
+        shell.set_custom_exc((NotImplementedError, NameError, CheckFailed, RecursionError), _show)
         shell.events.register("pre_run_cell", _begin)
         shell.events.register("post_run_cell", _end)
         shell.events.register("post_run_cell", _say_left_out)
@@ -81,7 +84,27 @@ def _show(shell, kind: type, error: BaseException, frames, tb_offset=None) -> No
     _cells_missing = isinstance(instead, CellsNotRun)
     if instead is not None:
         kind, error = type(instead), instead.with_traceback(frames)
-    shell.showtraceback((kind, error, frames), tb_offset=tb_offset)
+    shell.showtraceback((kind, error, _without_repeats(frames)), tb_offset=tb_offset)
+
+
+def _without_repeats(frames: TracebackType | None) -> TracebackType | None:
+    """A traceback with the first and the last calls alone of a line that was reached again and again.
+
+    IPython does this itself, but not where a file of more than 10,000 lines is among the frames, as JAX's `lax.py` is:
+    a recursion without an end fills some 9,000 lines of the notebook then.
+    """
+    steps = []
+    while frames is not None:
+        steps.append(frames)
+        frames = frames.tb_next
+    places = [(step.tb_frame.f_code, step.tb_lineno) for step in steps]
+    often, before = Counter(places), Counter[tuple[CodeType, int]]()
+    short = None
+    for step, place in zip(reversed(steps), reversed(places), strict=True):
+        before[place] += 1
+        if before[place] <= _CALLS or before[place] > often[place] - _CALLS:
+            short = TracebackType(short, step.tb_frame, step.tb_lasti, step.tb_lineno)
+    return short
 
 
 def _cells_not_run(shell, name: str) -> CellsNotRun | None:

@@ -229,3 +229,24 @@ def test_an_import_that_another_cell_uses_is_told_and_one_that_nobody_uses_is_no
     assert [output.get("text", "") for output in run(*cells)[1].outputs] == []
     _, told, *_ = run(*cells, "pprint.pprint(twice(1))")
     assert told.outputs[0].text.startswith("When this is graded, the cell is left out: line 1 imports pprint; ")
+
+
+# --- errors of the reader's own --------------------------------------------------------------------------------------
+
+
+def test_a_recursion_through_jax_is_a_page_and_no_book(run):
+    """JAX's `lax.py` is so long that IPython does not fold what repeats."""
+    deep = """def deep(n):
+    if n:
+        return deep(n - 1)
+    try:
+        lax.add("x", 1)
+    except TypeError as error:
+        raise RecursionError("enough").with_traceback(error.__traceback__)
+
+
+deep(800)"""
+    *_, cell = run(SETUP + "\nfrom jax import lax", deep)
+    text = failure_text(cell)
+    assert "enough" in text and 6 <= text.count("in deep(n)") <= 12
+    assert len(text.splitlines()) < 300
