@@ -6,6 +6,7 @@ import socket
 import struct
 import sys
 import threading
+from collections import Counter, OrderedDict
 from typing import NamedTuple
 
 import jax
@@ -58,6 +59,7 @@ def crossed(value):
 PLAIN = [None, True, 0, -1, 2**70, 1.5, -0.0, float("inf"), 2j, "ü\ud800", b"\x00\xff", [1, [2]], (), {1: (2,)}]
 PLAIN += [{1, 2}, frozenset({3}), slice(1, None), range(0, 9, 2), Ellipsis, np.dtype("float32"), jnp.dtype("bfloat16")]
 PLAIN += [int, np.float32, jnp.sin, np.add, jax.lax.add, ValueError, Suit.SPADE, Point(1, [2.0]), Point, abs, len]
+PLAIN += [Counter({"sin": 2, "add": 1}), OrderedDict([("b", 1), ("a", 2)]), jax.P("x", None, ("y", "z")), jax.P()]
 
 
 @pytest.mark.parametrize("value", PLAIN, ids=range(len(PLAIN)))
@@ -131,6 +133,8 @@ HOSTILE = [
     {"is": "partial", "v": [1, {"is": "tuple", "v": []}, {"is": "dict", "v": []}]},
     {"is": "range", "v": [1, "2", 3]},
     {"is": "complex", "v": [1, 2]},
+    {"is": "spec", "v": [1.5]},
+    {"is": "spec", "v": "x"},
 ]
 
 

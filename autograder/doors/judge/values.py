@@ -9,6 +9,7 @@ import enum
 import functools
 import math
 import re
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import Any
@@ -24,6 +25,7 @@ from .names import Unknown, name_of, tuple_class
 DEEPEST = 60  # things in things
 _LONGEST_NUMBER = 4000  # digits; Python itself refuses longer ones
 _PLAIN = (type(None), bool, int, float, str)
+_DICTS: dict[str, type[dict]] = {"dict": dict, "Counter": Counter, "OrderedDict": OrderedDict}
 _DTYPES = re.compile(r"bool|u?int(2|4|8|16|32|64)|b?float\w{1,20}|complex(64|128)|[<>|=]?[US]\d{1,5}")
 
 
@@ -69,9 +71,9 @@ class Pack:
             return {"is": "int", "v": hex(value)} if kind is int and abs(value) >= 2**53 else value
         if kind in (list, tuple, set, frozenset):
             return {"is": kind.__name__, "v": [self.pack(item, deep + 1) for item in value]}
-        if kind is dict:
+        if kind in _DICTS.values():
             pairs = [[self.pack(key, deep + 1), self.pack(item, deep + 1)] for key, item in value.items()]
-            return {"is": "dict", "v": pairs}
+            return {"is": kind.__name__, "v": pairs}
         if kind is complex:
             return {"is": "complex", "v": [value.real, value.imag]}
         if kind is bytes:
@@ -94,6 +96,8 @@ class Pack:
         if isinstance(value, np.dtype):
             name = dtype_name(value)
             return {"is": "dtype", "v": name} if name else self._lend(value, self)
+        if kind is jax.P and value == jax.P(*value):  # none that says more than its axes
+            return {"is": "spec", "v": [self.pack(axis, deep + 1) for axis in value]}
         if kind is jax.ShapeDtypeStruct:
             kept = dtype_name(value.dtype)
             if kept and value.sharding is None:
@@ -212,8 +216,10 @@ class Unpack:
         if kind in ("list", "tuple", "set", "frozenset"):
             items = self._all(form["v"], deep)
             return {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}[kind](items)
-        if kind == "dict":
-            return dict(self._all(pair, deep) for pair in form["v"])
+        if kind in _DICTS:
+            return _DICTS[kind](dict(self._all(pair, deep) for pair in form["v"]))
+        if kind == "spec":
+            return jax.P(*map(_axes, self._all(form["v"], deep)))
         if kind == "int":
             if len(form["v"]) > _LONGEST_NUMBER:
                 raise Unreadable("a number of too many digits")
@@ -352,6 +358,14 @@ def dtype_of(name: Any) -> np.dtype:
         return np.dtype(jnp.dtype(name))
     except TypeError:
         raise Unreadable("a dtype of an unknown name") from None
+
+
+def _axes(value: Any) -> Any:
+    """What a spec says of an axis of an array."""
+    names = value if type(value) is tuple else (value,)
+    if value is not None and not all(type(name) is str for name in names):
+        raise Unreadable("this is no axis of a mesh")
+    return value
 
 
 def _scalar(array: np.ndarray) -> Any:
