@@ -502,3 +502,40 @@ def test_an_object_of_an_answer_equals_nothing_that_a_check_expects(rooms):
 
     always = of_the_box(rooms, always=Always())
     assert always != 4 and always != [1] and always == always
+
+
+# --- what a check replaces ---
+
+
+def locked_cell():
+    """What a locked cell makes, in one of the two notebooks: a function, one that looks at an attribute, a table."""
+    names = {"RATES": {"slow": 1, "fast": 3}, "__name__": "__main__"}
+    source = "def brick(x):\n    return x + 1\n\ndef wall(x):\n    return wall.inside(x)\n\nwall.inside = brick\n"
+    exec(source, names)
+    return names
+
+
+def test_what_a_check_replaces_is_replaced_in_the_box_while_it_asks():
+    ours, theirs = socket.socketpair()
+    here, box = locked_cell(), locked_cell()
+    serving = Peer(Link(theirs), Things(), here, box, judge=False)
+    thread = threading.Thread(target=serving.serve, daemon=True)
+    thread.start()
+    judge = Peer(Link(ours), Things(), here, here, judge=True)
+    judge.box = box
+    brick, wall, rates = box["brick"], box["wall"], box["RATES"]
+    jitted = jax.jit(lambda x: brick(x))
+    answer = of_the_box(judge, answer=lambda x: (int(jitted(x)), wall(x), dict(rates)))
+    judge.begin_check()
+    usual = (5, 5, {"slow": 1, "fast": 3})
+    assert answer(4) == usual
+    here["RATES"].update(slow=7)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(here["brick"], "__code__", notebook(lambda x: 2 * x).__code__)
+        patch.setattr(here["wall"], "inside", notebook(lambda x: -x))
+        assert answer(4) == (8, -4, {"slow": 7, "fast": 3})
+    here["RATES"].update(slow=1)
+    assert answer(4) == usual and rates == {"slow": 1, "fast": 3} and wall.inside is brick
+    judge.close()
+    thread.join(10)
+    assert not thread.is_alive()

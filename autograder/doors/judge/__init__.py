@@ -12,6 +12,7 @@ peer         either end of the link: asks, answers, lends
 stand_ins    what stands for a thing in the other kernel
 values       values as JSON and raw bytes, and back, with nothing taken on trust
 names        what crosses by its name alone
+replaced     what a check puts in the place of the course's own for a while
 errors       an exception as it crosses
 link         messages on a socket, bounded
 """

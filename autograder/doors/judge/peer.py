@@ -23,6 +23,7 @@ from autograder.jax_internals import JITTED
 
 from . import errors, names, programs, sources
 from .link import Link, LinkBroken
+from .replaced import Originals, in_place
 from .stand_ins import OPERATIONS, about, stand_in
 from .values import CannotCross, Pack, Unpack, Unreadable
 
@@ -120,6 +121,7 @@ class Peer:
         self._lock = threading.RLock()
         self._deep = 0
         self.broken = ""
+        self.originals: Originals | None = None  # of the judge
         self.programs = self.counted = 0  # how many programs have arrived, how many instruments were asked for
 
     def _course(self) -> dict[str, Any]:
@@ -160,6 +162,10 @@ class Peer:
                 value += [self._unpacked(form[0], parts)] if form else []
         return values
 
+    def begin_check(self) -> None:
+        """In the judge: what locked cells have made is as they have made it. What a check replaces, the box is told."""
+        self.originals = Originals(self._notebook, self._released)
+
     def settimeout(self, seconds: float | None) -> None:
         """How long the other end may let itself be waited for."""
         self._link.settimeout(seconds)
@@ -192,6 +198,8 @@ class Peer:
             if self._judge:
                 fields["settings"] = settings = {name: getattr(jax.config, name) for name in _SETTINGS}
                 self.counted += settings["jax_no_tracing"] is True  # the box says whether it was kept to
+                if self.originals is not None and (other := self.originals.replaced(packer)):
+                    fields["replaced"] = other
             try:
                 self._link.send(fields, packer.parts)
                 while True:
@@ -229,7 +237,7 @@ class Peer:
         try:
             if self._deep > DEEPEST:
                 raise RecursionError("each kernel calls the other, again and again")
-            with contextlib.nullcontext() if self._judge else _with(message.get("settings"), printed):
+            with contextlib.nullcontext() if self._judge else self._as_in_the_judge(message, parts, printed):
                 reply, beside = self._reply(message, parts)
         except KeyboardInterrupt:
             raise
@@ -245,6 +253,13 @@ class Peer:
             self._link.send(reply, beside)
         except ValueError as error:
             self._link.send({"error": errors.told(CannotCross(str(error)), self._things.keep)}, [])
+
+    @contextlib.contextmanager
+    def _as_in_the_judge(self, message: dict[str, Any], parts: list[bytes], printed: io.StringIO) -> Iterator[None]:
+        """In the box: JAX's settings are those of the judge, and so is what a check has put in the course's place."""
+        other = in_place(message.get("replaced") or {}, self._unpack(parts), self._notebook)
+        with _with(message.get("settings"), printed), other:
+            yield
 
     def _reply(self, message: dict[str, Any], parts: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
         packer = Pack(self._lend, self._course())
