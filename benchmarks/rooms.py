@@ -3,6 +3,7 @@
     python benchmarks/rooms.py --unit 05              judge each check of a unit, and write its lines of the table
     python benchmarks/rooms.py                        of every unit
     python benchmarks/rooms.py --unit 05 --check NAME only say what becomes of these checks; writes nothing
+    python benchmarks/rooms.py --stale                only judged checks whose text is another one now; the rest stays
     python benchmarks/rooms.py --fill                 lines for units that were not tried: their checks are observed
     python benchmarks/rooms.py --points               points judged and observed, unit by unit, from the table
 
@@ -239,6 +240,19 @@ def write_unit(name: str, found: dict[str, Found]) -> None:
     write(TABLE, list(FIELDS), sorted(rows, key=lambda row: row["unit"]))
 
 
+def renew_unit(name: str) -> None:
+    """Try the judged checks of a unit again whose text has changed; all others stay what they were."""
+    unit = unit_as_built(name)
+    known = {row["check"]: row for row in read(TABLE) if row["unit"] == name}
+    found = {check: Found(known[check]["how"] if check in known else "observed", "") for check in unit.checks}
+    changed = [check for check, cell in unit.checks.items() if known.get(check, {}).get("text") != digest(cell.source)]
+    if again := [check for check in changed if found[check].how != "observed"]:
+        found |= try_unit(name, again)
+    if changed:
+        write_unit(name, found)
+        print(f"{name}: {changed}", flush=True)
+
+
 def points() -> str:
     """Points judged and observed in each unit."""
     sums: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
@@ -255,6 +269,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--unit", action="append", default=[])
     parser.add_argument("--check", action="append", default=[])
+    parser.add_argument("--stale", action="store_true")
     parser.add_argument("--fill", action="store_true")
     parser.add_argument("--points", action="store_true")
     chosen = parser.parse_args()
@@ -269,6 +284,9 @@ def main() -> None:
         return
     for name in UNITS:
         if chosen.unit and name[:2] not in chosen.unit:
+            continue
+        if chosen.stale:
+            renew_unit(name)
             continue
         began = time.perf_counter()
         found = try_unit(name, chosen.check)

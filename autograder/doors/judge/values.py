@@ -91,9 +91,13 @@ class Pack:
             return self._traced(value)
         if isinstance(value, jax.Array):
             return self._jax_array(value)
-        if kind.__module__.startswith("jax.") and isinstance(value, int | float | complex):  # in a Literal of a jaxpr
-            plain = next(number for number in (int, float, complex) if isinstance(value, number))
-            return self.pack(plain(value))
+        if kind.__module__.startswith("jax."):  # a number in a Literal of a jaxpr
+            if isinstance(value, int):
+                return self.pack(int(value))
+            if isinstance(value, float):
+                return self.pack(float(value))
+            if isinstance(value, complex):
+                return self.pack(complex(value))
         if kind is np.ndarray or isinstance(value, np.generic):
             return self._numpy_array(value)
         if isinstance(value, np.dtype):
