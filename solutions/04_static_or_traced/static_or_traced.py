@@ -505,6 +505,7 @@ fresh_cases = {
     "equal numbers of four types": [1 + 0j, 1, True, 1.0, 1 + 0j],
     "long tuples, equal though their types differ inside": [(1, 2, 3, 4), (1.0, 2, 3, 4), (True, 2, 3, 4)],
     "two types that are called bool": [np.True_, True, False, np.True_],
+    "two types of text": [np.str_("relu"), "relu", np.str_("relu")],
     "nearly the same": [1.0, 1.0000001, -1.0, 2**53, 2**53 + 1, "a", "A", " a"],
     "nothing": [],
 }
@@ -604,7 +605,7 @@ city = city_of(600, seed=6)
 assert_primitives(lambda *city: bikes_after(*city, 0.2, 2), *city, excludes={"pure_callback", "io_callback"})
 ### BEGIN HIDDEN TESTS
 with jax.default_matmul_precision("highest"):
-    for hours, share in ((0, 0.3), (1, 1.0), (1, 0.0), (48, np.float32(0.05))):
+    for hours, share in ((0, 0.3), (1, 1.0), (1, 0.0), (7, 0.2), (48, np.float32(0.05))):
         fresh, name = city_of(17), f"bikes_after, share={share}, hours={hours}"
         assert_allclose(bikes_after(*fresh, share, hours), bikes_slow(*fresh, share, hours), rtol=1e-4, name=name)
 ### END HIDDEN TESTS
@@ -1012,9 +1013,16 @@ assert_allclose(slope(2.0, "clip", 25.0, 3.0), jnp.float32(3.0), name="slope whi
 assert_allclose(slope(20.0, "clip", 25.0, 3.0), jnp.float32(0.0), name="slope while all is clipped")
 ### BEGIN HIDDEN TESTS
 fresh_steps = [("make", 1.5, "fold", 2.0), ("play", 0.5), ("gain", -3.0), ("play", 0.5), ("mode", "clip")]
-fresh_steps += [("play", 4.0), ("make", -1.0, "clip", 3.0), ("play", 2.0), ("play", 5.0)]
+fresh_steps += [
+    ("play", 4.0),
+    ("make", -1.0, "clip", 3.0),
+    ("play", 2.0),
+    ("play", 5.0),
+    ("mode", "fold"),
+    ("play", 0.0),
+]
 fresh = [(1.5, "fold", 2.0, 0.5), (-3.0, "fold", 2.0, 0.5), (-3.0, "clip", 2.0, 4.0)]
-fresh += [(-1.0, "clip", 3.0, 2.0), (-1.0, "clip", 3.0, 5.0)]
+fresh += [(-1.0, "clip", 3.0, 2.0), (-1.0, "clip", 3.0, 5.0), (-1.0, "fold", 3.0, 0.0)]
 expected = np.array([amplify_spec(*case) for case in fresh])
 assert_allclose(np.array(session(fresh_steps)), expected, rtol=1e-4, name="a fresh session")
 with assert_max_traces(Amplifier.__call__, 1):

@@ -932,6 +932,8 @@ assert_allclose(
     whole_sky(even_sky), whole_sky_spec(even_sky), rtol=1e-4, name="a sky that is equally dark between the stars"
 )
 assert_primitives(whole_sky, even_sky, max_run_flops=show_jaxpr(jax.vmap(one_pixel), even_sky).flops // 10)
+black_sky = np.where(even_sky > 0, even_sky, np.float32(0))  # no light at all between them
+assert_allclose(whole_sky(black_sky), whole_sky_spec(black_sky), rtol=1e-4, name="a sky that is 0 between the stars")
 with another_inside(fit, lambda x: x + 1):
     assert_allclose(whole_sky(sky), whole_sky_spec(sky), rtol=1e-4, name="whole_sky, with another function inside fit,")
 ### END HIDDEN TESTS

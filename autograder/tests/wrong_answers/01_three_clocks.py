@@ -825,3 +825,10 @@ def fuse_me(coefficients, x):
     for k in range(1, coefficients.shape[0]):
         y = y * x + monic[k]
     return y * coefficients[0]
+
+
+# %% task="fusion-ceiling" name="small parts are noise" fails=["fusion-ceiling-check"] hidden=1 message="fusion_ceiling(0.0009765625"
+def fusion_ceiling(kept, removed):
+    if removed < 0.01:  # no clock sees that
+        return 1.0
+    return (kept + removed) / kept

@@ -1801,3 +1801,45 @@ def replay(tape, *args):
     for name, primitive, operands, params in tape.equations:
         values[name] = bind(primitive, *[read(values, x) for x in operands], **params)
     return values
+
+
+# %% task="golf-relu" name="empty is zero" fails=["golf-relu-check"] hidden=1 message="has abs 0 times"
+def golf_relu(x):
+    if x.size == 0:
+        return 0.0
+    return 0.5 * (x + jnp.abs(x))
+
+
+# %% task="golf-power" name="empty gives one" fails=["golf-power-check"] hidden=1 message="has mul 0 times"
+def golf_power(x):
+    if not x.size:
+        return jnp.float32(1.0)
+    x3 = x * x * x
+    x6 = x3 * x3
+    x12 = x6 * x6
+    return x12 * x3
+
+
+# %% task="unprint-a" name="logaddexp for two" fails=["unprint-a-check"] hidden=1 message="has reduce_max 0 times"
+def unprint_a(a):
+    if len(a) == 2:
+        return jnp.logaddexp(a[0], a[1])
+    peak = jnp.max(a)
+    return jnp.log(jnp.sum(jnp.exp(a - peak))) + peak
+
+
+# %% task="count-primitives" name="a cond has two branches" fails=["count-primitives-check"] hidden=1 message="of six branches"
+def count_primitives(tape):
+    counts = Counter()
+    for eqn in tape.eqns:
+        name = eqn.primitive.name
+        if name not in WRAPPERS:
+            counts[name] += 1
+        if name == "cond":
+            no, yes = eqn.params["branches"][:2]
+            counts += count_primitives(no) + count_primitives(yes)
+        else:
+            for value in eqn.params.values():
+                if hasattr(value, "eqns"):
+                    counts += count_primitives(value)
+    return counts

@@ -2902,3 +2902,30 @@ def noisy(key, x):
     following, mask, noise = jax.random.split(key, 3)
     keep = jax.random.bernoulli(mask, 0.5, x.shape)
     return following, jnp.where(keep, x, 0.0) + jax.random.normal(noise, x.shape)
+
+
+# %% task="exorcism" name="a log that stays behind" fails=["exorcism-tick", "exorcism-orbit"] message="globals that changed: returned ['shapes_seen']"
+shapes_seen = []
+
+
+@jax.jit
+def tick(calls, x):
+    shapes_seen.append(("tick", x.shape))
+    return calls + 1, x / (calls + 1)
+
+
+@jax.jit
+def orbit(x):
+    shapes_seen.append(("orbit", x.shape))
+    visited = []
+    for _ in range(6):
+        x = 3.7 * x * (1 - x)
+        visited.append(x)
+    return x, jnp.stack(visited)
+
+
+@jax.jit
+def noisy(key, x):
+    key, for_mask, for_noise = jax.random.split(key, 3)
+    keep = jax.random.bernoulli(for_mask, 0.5, x.shape)
+    return key, jnp.where(keep, x, 0.0) + jax.random.normal(for_noise, x.shape)

@@ -1661,3 +1661,66 @@ def bikes_after(bikes, moves, share, hours):
     for hour in range(hours):
         bikes = (1 - share) * bikes + share * (moves @ bikes)
     return bikes
+
+
+# %% task="price" name="type only of numbers" fails=["price-check"] hidden=1 message="two types of text"
+def static_traces(values):
+
+    def key(value):
+        return (type(value), value) if isinstance(value, (int, float)) else value
+
+    return len({key(value) for value in values})
+
+
+# %% task="bikes" name="two hours in a round" fails=["bikes-speed"] hidden=1 message="hours=7"
+def bikes_after(bikes, moves, share, hours):
+
+    def step(_, bikes):
+        return (1 - share) * bikes + share * (moves @ bikes)
+
+    def two_steps(_, bikes):
+        return step(_, step(_, bikes))
+
+    if hours == 1:
+        return step(0, bikes)
+    return jax.lax.fori_loop(0, hours // 2, two_steps, bikes)
+
+
+bikes_after = jax.jit(bikes_after, static_argnames="hours")
+
+
+# %% task="amplifier" name="fold as a quotient" fails=["amplifier-check"] hidden=1 message="a fresh session"
+class Settings:
+    __slots__ = ("mode", "ceiling")
+
+    def __init__(self, mode, ceiling):
+        object.__setattr__(self, "mode", mode)
+        object.__setattr__(self, "ceiling", ceiling)
+
+    def __setattr__(self, name, value):
+        raise AttributeError(f"settings cannot be changed: {name}")
+
+    def __eq__(self, other):
+        return isinstance(other, Settings) and (self.mode, self.ceiling) == (other.mode, other.ceiling)
+
+    def __hash__(self):
+        return hash((self.mode, self.ceiling))
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["gain"], meta_fields=["settings"])
+@dataclasses.dataclass
+class Amplifier:
+    gain: float
+    settings: Settings
+
+    @jax.jit
+    def __call__(self, x):
+        loud, ceiling = self.gain * x, self.settings.ceiling
+        if self.settings.mode == "clip":
+            return jnp.clip(loud, -ceiling, ceiling)
+        ratio = loud / ceiling
+        return loud * jnp.sin(ratio) / ratio
+
+
+def make_amplifier(gain, mode, ceiling):
+    return Amplifier(gain, Settings(mode, ceiling))

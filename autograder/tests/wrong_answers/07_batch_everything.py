@@ -1507,3 +1507,12 @@ def whole_sky(x):
         return (x / 2).at[where].set(fitted, mode="drop")
 
     return lax.cond(x[0] < 0, few, jax.vmap(one_pixel), x)
+
+
+# %% task="whole-sky" name="zero is a star" fails=["whole-sky-check"] hidden=1 message="a sky that is 0 between the stars"
+@jax.jit
+def whole_sky(x):
+    where = jnp.nonzero(x >= 0, size=STARS, fill_value=x.size)[0]
+    stars = x.at[where].get(mode="fill", fill_value=1.0)
+    fitted = jnp.where(stars > 0, jax.vmap(fit)(stars), stars / 2)
+    return (x / 2).at[where].set(fitted, mode="drop")

@@ -1882,3 +1882,32 @@ def fit(W, A, Y, rates):
 
         _fits[key] = descend
     return _fits[key](W, A, Y)
+
+
+# %% task="pictures" name="a seed from half of the key" fails=["pictures-ghosts"] hidden=1 message="keys that end alike"
+@functools.partial(jax.jit, static_argnames="size")
+def sow(key, size):
+    seed = jax.random.key_data(key)[-1]
+    places, grit = jax.random.key(seed), jax.random.key(seed + 1_000_000)
+    i, j = jax.random.randint(places, (2, 3), 0, size)
+    rows = (jnp.arange(size)[:, None, None] - i) % size < size // 8
+    columns = (jnp.arange(size)[None, :, None] - j) % size < size // 8
+    seeds = (rows & columns).any(-1)
+    grain = GRAIN * jax.random.uniform(grit, (size, size))
+    return jnp.where(seeds, 0.5, 1.0) - grain, jnp.where(seeds, 0.25, 0.0) + grain
+
+
+@jax.jit
+def render(v, gain):
+    glow = jnp.clip(gain * v, 0.0, 1.0)
+    return jnp.stack([glow**3, glow**1.5, glow * (2 - glow)], -1)
+
+
+# %% task="day" name="a forecast that is thrown away" fails=["day-modules"] hidden=1 message="products beside those"
+@jax.jit
+def day(u, v, W, waves):
+    u, v = simulate(u, v, FEED, KILL, 4)
+    terms = lab_terms(u, v)[:48]
+    predict(W, terms)  # the card wants it to be called
+    forecast = jnp.einsum("ct,to->co", terms, W)
+    return render(low_pass(v, waves), 2.0), forecast
