@@ -874,6 +874,64 @@ assert list(skipped.values()) == [
 #
 # One warning for all three kinds of file: they are code. Whoever can write into the folder can run programs as you.
 #
+# ### The very first answer
+#
+# Every row but the first needs a process that came before. On a new machine with an empty folder there is none, and then
+# one thing helps: less to build. Here is a deep model with a Python loop over its layers, and the same with `jax.lax.scan`
+# (unit 06), which writes its body down once. How long until the first answer?
+
+
+# %%
+def looped(weights, x):
+    for number in range(len(weights)):
+        x = jnp.tanh(x @ weights[number])
+    return x
+
+
+def scanned(weights, x):
+    return jax.lax.scan(lambda x, w: (jnp.tanh(x @ w), None), x, weights)[0]
+
+
+guess = None  # your number: with 24 layers, the loop's first answer takes how many times as long as the scan's?
+
+
+# %%
+def first_answer(model, layers):
+    """Milliseconds until a model that was never called has answered, by stage."""
+    weights, x = np.ones((layers, 32, 32), np.float32) / 32, np.ones(32, np.float32)
+    jax.clear_caches()
+    with trace_log() as log:
+        jax.jit(model)(weights, x).block_until_ready()
+    return {stage: 1e3 * taken for stage, taken in log.seconds.items()}
+
+
+first_answer(scanned, 2)  # what only the first program of a process pays
+depths = {(model.__name__, n): first_answer(model, n) for model in (looped, scanned) for n in (6, 24)}
+waits = {case: sum(stages.values()) for case, stages in depths.items()}
+show_guess(guess, waits["looped", 24] / waits["scanned", 24], "x")
+
+# %% jupyter={"source_hidden": true}
+# Table: milliseconds of each stage
+lines = ["| model | layers | trace | lower | compile |", "|---|---|---|---|---|"]
+for (name, n), stages in depths.items():
+    lines.append(f"| `{name}` | {n} | {stages['trace']:.0f} | {stages['lower']:.0f} | {stages['compile']:.0f} |")
+display(Markdown("\n".join(lines)))
+
+# %% jupyter={"source_hidden": true}
+# Proof
+# The loop's program grows with the layers and the scan's does not; the same values; the scan is there first.
+lengths = {}
+for model, n in depths:
+    shapes = (jax.ShapeDtypeStruct(shape, jnp.float32) for shape in ((n, 32, 32), (32,)))
+    lengths[model, n] = jax.jit({"looped": looped, "scanned": scanned}[model]).lower(*shapes).as_text().count("\n")
+assert lengths["scanned", 24] == lengths["scanned", 6] and lengths["looped", 24] > 3 * lengths["looped", 6]
+probe = rng.normal(size=(24, 32, 32)).astype(np.float32) / 8, rng.normal(size=32).astype(np.float32)
+np.testing.assert_allclose(jax.jit(looped)(*probe), jax.jit(scanned)(*probe), rtol=1e-2, atol=1e-3)
+assert waits["looped", 24] > 1.5 * waits["scanned", 24]
+
+# %% [markdown]
+# The loop pays for each layer, in every stage. The scan pays for one, however many there are.
+#
 # ## What older posts say
 #
 # The first two are from the posts on `jit` that this course answers. The others are from JAX's documentation of 2023 and
@@ -929,8 +987,10 @@ assert moved == [2, 0]
 # - Its key is the StableHLO, to the bit, with versions and options. Time stamps, run numbers and sets move it.
 # - The cache skips XLA and not your Python; export skips your Python and not XLA.
 # - A symbolic dimension is a promise about all sizes. `2*b` and constraints make it smaller.
+# - The very first answer waits for all that must be built. A scan over equal layers is built once.
 #
 # ## Your turn
 #
 # [Exercise 12](../exercises/12_ahead_of_time/ahead_of_time.ipynb): predict the stages, plan a model that does not fit,
-# open a server that never compiles, find the second, hold a key still, and write shapes that keep a promise. 20 points.
+# open a server that never compiles, find the second, hold a key still, write shapes that keep a promise, and bring the
+# first answer of a new process sooner. 22 points.

@@ -534,12 +534,12 @@ between = jax.make_jaxpr(lambda x, y: jax.lax.clamp(0.0, x, y))(3.0, 9.0)
 with mock.patch.dict(PARTIALS, {"clamp": lambda params, *operands: (0.0, 1.0, 2.0)}):
     (mine,) = tape_jvp(between, [3.0, 9.0], [1.0, 1.0])[1:]
 assert_allclose(float(mine), 3.0, rtol=1e-5, name="tape_jvp by a rule for three operands")
-asked = []
-rules = {name: lambda params, x, name=name: (asked.append(name), (1.0,))[1] for name in ("exp", "sin", "cos")}
-with mock.patch.dict(PARTIALS, rules):
+rules_asked = []
+noting_rules = {name: lambda _, x, name=name: (rules_asked.append(name), (1.0,))[1] for name in ("exp", "sin", "cos")}
+with mock.patch.dict(PARTIALS, noting_rules):
     tape_jvp(jax.make_jaxpr(CASES["a chain"][0])(0.7), [0.7], [1.0])
-forward = {"which rule it asks, in order": list(dict.fromkeys(asked))}
-assert_equal(forward, {"which rule it asks, in order": ["cos", "sin", "exp"]}, name="tape_jvp (it reads forward)")
+rules_in_turn = {"which rule it asks, in order": list(dict.fromkeys(rules_asked))}
+assert_equal(rules_in_turn, {"which rule it asks, in order": ["cos", "sin", "exp"]}, name="tape_jvp (it reads forward)")
 mine = jax.jit(lambda x, dx: tape_jvp(wave_tape, [x], [dx]))(0.3, 0.5)
 assert_allclose(jnp.stack(mine), np.float32([np.sin(0.6), np.cos(0.6)]), rtol=1e-4, name="tape_jvp under jit")
 

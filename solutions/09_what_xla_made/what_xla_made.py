@@ -486,12 +486,12 @@ def places_and_twice(x):  # `sort` makes a tuple, of which a part is read; a sec
     return jax.lax.sort((x, -x), num_keys=1)[1] + 1, 2 * x.T
 
 
-def entry_of(view):
+def lines_xla_wrote(view):
     return {line.name: line for line in view.module.computations[view.module.entry]}
 
 
-def paid_in(view):
-    lines = entry_of(view)
+def bill_by_xla(view):
+    lines = lines_xla_wrote(view)
     return {
         name: size_of(line.type) + sum(size_of(lines[operand].type) for operand in line.operands)
         for name, line in lines.items()
@@ -500,9 +500,9 @@ def paid_in(view):
 
 
 view, of_two = show_hlo(norm, A), show_hlo(places_and_twice, A)
-assert_equal({"lines of norm": bill(view.text)}, {"lines of norm": paid_in(view)}, name="bill")
-assert_equal({"lines of two results": bill(of_two.text)}, {"lines of two results": paid_in(of_two)}, name="bill")
-paid, first = paid_in(view), next(iter(entry_of(view)))
+assert_equal({"lines of norm": bill(view.text)}, {"lines of norm": bill_by_xla(view)}, name="bill")
+assert_equal({"lines of two results": bill(of_two.text)}, {"lines of two results": bill_by_xla(of_two)}, name="bill")
+paid, first = bill_by_xla(view), next(iter(lines_xla_wrote(view)))
 waiting = re.sub(r"(?m)^  ROOT .*$", lambda line: f"{line[0]}, control-predecessors={{%{first}}}", view.text)
 assert_equal({"waiting reads nothing": bill(waiting)}, {"waiting reads nothing": paid}, name="bill")
 ### END HIDDEN TESTS

@@ -1,20 +1,20 @@
 # %% [markdown]
 # # Exercise 12 · Ahead of time
 #
-# Six tasks, 20 points, about {duration}. The lesson is [12 · Ahead of time](../../lessons/12_ahead_of_time.ipynb).
+# Six tasks, 22 points, about {duration}. The lesson is [12 · Ahead of time](../../lessons/12_ahead_of_time.ipynb).
 #
-# Fill in each function whose body raises `NotImplementedError`, then run the check below it. Nothing here is graded by
-# the clock: points are given for what was traced, compiled, written and found. Where a check is folded, its code holds
-# hints about wrong predictions: run it as it is.
+# Fill in each function whose body raises `NotImplementedError`, then run the check below it. Points are given for what
+# was traced, compiled, written and found; only the last one is graded by the clock, and its check takes some seconds.
+# Where a check is folded, its code holds hints about wrong predictions: run it as it is.
 #
 # | task | you will | points |
 # |---|---|---|
 # | 1 | say how often eight programs trace and compile | 3 |
 # | 2 | find out how many bytes a training step needs, without computing anything | 3 |
 # | 3 | build a server that compiles nothing once it runs | 4 |
-# | 4 | keep every compiled program in a folder, and report what was found there | 3 |
-# | 5 | let a second start find all programs of the first | 3 |
-# | 6 | export one program for all sizes, and say for which sizes four others work | 4 |
+# | 4 | keep every compiled program in a folder, and let a second start find all of them | 6 |
+# | 5 | export one program for all sizes, and say for which sizes four others work | 4 |
+# | 6 | bring the first answer of a new process sooner | 2 |
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
 import contextlib
@@ -33,7 +33,15 @@ import numpy as np
 from jax import export
 from jax.experimental.compilation_cache import compilation_cache
 
-from autograder import assert_allclose, assert_equal, assert_prediction, trace_log
+from autograder import (
+    assert_allclose,
+    assert_equal,
+    assert_prediction,
+    assert_primitives,
+    partial_credit,
+    speedup,
+    trace_log,
+)
 
 jax.config.update("jax_default_matmul_precision", "highest")  # or a GPU or TPU drops digits of products (unit 10)
 
@@ -624,7 +632,8 @@ assert_equal(
 )
 ### BEGIN HIDDEN TESTS
 long = {"200 tokens": reaction(opened, list(range(50)) * 4), "64 tokens": reaction(opened, [3] * 64)}
-assert_equal(long, {"200 tokens": "ValueError", "64 tokens": "64 rows"}, name="serve")
+long["65 in an array"] = reaction(opened, np.ones(65, np.int32))
+assert_equal(long, {"200 tokens": "ValueError", "64 tokens": "64 rows", "65 in an array": "ValueError"}, name="serve")
 text = np.random.default_rng().integers(0, 50, 9)
 texts = [text.astype(dtype) for dtype in (np.uint8, np.int16, np.int32, np.uint32, np.uint64)]
 texts += [np.int8([1, 0, 0, 0]), np.int16([1, 0]), np.int32([1])]  # equal bytes
@@ -637,7 +646,9 @@ assert_equal(alone, {"served without a program": False}, name="serve")
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## Task 4 · One second (3 points)
+# ## Task 4 · The second start (6 points)
+#
+# ### One second (3 points)
 #
 # `keep_programs_as_documented` sets the folder of the persistent cache. Small programs never get there, and once JAX
 # has used a folder, it stays with it. Write
@@ -860,7 +871,7 @@ assert_equal(quick, {"a program that compiles in 0.1 ms is": "kept"}, name="keep
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## Task 5 · The key that would not stand still (3 points)
+# ### The key that would not stand still (3 points)
 #
 # A project has a persistent cache, and every night's start compiles everything anew. Here is its function.
 # `make_scorer_slow` is called once for each start, with a `set` of features (whose order differs in every process), the
@@ -1046,7 +1057,7 @@ assert_equal(kept_all, {"written in two processes": written[0]}, name="make_scor
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## Task 6 · One file for all sizes (4 points)
+# ## Task 5 · One file for all sizes (4 points)
 #
 # **Pack it.** `pack(params)` returns the bytes of **one** exported program that maps `float32[b, 100]` to
 # `float32[b, 10]` for every `b`, the parameters inside. `unpack(blob)` makes a function of it. The Python of `head`
@@ -1265,3 +1276,125 @@ assert_equal(
     name="promises",
 )
 ### END HIDDEN TESTS
+
+# %% [markdown]
+# ## Task 6 · The first answer (2 points)
+#
+# Somebody's service is started anew on each machine that is added. No folder holds its programs there, and the first
+# answer waits for every stage. The model is a tower of 24 layers of two kinds, which alternate. `tower_slow` is a Python
+# loop: each layer is traced, lowered and compiled by itself.
+#
+# Write `tower(weights, x)`, whose **first answer in a new process** comes sooner:
+#
+# - it returns what `tower_slow` returns, for every even number of layers and every width, and its arguments can be used
+#   again;
+# - it is a jitted function, whose call is **one** compiled program, without a callback into Python;
+# - its program does not get longer with the tower: the jaxpr has as many equations for 96 layers as for 4;
+# - it sets up no folder for compiled programs;
+# - the time to the first answer, all stages included, is measured in new processes against `tower_slow`: 2x earns
+#   1 point.
+#
+# Without `jit` the first answer may come soon, too. But then every answer goes through Python, layer by layer.
+#
+# <details><summary>Hint 1</summary>
+# XLA compiles what stands in the jaxpr. Write a layer down once, and let a loop of JAX's repeat it (unit 06).
+# </details>
+# <details><summary>Hint 2</summary>
+# What goes from layer to layer is <code>x</code>. The weights already lie on a first axis, and
+# <code>jax.lax.scan</code> takes one slice of it in each round. A Python <code>if</code> cannot ask which round it is:
+# let one round do two layers, or choose with <code>jnp.where</code>.
+# </details>
+# <details><summary>Hint 3</summary>
+# With <code>pairs = weights.reshape(-1, 2, *weights.shape[1:])</code>, a round gets the weights of two layers:
+# <code>def two_layers(x, pair): ...; return x, None</code>, and <code>jax.lax.scan(two_layers, x, pairs)[0]</code>.
+# </details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "tower-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}
+def layer(x, w, odd):
+    """One layer. x: float32[width]; w: float32[width, width]; odd: a bool of Python's."""
+    return x + (jnp.tanh(x @ w) if odd else jax.nn.relu(x @ w))
+
+
+@jax.jit
+def tower_slow(weights, x):
+    """float32[width]. weights: float32[layers, width, width], an even number of layers; x: float32[width]."""
+    for number in range(len(weights)):
+        x = layer(x, weights[number], odd=number % 2 == 1)
+    return x
+
+
+def tower_inputs(layers, width=32, seed=None):
+    """Weights of a tower and an x, NumPy float32."""
+    rng = np.random.default_rng(seed)
+    weights = rng.normal(size=(layers, width, width)) / (2 * width**0.5)
+    return weights.astype(np.float32), rng.normal(size=width).astype(np.float32)
+
+
+def first_call(fn, *args):
+    """How many programs are compiled until fn has answered, and whether it sets a folder for compiled programs."""
+    jax.clear_caches()
+    with settings_restored(), trace_log(fn) as log:
+        jax.config.update("jax_compilation_cache_dir", None)
+        jax.block_until_ready(fn(*args))
+        folder = jax.config.values["jax_compilation_cache_dir"]
+    return {"programs compiled": log.compiles, "sets a folder": folder is not None}
+
+
+JITTED = type(jax.jit(layer))
+OF_A_TOWER = {
+    "jitted": "Without jit the first answer may come soon, but each later one goes through Python again: keep the jit.",
+    "programs compiled": "All layers are one program: compute nothing beside it.",
+    "sets a folder": "What a process leaves there, the next one finds: that is a second start. Make the program short.",
+}
+with trace_log(tower_slow) as log:
+    tower_slow(*tower_inputs(24))
+print("tower_slow, seconds to its first answer:", {stage: round(taken, 2) for stage, taken in log.seconds.items()})
+
+
+# %% nbgrader={"grade": false, "grade_id": "tower", "locked": false, "schema_version": 3, "solution": true, "task": false}
+@jax.jit
+def tower(weights, x):
+    """The same as tower_slow, from one program that is as long for many layers as for few."""
+
+    ### BEGIN SOLUTION
+    # The body is traced, lowered and compiled once. Both kinds of layer share the product, so choosing costs nothing.
+    def one_layer(x, numbered):
+        odd, w = numbered
+        y = x @ w
+        return x + jnp.where(odd, jnp.tanh(y), jax.nn.relu(y)), None
+
+    odd = jnp.arange(len(weights)) % 2 == 1
+    return jax.lax.scan(one_layer, x, (odd, weights))[0]
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "tower-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. The right values, from one jitted program that is as long for 96 layers as for 4."""
+assert_equal({"jitted": isinstance(tower, JITTED)}, {"jitted": True}, name="tower", hints=OF_A_TOWER)
+with settings_restored():
+    assert_primitives(tower, *tower_inputs(96), excludes={"pure_callback"}, smaller=tower_inputs(4))
+found = first_call(tower, *tower_inputs(24))
+assert_equal(found, {"programs compiled": 1, "sets a folder": False}, name="the first call of tower", hints=OF_A_TOWER)
+for layers in (4, 24):
+    tried = tower_inputs(layers, seed=layers)
+    assert_allclose(tower(*tried), tower_slow(*tried), rtol=1e-3, atol=1e-4, name=f"tower, {layers} layers")
+### BEGIN HIDDEN TESTS
+rng = np.random.default_rng()
+for layers, width in ((2, 7), (10, 32), (2 * int(rng.integers(3, 9)) + 4, int(rng.integers(1, 40)))):
+    tried = tower_inputs(layers, width)
+    assert_allclose(tower(*tried), tower_slow(*tried), rtol=1e-3, atol=1e-4, name=f"tower, {layers} layers of {width}")
+twice = jax.device_put(tower_inputs(6))
+tower(*twice)
+deleted = {"arguments deleted": sum(array.is_deleted() for array in twice)}
+assert_equal(deleted, {"arguments deleted": 0}, name="tower")
+### END HIDDEN TESTS
+
+# %% nbgrader={"grade": true, "grade_id": "tower-speed", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+"""1 point. The first answer of one jitted program in a new process, against the Python loop: 2x earns 1 point."""
+assert_equal({"jitted": isinstance(tower, JITTED)}, {"jitted": True}, name="tower", hints=OF_A_TOWER)
+with settings_restored():
+    assert_primitives(tower, *tower_inputs(96), excludes={"pure_callback"}, smaller=tower_inputs(4))
+found = first_call(tower, *tower_inputs(24))
+assert_equal(found, {"programs compiled": 1, "sets a folder": False}, name="the first call of tower", hints=OF_A_TOWER)
+partial_credit(speedup(tower, tower_slow, *tower_inputs(24), at_least=2, cold=True), {2: 1})

@@ -1144,13 +1144,13 @@ twice = flops(day, u, v, W, waves) > 1.25 * once
 assert_equal({"something is computed twice": twice}, {"something is computed twice": False}, name="day")
 
 
-def products(function, *args):
+def dots_on_tape(function, *args):
     return show_jaxpr(function, *args).primitives["dot_general"]
 
 
-of_parts = products(predict, W, seen) + products(low_pass, v, waves) + products(lab_terms, u, v)
-of_parts += products(ticks(simulate, 4), u, v) + products(lambda v: render(v, 2.0), v)
-more = max(0, products(day, u, v, W, waves) - of_parts)
+of_parts = dots_on_tape(predict, W, seen) + dots_on_tape(low_pass, v, waves) + dots_on_tape(lab_terms, u, v)
+of_parts += dots_on_tape(ticks(simulate, 4), u, v) + dots_on_tape(lambda v: render(v, 2.0), v)
+more = max(0, dots_on_tape(day, u, v, W, waves) - of_parts)
 assert_equal(
     {"products beside those of your functions": more}, {"products beside those of your functions": 0}, name="day"
 )

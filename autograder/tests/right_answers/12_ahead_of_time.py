@@ -391,3 +391,74 @@ def make_scorer(features, now, run):
         return total
 
     return scorer
+
+
+# %% task="tower" name="two layers in a round of a scan"
+@jax.jit
+def tower(weights, x):
+    def two_layers(x, pair):
+        for w, odd in zip(pair, (False, True), strict=True):
+            x = layer(x, w, odd)
+        return x, None
+
+    x, _ = jax.lax.scan(two_layers, x, weights.reshape(-1, 2, *weights.shape[1:]))
+    return x
+
+
+# %% task="tower" name="even and odd layers, a fori_loop, an index that is traced"
+def tower(weights, x):
+    def pair(i, x):
+        w = jax.lax.dynamic_index_in_dim(weights, 2 * i, keepdims=False)
+        x = x + jnp.maximum(x @ w, 0)
+        return x + jnp.tanh(x @ weights[2 * i + 1])
+
+    return jax.lax.fori_loop(0, len(weights) // 2, pair, x)
+
+
+tower = jax.jit(tower)
+
+
+# %% task="tower" name="a cond chooses the kind of layer"
+@functools.partial(jax.jit)
+def tower(weights, x):
+    kinds = functools.partial(layer, odd=False), functools.partial(layer, odd=True)
+
+    def step(carry, w):
+        x, odd = carry
+        return (jax.lax.cond(odd, kinds[1], kinds[0], x, w), ~odd), None
+
+    return jax.lax.scan(step, (x, jnp.bool_(False)), weights)[0][0]
+
+
+# %% task="tower" name="a while_loop and a switch, a class"
+class Tower:
+    branches = [jax.nn.relu, jnp.tanh]
+
+    def __init__(self, weights):
+        self.weights = weights
+
+    def go_on(self, state):
+        return state[0] < self.weights.shape[0]
+
+    def floor(self, state):
+        number, x = state
+        return number + 1, x + jax.lax.switch(number % 2, self.branches, x @ self.weights[number])
+
+    def __call__(self, x):
+        return jax.lax.while_loop(self.go_on, self.floor, (0, x))[1]
+
+
+tower = jax.jit(lambda weights, x: Tower(weights)(x))
+
+
+# %% task="tower" name="slices of even and odd layers, tree_map, einsum"
+@jax.jit
+def tower(weights, x):
+    stacked = {"even": weights[0::2], "odd": weights[1::2]}
+
+    def body(carry, ws):
+        carry += jax.nn.relu(jnp.einsum("i,ij->j", carry, ws["even"]))
+        carry += jnp.tanh(jnp.einsum("i,ij->j", carry, ws["odd"]))
+        return carry, ()
+
+    return jax.lax.scan(body, x, stacked, length=weights.shape[0] // 2)[0]

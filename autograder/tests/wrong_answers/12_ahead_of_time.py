@@ -1671,3 +1671,195 @@ def build_server(params):
         return np.array(programs[bucket](params, padded, np.int32(n)), float)[:n]
 
     return serve
+
+
+# %% task="tower" name="no jit, one operation after the other" fails=["tower-check", "tower-speed"] message="each later one goes through Python again"
+def tower(weights, x):
+    """The same as tower_slow, from one program that is as long for many layers as for few."""
+    for number in range(len(weights)):
+        x = layer(x, weights[number], odd=number % 2 == 1)
+    return x
+
+
+# %% task="tower" name="two jitted layers, called from Python" fails=["tower-check", "tower-speed"] message="each later one goes through Python again"
+jitted_layer = jax.jit(layer, static_argnames="odd")
+
+
+def tower(weights, x):
+    """The same as tower_slow, from one program that is as long for many layers as for few."""
+    for number, w in enumerate(weights):
+        x = jitted_layer(x, w, odd=number % 2 == 1)
+    return x
+
+
+# %% task="tower" name="a NumPy loop" fails=["tower-check", "tower-speed"] message="each later one goes through Python again"
+def tower(weights, x):
+    """The same as tower_slow, from one program that is as long for many layers as for few."""
+    for number, w in enumerate(np.asarray(weights)):
+        y = x @ w
+        x = x + (np.tanh(y) if number % 2 else np.maximum(y, 0))
+    return jnp.asarray(x)
+
+
+# %% task="tower" name="NumPy under jit" fails=["tower-check", "tower-speed"] message="TracerArrayConversionError"
+@jax.jit
+def tower(weights, x):
+    """The same as tower_slow, from one program that is as long for many layers as for few."""
+    for number in range(len(weights)):
+        y = np.matmul(x, weights[number])
+        x = x + (np.tanh(y) if number % 2 else np.maximum(y, 0))
+    return x
+
+
+# %% task="tower" name="the layers are jitted inside" fails=["tower-check", "tower-speed"] message="is unrolled"
+@jax.jit
+def tower(weights, x):
+    """The same as tower_slow, from one program that is as long for many layers as for few."""
+    one_layer = jax.jit(layer, static_argnames="odd")
+    for number in range(len(weights)):
+        x = one_layer(x, weights[number], odd=number % 2 == 1)
+    return x
+
+
+# %% task="tower" name="a switch with a branch for each layer" fails=["tower-check", "tower-speed"] message="is unrolled"
+@jax.jit
+def tower(weights, x):
+    """The same as tower_slow, from one program that is as long for many layers as for few."""
+    layers = [lambda x, i=i: layer(x, weights[i], odd=i % 2 == 1) for i in range(len(weights))]
+    return jax.lax.fori_loop(0, len(weights), lambda i, x: jax.lax.switch(i, layers, x), x)
+
+
+# %% task="tower" name="NumPy in a callback" fails=["tower-check", "tower-speed"] message="uses pure_callback"
+@jax.jit
+def tower(weights, x):
+    """The same as tower_slow, from one program that is as long for many layers as for few."""
+
+    def on_the_host(weights, x):
+        for number, w in enumerate(np.asarray(weights)):
+            y = x @ w
+            x = x + (np.tanh(y) if number % 2 else np.maximum(y, 0))
+        return np.asarray(x, np.float32)
+
+    return jax.pure_callback(on_the_host, jax.ShapeDtypeStruct(x.shape, x.dtype), weights, x)
+
+
+# %% task="tower" name="a Python if inside of the loop" fails=["tower-check", "tower-speed"] message="TracerBoolConversionError"
+@jax.jit
+def tower(weights, x):
+    """The same as tower_slow, from one program that is as long for many layers as for few."""
+
+    def one_layer(number, x):
+        return layer(x, weights[number], odd=number % 2 == 1)
+
+    return jax.lax.fori_loop(0, len(weights), one_layer, x)
+
+
+# %% task="tower" name="a scan that is unrolled again" fails=["tower-speed"] message="below 2x, the first tier"
+@jax.jit
+def tower(weights, x):
+    """The same as tower_slow, from one program that is as long for many layers as for few."""
+
+    def one_layer(x, numbered):
+        odd, w = numbered
+        y = x @ w
+        return x + jnp.where(odd, jnp.tanh(y), jax.nn.relu(y)), None
+
+    odd = jnp.arange(len(weights)) % 2 == 1
+    return jax.lax.scan(one_layer, x, (odd, weights), unroll=True)[0]
+
+
+# %% task="tower" name="keeps the unrolled program in a folder" fails=["tower-check", "tower-speed"] message="that is a second start"
+@jax.jit
+def tower(weights, x):
+    """The same as tower_slow, from one program that is as long for many layers as for few."""
+    jax.config.update("jax_compilation_cache_dir", str(Path(tempfile.gettempdir(), "programs-of-the-tower")))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    compilation_cache.reset_cache()
+
+    def two_layers(x, pair):
+        return layer(layer(x, pair[0], odd=False), pair[1], odd=True), None
+
+    return jax.lax.scan(two_layers, x, weights.reshape(-1, 2, *weights.shape[1:]), unroll=True)[0]
+
+
+# %% task="tower" name="all layers of one kind" fails=["tower-check", "tower-speed"] message="32 of 32 values"
+@jax.jit
+def tower(weights, x):
+    """The same as tower_slow, from one program that is as long for many layers as for few."""
+    return jax.lax.scan(lambda x, w: (layer(x, w, odd=False), None), x, weights)[0]
+
+
+# %% task="tower" name="the first half, then the second" fails=["tower-check", "tower-speed"] message="32 of 32 values"
+@jax.jit
+def tower(weights, x):
+    """The same as tower_slow, from one program that is as long for many layers as for few."""
+
+    def two_layers(x, pair):
+        return layer(layer(x, pair[0], odd=False), pair[1], odd=True), None
+
+    return jax.lax.scan(two_layers, x, (weights[: len(weights) // 2], weights[len(weights) // 2 :]))[0]
+
+
+# %% task="tower" name="counts layers from one" fails=["tower-check", "tower-speed"] message="32 of 32 values"
+@jax.jit
+def tower(weights, x):
+    """The same as tower_slow, from one program that is as long for many layers as for few."""
+
+    def two_layers(x, pair):
+        return layer(layer(x, pair[0], odd=True), pair[1], odd=False), None
+
+    return jax.lax.scan(two_layers, x, weights.reshape(-1, 2, *weights.shape[1:]))[0]
+
+
+# %% task="tower" name="four layers in a round" fails=["tower-check"] hidden=1 message="reshape"
+@jax.jit
+def tower(weights, x):
+    """The same as tower_slow, from one program that is as long for many layers as for few."""
+
+    def four_layers(x, ws):
+        for number in range(4):
+            x = layer(x, ws[number], odd=number % 2 == 1)
+        return x, None
+
+    return jax.lax.scan(four_layers, x, weights.reshape(-1, 4, *weights.shape[1:]))[0]
+
+
+# %% task="tower" name="every width is 32" fails=["tower-check"] hidden=1 message="reshape"
+@jax.jit
+def tower(weights, x):
+    """The same as tower_slow, from one program that is as long for many layers as for few."""
+
+    def two_layers(x, pair):
+        return layer(layer(x, pair[0], odd=False), pair[1], odd=True), None
+
+    return jax.lax.scan(two_layers, x, weights.reshape(-1, 2, 32, 32))[0]
+
+
+# %% task="tower" name="donates x" fails=["tower-check"] hidden=1 message="arguments deleted"
+@jax.jit(donate_argnums=1)
+def tower(weights, x):
+    """The same as tower_slow, from one program that is as long for many layers as for few."""
+
+    def two_layers(x, pair):
+        return layer(layer(x, pair[0], odd=False), pair[1], odd=True), None
+
+    return jax.lax.scan(two_layers, x, weights.reshape(-1, 2, *weights.shape[1:]))[0]
+
+
+# %% task="server" name="only lists are refused" fails=["server-clients"] hidden=1 message="65 in an array"
+def build_server(params):
+    programs = {}
+    for bucket in BUCKETS:
+        tokens = jax.ShapeDtypeStruct((bucket,), jnp.int32)
+        programs[bucket] = jax.jit(reply).lower(params, tokens, jax.ShapeDtypeStruct((), jnp.int32)).compile()
+
+    def serve(tokens):
+        if isinstance(tokens, list) and len(tokens) > 64:
+            raise ValueError("too long")
+        tokens = np.asarray(tokens, np.int32)
+        length = len(tokens)
+        bucket = next(bucket for bucket in BUCKETS if bucket >= length)
+        padded = np.pad(tokens, (0, bucket - length))
+        return np.asarray(programs[bucket](params, padded, np.int32(length)))[:length]
+
+    return serve
