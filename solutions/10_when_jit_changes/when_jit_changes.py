@@ -186,17 +186,18 @@ assert_prediction(
     },
 )
 ### BEGIN HIDDEN TESTS
-here, elsewhere = (FMA, EXCESS), {}
+this_machine, said_of_two_machines = (FMA, EXCESS), {}
 try:
     for FMA, EXCESS in ((True, False), (False, True)):
-        elsewhere[f"FMA {FMA}, EXCESS {EXCESS}"] = run_alone(changes_in_sums)
+        said_of_two_machines[f"FMA {FMA}, EXCESS {EXCESS}"] = run_alone(changes_in_sums)
 finally:
-    FMA, EXCESS = here
-same = dict.fromkeys(("there_and_back", "nothing_left", "factors", "twice_and_more"), False)
-on_two_machines = {
-    f"FMA {joins}, EXCESS {not joins}": same | {"squares": joins, "between": joins} for joins in (True, False)
+    FMA, EXCESS = this_machine
+anywhere_the_same = dict.fromkeys(("there_and_back", "nothing_left", "factors", "twice_and_more"), False)
+true_of_two_machines = {
+    f"FMA {joins}, EXCESS {not joins}": anywhere_the_same | {"squares": joins, "between": joins}
+    for joins in (True, False)
 }
-assert_equal(elsewhere, on_two_machines, name="changes_in_sums")
+assert_equal(said_of_two_machines, true_of_two_machines, name="changes_in_sums")
 ### END HIDDEN TESTS
 
 # %% jupyter={"source_hidden": true} nbgrader={"grade": true, "grade_id": "changes-elsewhere", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
@@ -213,15 +214,17 @@ assert_prediction(
     },
 )
 ### BEGIN HIDDEN TESTS
-here, elsewhere = (FMA, EXCESS), {}
+this_machine, said_of_two_machines = (FMA, EXCESS), {}
 try:
     for FMA, EXCESS in ((True, False), (False, True)):
-        elsewhere[f"FMA {FMA}, EXCESS {EXCESS}"] = run_alone(changes_elsewhere)
+        said_of_two_machines[f"FMA {FMA}, EXCESS {EXCESS}"] = run_alone(changes_elsewhere)
 finally:
-    FMA, EXCESS = here
-alike = {"log_of_root": True, "halves": False, "squashed": False, "total": False}
-on_two_machines = {f"FMA {not skips}, EXCESS {skips}": alike | {"widened": skips} for skips in (False, True)}
-assert_equal(elsewhere, on_two_machines, name="changes_elsewhere")
+    FMA, EXCESS = this_machine
+anywhere_alike = {"log_of_root": True, "halves": False, "squashed": False, "total": False}
+true_of_two_machines = {
+    f"FMA {not skips}, EXCESS {skips}": anywhere_alike | {"widened": skips} for skips in (False, True)
+}
+assert_equal(said_of_two_machines, true_of_two_machines, name="changes_elsewhere")
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -895,10 +895,10 @@ assert_equal(watch_training(train, fetching, computing), right, name="train")
 one = watch_training(train_slow, [3], [5])
 assert_equal(watch_training(train, [3], [5]), one, name="train, a single step")
 try:
-    idle = watch_training(train, [1] * 3000, [3] * 3000)["device idle, ms"]
+    idle_in_a_long_run = watch_training(train, [1] * 3000, [3] * 3000)["device idle, ms"]
 except RecursionError as error:
-    idle = f"RecursionError: {error}"
-assert_equal({"idle in 3000 steps, ms": idle}, {"idle in 3000 steps, ms": 0}, name="train")
+    idle_in_a_long_run = f"RecursionError: {error}"
+assert_equal({"idle in 3000 steps, ms": idle_in_a_long_run}, {"idle in 3000 steps, ms": 0}, name="train")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -972,8 +972,8 @@ for users, hidden in ((int(np.random.default_rng().integers(40, 90)), 70), (1, 4
     assert_allclose(serve(W1, W2, some), one_by_one, rtol=1e-4, atol=1e-4, name="serve")
 for users in (5, 64):
     assert_hlo(serve, *service(users, n=512, hidden=1024), reference=first_user_only, max_bytes=1.5)
-crowd = service(int(np.random.default_rng().integers(1000, 3000)), n=8, hidden=8)
-assert_primitives(serve, *crowd, excludes={"scan", "while"})
+crowd_of_users = service(int(np.random.default_rng().integers(1000, 3000)), n=8, hidden=8)
+assert_primitives(serve, *crowd_of_users, excludes={"scan", "while"})
 ### END HIDDEN TESTS
 
 # %% [markdown]

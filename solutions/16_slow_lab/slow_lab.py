@@ -825,10 +825,10 @@ large = [np.asarray(sow(jax.random.key(seed), 320)[1] >= 0.25) for seed in range
 empty = [int(np.sum(~np.any(large, axis=(0, axis)))) for axis in (2, 1)]
 of_large = "rows, and columns, of 50 dishes of 320 x 320 where no square is"
 assert_equal({of_large: empty}, {of_large: [0, 0]}, name="sow", hints={of_large: "Any row is as likely as the others."})
-words = jax.random.key_data(jax.random.key(first))
-ends_alike = [sow(jax.random.wrap_key_data(words.at[0].set(word)), 64) for word in (1, 2)]
-alike = {"keys that end alike sow the same dish": bool(np.array_equal(*(v for _, v in ends_alike)))}
-assert_equal(alike, dict.fromkeys(alike, False), name="sow", hints=dict.fromkeys(alike, "Use the whole key."))
+key_words = jax.random.key_data(jax.random.key(first))
+sown_alike = [sow(jax.random.wrap_key_data(key_words.at[0].set(word)), 64) for word in (1, 2)]
+one_dish = {"keys that end alike sow the same dish": bool(np.array_equal(*(v for _, v in sown_alike)))}
+assert_equal(one_dish, dict.fromkeys(one_dish, False), name="sow", hints=dict.fromkeys(one_dish, "Use the whole key."))
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "pictures-traces", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
@@ -1148,11 +1148,11 @@ def dots_on_tape(function, *args):
     return show_jaxpr(function, *args).primitives["dot_general"]
 
 
-of_parts = dots_on_tape(predict, W, seen) + dots_on_tape(low_pass, v, waves) + dots_on_tape(lab_terms, u, v)
-of_parts += dots_on_tape(ticks(simulate, 4), u, v) + dots_on_tape(lambda v: render(v, 2.0), v)
-more = max(0, dots_on_tape(day, u, v, W, waves) - of_parts)
+dots_of_parts = dots_on_tape(predict, W, seen) + dots_on_tape(low_pass, v, waves) + dots_on_tape(lab_terms, u, v)
+dots_of_parts += dots_on_tape(ticks(simulate, 4), u, v) + dots_on_tape(lambda v: render(v, 2.0), v)
+dots_beside = max(0, dots_on_tape(day, u, v, W, waves) - dots_of_parts)
 assert_equal(
-    {"products beside those of your functions": more}, {"products beside those of your functions": 0}, name="day"
+    {"products beside those of your functions": dots_beside}, {"products beside those of your functions": 0}, name="day"
 )
 with contextlib.ExitStack() as stack:
     logs = [stack.enter_context(trace_log(part)) for part in (simulate, low_pass, predict, render)]
