@@ -326,7 +326,7 @@ def scan_counts(eqn: JaxprEqn) -> tuple[int, int]:
 
 
 def key_name(kind: Any) -> str:
-    """The name of what makes random numbers ("fry"), from a dtype of keys, or from that itself in a parameter.
+    """The name of what makes random numbers ("threefry2x32"), from a dtype of keys, or from that itself in a parameter.
 
     Relies on `_impl.name`.
     """

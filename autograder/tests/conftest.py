@@ -56,14 +56,13 @@ class _OneUnit:
     """With `-k NN_name`, one unit's name and no more, neither modules without tests of each unit are imported, nor
     notebooks of other units read. (A hook of this file would not see those.)"""
 
-    @pytest.hookimpl
     def pytest_ignore_collect(self, collection_path, config):
         """None leaves the question to others."""
         unit = config.getoption("keyword")
         if collection_path.match("test_*.py"):
             return None if OF_EACH_UNIT.search(collection_path.read_text()) else True
-        other = collection_path.suffix == ".ipynb" and unit not in str(collection_path.relative_to(COURSE))
-        return True if other else None
+        of_another = collection_path.suffix == ".ipynb" and unit not in str(collection_path)
+        return True if of_another else None
 
 
 @pytest.hookimpl(wrapper=True)
