@@ -254,6 +254,10 @@ class _Answers(NamedTuple):
     theirs: list[str]  # what is not locked
     course: "Course"
 
+    def has(self, source: str) -> bool:
+        """Whether a cell is one of the answers."""
+        return any(name in self.defined for name in _DEFINES.findall(source))
+
 
 _answers: _Answers | None = None
 
@@ -262,6 +266,8 @@ def _say_left_out(result) -> None:
     """After an answer that would not be run when it is graded: why."""
     if line := left_out(result.info.raw_cell):
         print(f"When this is graded, the cell is left out: {line}")
+    elif line := shared_names(result.info.raw_cell):
+        print(line)
 
 
 def left_out(source: str) -> str:
@@ -272,12 +278,36 @@ def left_out(source: str) -> str:
     from .guard.judge import judge  # a notebook that is no exercise does without
 
     known = _read_answers(path)
-    if not any(name in known.defined for name in _DEFINES.findall(source)):
+    if not known.has(source):
         return ""
     judged = judge([source], known.course)[source]
     if judged.text and judged.why:  # an import would be left out, unless another cell uses it
         judged = judge([source, *known.theirs], known.course)[source]
     return judged.why if judged.name == "NotAllowed" else ""
+
+
+def shared_names(source: str) -> str:
+    """What an answer's functions call by a name that a check gives to something else; empty if there is no such name.
+
+    When the notebook is graded, each has its own.
+    """
+    path = notebook_file()
+    if path is None:
+        return ""
+    from .guard.course import bound, parsed
+    from .guard.names import read_in_functions
+
+    known = _read_answers(path)
+    if not known.has(source):
+        return ""
+    tree = parsed(source)
+    names = sorted(bound(tree) & read_in_functions(tree) & known.course.in_checks)
+    if not names:
+        return ""
+    return (
+        f"A check of this notebook has something of its own called {' and '.join(names)}. Once it has run, your "
+        "functions find the check's: take another name. (When this is graded, both are there.)"
+    )
 
 
 def _read_answers(path: Path) -> _Answers:

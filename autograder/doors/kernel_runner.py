@@ -170,7 +170,9 @@ class Runner:
         """Tell the kernel what is to be put back after a student's cell. Raises RuntimeError."""
         course, theirs, given = guard.course, sorted(map(digest, guard.texts())), sorted(map(digest, guard.given))
         where = '__import__("autograder.doors.guard.restorer", fromlist=["_"])'
-        source = f"{where}.install({sorted(course.kept)!r}, {sorted(course.vessels)!r}, {theirs!r}, {given!r})"
+        checks = sorted(map(digest, guard.checks))
+        told = [sorted(course.kept), sorted(course.vessels), theirs, given, checks, sorted(course.of_checks)]
+        source = f"{where}.install(*{told!r})"
         await self._answered(self._request(source), 60)
 
     def _request(self, source: str) -> str:

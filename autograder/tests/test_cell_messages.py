@@ -231,6 +231,17 @@ def test_an_import_that_another_cell_uses_is_told_and_one_that_nobody_uses_is_no
     assert told.outputs[0].text.startswith("When this is graded, the cell is left out: line 1 imports pprint; ")
 
 
+def test_a_helper_whose_name_a_check_takes_is_told(run):
+    answer = "def halve(x):\n    return x / 2\n" + TWICE.replace(
+        f'raise NotImplementedError("{STUB}")', "return halve(x)"
+    )
+    cells = [("from autograder import assert_equal", locked("setup")), (answer, solution("twice"))]
+    check = "halve = 3\nassert_equal({'a': 1}, {'a': halve - 2}, name='one')"
+    *_, told, _ = run(*cells, (check, graded("one", 1)), answer, "halve = 1\nprint(halve)")
+    said = "A check of this notebook has something of its own called halve. Once it has run, your functions find"
+    assert printed(told).startswith(said)
+
+
 # --- errors of the reader's own --------------------------------------------------------------------------------------
 
 

@@ -37,13 +37,14 @@ class Guard:
       notebook: a submission, brought back in line with its release.
       course: what the release holds; read from the notebook itself where no release is known.
 
-    `given` are the texts of the course's cells that are no checks.
+    `checks` are the texts of graded cells, `given` those of the course's other cells.
     """
 
     def __init__(self, notebook: NotebookNode, course: Course | None = None):
         self.course = course_in(notebook) if course is None else course
         code = [cell for cell in notebook.cells if cell.cell_type == "code"]
         self.given = {cell.source for cell in code if not is_graded(cell) and not self.is_theirs(cell)}
+        self.checks = {cell.source for cell in code if is_graded(cell)}
         self._judged = judge({cell.source for cell in notebook.cells if self.is_theirs(cell)}, self.course)
 
     def is_theirs(self, cell: NotebookNode) -> bool:

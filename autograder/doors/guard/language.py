@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from .course import Course, around, assigned, bound, parameters
 from .names import Cells, Names, Scope, own_statements, root_of
+from .names_of_checks import is_of_a_check
 from .words import (
     ALL_BUILTINS,
     ASKED_OF_VALUES,
@@ -256,7 +257,7 @@ class _Reader(Names):
         """Of the notebook's names, a function may write those that belong to the answer."""
         for name in node.names:
             self.bind(node, name, at_top=True)
-            theirs = (self.course.kept | self.course.of_checks | self.course.in_checks) - self.course.vessels
+            theirs = (self.course.kept | (self.course.in_checks - self.course.of_checks)) - self.course.vessels
             if name in theirs or name in self.course.imported:
                 self.refuse(
                     node,
@@ -304,6 +305,8 @@ class _Reader(Names):
 
     def bind(self, node: ast.AST, name: str, *, at_top: bool = False) -> None:
         """A name that a statement binds."""
+        if is_of_a_check(name):
+            self.refuse(node, f"writes {name}", "the checks keep something of their own there", "Take another name.")
         if (at_top or self.scopes[-1].kind in ("module", "class")) and not (self.in_class and not at_top):
             if name in ALL_BUILTINS - BUILTINS and name != "display":
                 self.refuse(node, f"gives {name} another meaning", "it has one of its own", "Take another name.")
@@ -376,8 +379,8 @@ class _Reader(Names):
                 f"when an answer is graded, {whose} own is put back after each of your cells",
                 "Take another name.",
             )
-        own = name in self.scopes[0].names and all(scope.kind != "function" for scope in self.scopes)
-        if name in self.course.of_checks and name not in BUILTINS and not own:
+        of_checks = (name in self.course.of_checks and name not in self.cells.names) or is_of_a_check(name)
+        if of_checks and name not in BUILTINS:
             self.refuse(node, f"reads {name}", "the checks keep something of their own there", "Take another name.")
         if name in ALL_BUILTINS - BUILTINS - ATTRIBUTE_FUNCTIONS and name != "display":
             if name == "vars" and id(node) in self.allowed:

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from .course import Course, assigned, bound, fields, imports
+from .course import Course, assigned, bound, fields, imports, parameters
 from .words import OF_TYPES, is_private
 
 
@@ -140,7 +140,7 @@ class Names(ast.NodeVisitor):
             return alias.split()[0]
         if self.origins(root):
             return "import"
-        theirs = (self.course.kept | self.course.of_checks) - self.course.vessels
+        theirs = (self.course.kept | (self.course.of_checks - self.cells.names)) - self.course.vessels
         if len(self.scopes) == 1:  # a function, or a generator, may run when the course's own is put back
             theirs -= self.own
         if self.home(root.id) is None and root.id in theirs:
@@ -190,6 +190,17 @@ class Names(ast.NodeVisitor):
                 elif whose:
                     for name in (n.id for n in ast.walk(target) if isinstance(n, ast.Name)):
                         scope.aliases.setdefault(name, whose)
+
+
+def read_in_functions(tree: ast.AST) -> set[str]:
+    """The names that functions of a cell read and do not bind."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.Lambda)]
+    read: set[str] = set()
+    for node in functions:
+        own = bound(node) | {arg.arg for arg in parameters(node.args)}
+        loaded = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+        read |= loaded - own
+    return read
 
 
 def root_of(node: ast.AST) -> ast.AST:

@@ -3,6 +3,7 @@
 The guard lets no cell reach this module. It is imported before a student's first line is run.
 """
 
+import ast
 import builtins
 import collections
 import contextlib
@@ -14,6 +15,7 @@ import warnings
 from collections.abc import Callable, Collection
 from typing import Any
 
+from .names_of_checks import OfChecks
 from .words import MODULES
 
 _MISSING = object()
@@ -30,7 +32,12 @@ def digest(text: str) -> str:
 
 
 def install(
-    kept: Collection[str], vessels: Collection[str], theirs: Collection[str], given: Collection[str] = ()
+    kept: Collection[str],
+    vessels: Collection[str],
+    theirs: Collection[str],
+    given: Collection[str] = (),
+    checks: Collection[str] = (),
+    of_checks: Collection[str] = (),
 ) -> None:
     """From now on keep the course's own, in this kernel.
 
@@ -39,11 +46,14 @@ def install(
       vessels: those among them whose contents a student's cell may change.
       theirs: the digests of the students' cells.
       given: those of the course's cells that are no checks.
+      checks: those of the checks.
+      of_checks: the names that checks alone bind.
     """
     shell = sys.modules["IPython"].get_ipython()
     keeper = _Keeper(shell, set(kept) | set(dir(builtins)), set(vessels), set(theirs), set(given))
     shell.events.register("pre_run_cell", keeper.before)
     shell.events.register("post_run_cell", keeper.after)
+    shell.ast_transformers.append(_Checks(keeper, set(checks), OfChecks(of_checks)))
     sys.path[:] = [place for place in sys.path if place]  # what lies beside the notebook is no module
 
 
@@ -110,6 +120,16 @@ class _Keeper:
                 else ("is a name of the course's or of Python's: its meaning was")
             )
             print(f"{', '.join(sorted(changed)[:5])} {many} put back after this cell.")
+
+
+class _Checks:
+    """What IPython does with the tree of a check, and of no other cell."""
+
+    def __init__(self, keeper: _Keeper, checks: set[str], changed: OfChecks):
+        self.keeper, self.checks, self.changed = keeper, checks, changed
+
+    def visit(self, tree: ast.Module) -> ast.Module:
+        return self.changed.visit(tree) if self.keeper.known in self.checks else tree
 
 
 class _Frozen(types.ModuleType):
