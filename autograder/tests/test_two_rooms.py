@@ -71,18 +71,21 @@ def test_a_box_that_dies_in_a_call_costs_its_own_task(tmp_path):
     assert (fault(notebook).title, fault(notebook).lost) == ("The kernel died", ONLY_F)
 
 
+@pytest.mark.thorough  # it waits
 def test_an_answer_that_never_ends_costs_its_own_task(tmp_path):
     notebook = graded(tmp_path, ANSWERS | {"f": "def f(x):\n    while True: pass"}, seconds=4)
     assert points(notebook) == ONLY_G
     assert "ran longer than its 4 s" in said(notebook, "f-check")
 
 
+@pytest.mark.thorough  # it waits
 def test_compiled_code_that_never_ends_costs_its_own_task(tmp_path):
     hangs = "import collections, itertools\ndef f(x):\n    collections.deque(itertools.repeat(0), maxlen=0)"
     notebook = graded(tmp_path, ANSWERS | {"f": hangs}, seconds=4)
     assert points(notebook) == ONLY_G and "ran longer than its 4 s" in said(notebook, "f-check")
 
 
+@pytest.mark.thorough  # it waits
 def test_a_box_that_does_not_serve_costs_its_own_task(tmp_path):
     above = "get_ipython().input_transformers_cleanup.append(lambda lines: ['pass\\n'])"
     notebook = graded(tmp_path, above=above)

@@ -377,7 +377,7 @@ for shift in (0, 1000):
 X = np.array(random_table(21, 30, scale=3))
 X[::2] -= 300
 X[1::3, 5:20] = -np.inf
-X[4], X[4, 7] = -np.inf, -1e10
+X[[4, 8]], X[4, 7], X[8, 3] = -np.inf, -1e10, -3e38
 X[9] *= 1e30
 result = jax.jit(softmax_rows)(jnp.asarray(X))  # the program that is looked at is the one that must be right
 assert_equal(nans(result), NO_NAN, name="softmax_rows", hints=OF_NAN)
@@ -401,7 +401,7 @@ assert_equal(
 ### BEGIN HIDDEN TESTS
 result = jax.jit(softmax_rows)(X)  # what has this structure does the work
 assert_allclose(result, softmax_reference(X), rtol=1e-4, atol=1e-6, name="softmax_rows", hint=OF_ROW)
-for rows in (1000, 960):  # a multiple of 16, or not
+for rows in (1000, 960, 997):  # a multiple of 16, or not; a prime
     X = jax.ShapeDtypeStruct((rows, 7), "float32")
     assert_equal(
         structure(softmax_rows, X, most_elements=16 * 7, most_bytes=two_tables(X)),
@@ -618,9 +618,9 @@ assert_equal(
 )
 assert_primitives(attention, q, k, k, max_intermediate=4096)
 ### BEGIN HIDDEN TESTS
-for m, n in ((64 * 63, 64), (64, 64 * 63)):  # more rows than a block has elements
-    q, k = jax.ShapeDtypeStruct((m, 16), "float32"), jax.ShapeDtypeStruct((n, 16), "float32")
-    looked = structure(attention, q, k, k, most_elements=64 * 16, most_bytes=budget(q, k))
+for m, n, width in ((64 * 63, 64, 16), (64, 64 * 63, 16), (128, 64, 8)):  # more rows than a block has elements
+    q, k = jax.ShapeDtypeStruct((m, width), "float32"), jax.ShapeDtypeStruct((n, width), "float32")
+    looked = structure(attention, q, k, k, most_elements=64 * width, most_bytes=budget(q, k))
     assert_equal(looked, ONE_KERNEL, name="the kernel of attention", hints=HINTS)
 q, k = random_table(192, 16), random_table(64 * int(np.random.default_rng().integers(6, 12)), 16)
 looked = structure(attention, q, k, k, most_elements=64 * 16, most_bytes=budget(q, k))

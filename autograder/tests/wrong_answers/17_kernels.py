@@ -1361,3 +1361,93 @@ def attention(q, k, v):
         scratch_shapes=[pltpu.VMEM((64, 1), jnp.float32)] * 2,
         interpret=True,
     )(q, k, v)
+
+
+# %% task="softmax" name="blocks that divide, or else the whole table" fails=["softmax-structure"] hidden=1 message="blocks too large"
+def block_rows(rows):
+    """The largest power of two up to 16 that divides the rows, so that nothing is padded."""
+    for size in (16, 8, 4, 2):
+        if rows % size == 0:
+            return size
+    return rows
+
+
+def softmax_rows(X):
+    """The softmax of each row of X, in one kernel. X: float32[rows, columns]."""
+    rows, columns = X.shape
+    height = block_rows(rows)
+
+    def kernel(x_ref, o_ref):
+        x = x_ref[...]
+        e = jnp.exp(x - x.max(axis=1, keepdims=True))
+        o_ref[...] = e / e.sum(axis=1, keepdims=True)
+
+    return pl.pallas_call(
+        kernel,
+        grid=(rows // height,),
+        in_specs=[pl.BlockSpec((height, columns), lambda i: (i, 0))],
+        out_specs=pl.BlockSpec((height, columns), lambda i: (i, 0)),
+        out_shape=jax.ShapeDtypeStruct(X.shape, X.dtype),
+        interpret=True,
+    )(X)
+
+
+# %% task="softmax" name="minus infinity replaced by -1e30" fails=["softmax-values"] hidden=1 message="softmax_rows"
+def softmax_rows(X):
+    """The softmax of each row of X, in one kernel. X: float32[rows, columns]."""
+
+    def kernel(x_ref, o_ref):
+        x = jnp.maximum(x_ref[...], -1e30)  # no infinities, no inf - inf
+        e = jnp.exp(x - x.max(1, keepdims=True))
+        o_ref[...] = e / e.sum(1, keepdims=True)
+
+    block = pl.BlockSpec((16, X.shape[1]), lambda i: (i, 0))
+    return pl.pallas_call(
+        kernel,
+        grid=(pl.cdiv(X.shape[0], 16),),
+        in_specs=[block],
+        out_specs=block,
+        out_shape=jax.ShapeDtypeStruct(X.shape, X.dtype),
+        interpret=True,
+    )(X)
+
+
+# %% task="attention" name="maximum and sum in one scratch of sixteen columns" fails=["attention-structure"] hidden=1 message="64x16"
+def flash(q_ref, k_ref, v_ref, o_ref, s_ref):
+    """Column 0 of s_ref is the maximum so far, column 1 the sum so far."""
+    j = pl.program_id(1)
+
+    @pl.when(j == 0)
+    def _():
+        s_ref[:, 0:1] = jnp.full((64, 1), -jnp.inf)
+        s_ref[:, 1:2] = jnp.zeros((64, 1))
+        o_ref[...] = jnp.zeros_like(o_ref)
+
+    scores = q_ref[...] @ k_ref[...].T / q_ref.shape[1] ** 0.5
+    old = s_ref[:, 0:1]
+    m = jnp.maximum(old, scores.max(1, keepdims=True))
+    e = jnp.exp(scores - m)
+    shrink = jnp.exp(old - m)
+    s_ref[:, 1:2] = shrink * s_ref[:, 1:2] + e.sum(1, keepdims=True)
+    o_ref[...] = shrink * o_ref[...] + e @ v_ref[...]
+    s_ref[:, 0:1] = m
+
+    @pl.when(j == pl.num_programs(1) - 1)
+    def _():
+        o_ref[...] = o_ref[...] / s_ref[:, 1:2]
+
+
+def attention(q, k, v):
+    """softmax(q k^T / sqrt(width)) v, in one kernel. q: float32[m, width]; k and v: float32[n, width]."""
+    (m, width), n = q.shape, k.shape[0]
+    rows = pl.BlockSpec((64, width), lambda i, j: (i, 0))
+    others = pl.BlockSpec((64, width), lambda i, j: (j, 0))
+    return pl.pallas_call(
+        flash,
+        grid=(m // 64, n // 64),
+        in_specs=[rows, others, others],
+        out_specs=rows,
+        out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
+        scratch_shapes=[pltpu.VMEM((64, 16), jnp.float32)],
+        interpret=True,
+    )(q, k, v)
