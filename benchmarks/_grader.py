@@ -60,6 +60,7 @@ class Grader:
         folder: Path = COURSE / "solutions" / self.unit.name
         self._runner = Runner(new_notebook(), folder).__enter__()
         self._runner.run_new(BOUNDED)
+        self._runner.run_new(self.unit.names_apart)
         for cell in self.unit.cells:
             if not is_graded(cell):
                 done = self._runner.run_new(cell.source)

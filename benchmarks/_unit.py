@@ -15,11 +15,23 @@ from nbformat import NotebookNode
 
 from autograder.doors.build_notebooks import notebook_from_text
 from autograder.doors.graded_notebook import asks_the_clock, is_graded, nbgrader_metadata, read_notebook
+from autograder.doors.guard.course import course_of
 from autograder.doors.hidden_tests import failing_line
 
 COURSE = Path(__file__).parents[1]
 UNITS = sorted(folder.name for folder in (COURSE / "solutions").iterdir() if folder.is_dir())
 VISIBLE = 0  # the number of the text around the hidden regions, which are counted from 1
+
+
+# A check begins with its points.
+NAMES_APART = """
+class _Apart(__import__("autograder.doors.guard.names_of_checks", fromlist=["_"]).OfChecks):
+    def visit_Module(self, tree):
+        ast = __import__("ast")
+        points = __import__("re").match("[0-9]+ points?[.]", ast.get_docstring(tree) or "")
+        return super().visit_Module(tree) if points else tree
+get_ipython().ast_transformers.append(_Apart({names}))
+"""
 
 
 class Unit(NamedTuple):
@@ -36,6 +48,13 @@ class Unit(NamedTuple):
     @property
     def checks(self) -> dict[str, NotebookNode]:
         return {c.metadata.nbgrader.grade_id: c for c in self.cells if is_graded(c)}
+
+    @property
+    def names_apart(self) -> str:
+        """What lets a kernel keep the names of checks apart from an answer's, as grading does and the notebook."""
+        locked = [c.source for c in self.ungraded if nbgrader_metadata(c).get("locked")]
+        names = course_of(locked, [c.source for c in self.checks.values()]).of_checks
+        return NAMES_APART.format(names=sorted(names))
 
     @property
     def ungraded(self) -> list[NotebookNode]:

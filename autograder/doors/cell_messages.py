@@ -21,6 +21,7 @@ from autograder.not_begun import NotBegun, unwritten
 
 from . import check_display
 from .learner_record import note_points, place_of
+from .names_apart import NamesApart
 
 if TYPE_CHECKING:
     from .guard.course import Course
@@ -63,6 +64,7 @@ def register() -> None:
         shell.events.register("pre_run_cell", _begin)
         shell.events.register("post_run_cell", _end)
         shell.events.register("post_run_cell", _say_left_out)
+        NamesApart(shell, names_of_check)
 
 
 def register_in_the_course() -> None:
@@ -253,6 +255,7 @@ class _Answers(NamedTuple):
     defined: set[str]
     theirs: list[str]  # what is not locked
     course: "Course"
+    of_checks: frozenset[str]
 
     def has(self, source: str) -> bool:
         """Whether a cell is one of the answers."""
@@ -266,8 +269,6 @@ def _say_left_out(result) -> None:
     """After an answer that would not be run when it is graded: why."""
     if line := left_out(result.info.raw_cell):
         print(f"When this is graded, the cell is left out: {line}")
-    elif line := shared_names(result.info.raw_cell):
-        print(line)
 
 
 def left_out(source: str) -> str:
@@ -286,28 +287,12 @@ def left_out(source: str) -> str:
     return judged.why if judged.name == "NotAllowed" else ""
 
 
-def shared_names(source: str) -> str:
-    """What an answer's functions call by a name that a check gives to something else; empty if there is no such name.
-
-    When the notebook is graded, each has its own.
-    """
+def names_of_check(source: str) -> frozenset[str]:
+    """The names that checks alone bind, if this cell is a check; without what the course's other cells bind."""
     path = notebook_file()
-    if path is None:
-        return ""
-    from .guard.course import bound, parsed
-    from .guard.names import read_in_functions
-
-    known = _read_answers(path)
-    if not known.has(source):
-        return ""
-    tree = parsed(source)
-    names = sorted(bound(tree) & read_in_functions(tree) & known.course.in_checks)
-    if not names:
-        return ""
-    return (
-        f"A check of this notebook has something of its own called {' and '.join(names)}. Once it has run, your "
-        "functions find the check's: take another name. (When this is graded, both are there.)"
-    )
+    if path is None or not any(cell.graded and cell.source == source for cell in code_cells(path)):
+        return frozenset()
+    return _read_answers(path).of_checks
 
 
 def _read_answers(path: Path) -> _Answers:
@@ -322,5 +307,6 @@ def _read_answers(path: Path) -> _Answers:
         locked = [cell.source for cell in cells if cell.locked and not cell.graded]
         checks = [cell.source for cell in cells if cell.graded]
         theirs = [cell.source for cell in cells if not cell.locked]
-        _answers = _Answers(version, defined, theirs, course_of(locked, checks, theirs))
+        of_checks = course_of(locked, checks).of_checks
+        _answers = _Answers(version, defined, theirs, course_of(locked, checks, theirs), of_checks)
     return _answers

@@ -126,6 +126,7 @@ def answer_every_way(name: str, *, all_answers: bool, compiled: Path) -> Answere
 
         if name != OF_THE_CACHE:
             runner.run_new(KEEPS_PROGRAMS.format(folder=str(compiled)))
+        runner.run_new(unit.names_apart)
         runner.run_all()
         untouched = {cell.metadata.nbgrader.grade_id: cell for cell in exercise.cells if is_graded(cell)}
 

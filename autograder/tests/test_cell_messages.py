@@ -231,15 +231,21 @@ def test_an_import_that_another_cell_uses_is_told_and_one_that_nobody_uses_is_no
     assert told.outputs[0].text.startswith("When this is graded, the cell is left out: line 1 imports pprint; ")
 
 
-def test_a_helper_whose_name_a_check_takes_is_told(run):
-    answer = "def halve(x):\n    return x / 2\n" + TWICE.replace(
-        f'raise NotImplementedError("{STUB}")', "return halve(x)"
-    )
+def test_a_helper_and_a_check_may_have_the_same_name(run):
+    body = TWICE.replace(f'raise NotImplementedError("{STUB}")', "return double(x)")
+    answer = "def double(x):\n    return 2 * x\n" + body
     cells = [("from autograder import assert_equal", locked("setup")), (answer, solution("twice"))]
-    check = "halve = 3\nassert_equal({'a': 1}, {'a': halve - 2}, name='one')"
-    *_, told, _ = run(*cells, (check, graded("one", 1)), answer, "halve = 1\nprint(halve)")
-    said = "A check of this notebook has something of its own called halve. Once it has run, your functions find"
-    assert printed(told).startswith(said)
+    check = (
+        "double, seen = 3, []\nfor one in (1, 2):\n    seen.append(twice(one))\nassert seen == [2, 4] and double == 3"
+    )
+    second = "def double():\n    pass\nassert twice(3) == 6"
+    look = "print(double(2), seen, one)"
+    *_, first, shown, then, last = run(
+        *cells, (check, graded("a", 1)), look, (second, graded("b", 2)), "print(double(2))"
+    )
+    assert (score(first).earned, score(then).earned) == (1, 2), failure_text(first) + failure_text(then)
+    assert printed(shown) == "4 [2, 4] 2\n"  # what the check made can be looked at
+    assert printed(last) == "4\n"
 
 
 # --- errors of the reader's own --------------------------------------------------------------------------------------

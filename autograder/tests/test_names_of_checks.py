@@ -73,6 +73,8 @@ def test_what_a_check_does_is_the_same_under_other_names():
     assert (there["answers"], there["checked"]) == (plain["answers"], plain["checked"])
     assert there["defined"] == ("twice", "Box")  # they still have the names that they are defined by
     assert {name: there[name] for name in names} == mine
+    changed = OfChecks(names).visit(ast.parse(EVERYTHING))
+    assert ast.dump(OfChecks(names).visit(changed)) == ast.dump(changed)
     assert "found" not in run("found = 1\ndef found(): pass\nasync def found(): pass", ["found"])
 
 

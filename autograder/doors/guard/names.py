@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from .course import Course, assigned, bound, fields, imports, parameters
+from .course import Course, assigned, bound, fields, imports
 from .words import OF_TYPES, is_private
 
 
@@ -190,17 +190,6 @@ class Names(ast.NodeVisitor):
                 elif whose:
                     for name in (n.id for n in ast.walk(target) if isinstance(n, ast.Name)):
                         scope.aliases.setdefault(name, whose)
-
-
-def read_in_functions(tree: ast.AST) -> set[str]:
-    """The names that functions of a cell read and do not bind."""
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.Lambda)]
-    read: set[str] = set()
-    for node in functions:
-        own = bound(node) | {arg.arg for arg in parameters(node.args)}
-        loaded = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
-        read |= loaded - own
-    return read
 
 
 def root_of(node: ast.AST) -> ast.AST:

@@ -23,6 +23,11 @@ def is_of_a_check(name: str) -> bool:
     return name.endswith(_END)
 
 
+def other_name(name: str) -> str:
+    """The name under which a thing of a check's stands."""
+    return name + _END
+
+
 class OfChecks(ast.NodeTransformer):
     """Changes a cell: what it calls by one of `names` stands under another name.
 
@@ -33,9 +38,11 @@ class OfChecks(ast.NodeTransformer):
         self._names = frozenset(names)
 
     def visit_Module(self, node: ast.Module) -> ast.Module:
-        """A cell."""
-        _Names(self._names).visit(node)
-        self.generic_visit(node)
+        """A cell; one that has been changed stays as it is."""
+        if not getattr(node, "names_are_apart", False):
+            _Names(self._names).visit(node)
+            self.generic_visit(node)
+            node.names_are_apart = True  # type: ignore[attr-defined]
         return ast.fix_missing_locations(node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> ast.AST:
@@ -44,7 +51,7 @@ class OfChecks(ast.NodeTransformer):
             return node
         lent = ast.parse(
             f"with __import__({__name__!r}, fromlist=['_']).lent(globals(), {node.name!r}):\n"
-            f"    {node.name}{_END} = {node.name}"
+            f"    {other_name(node.name)} = {node.name}"
         ).body[0]
         assert isinstance(lent, ast.With)
         for part in ast.walk(lent):
@@ -75,7 +82,7 @@ class _Names(ast.NodeVisitor):
 
     def _other(self, name: str) -> str:
         ours = name in self._names and not any(name in own for own in self._own)
-        return name + _END if ours else name
+        return other_name(name) if ours else name
 
     def _inside(self, own: set[str], parts: Iterable[ast.AST]) -> None:
         self._own.append(own)
