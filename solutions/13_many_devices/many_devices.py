@@ -839,8 +839,9 @@ def tee(hole, mesh, layout, limits, *operands):
 def written(layout):
     """What layout() returns, if it was written down: whoever tries layouts out has them compiled."""
     with trace_log() as log:
-        specs = list(layout())
+        specs, again = list(layout()), list(layout())
     assert_equal({"compiled": log.compiles}, {"compiled": 0}, name="while a layout was written")
+    assert_equal({"specs": len(again)}, {"specs": len(specs)}, name="a layout that is asked for twice")
     return specs
 
 

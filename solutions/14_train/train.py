@@ -741,8 +741,10 @@ for steps, batch, data, hidden in ((1, 8, 256, 16), (30, 1, 9, 3), (13, 60, 40, 
     name = f"fit, {steps} steps of {batch} out of {data} rows,"
     assert_allclose(losses, expected_losses, rtol=1e-3, atol=1e-5, name=f"the losses of {name}")
     assert_allclose(weights, expected_weights, rtol=1e-3, atol=1e-5, name=f"the weights of {name}")
+weights, xs, ys, order = small_run(6, 8, data=70_000)
+runs = {"rows from 69,000 on": (weights, xs, ys, 69_000 + order % 1000)}
 weights, xs, ys, order = small_run(12, 8)
-runs = {"a NaN in step 5": (weights, xs, ys.at[order[5, 3]].set(jnp.nan), order)}
+runs |= {"a NaN in step 5": (weights, xs, ys.at[order[5, 3]].set(jnp.nan), order)}
 weights, xs, ys, order = small_run(3, 8)
 wide = {**weights, "w": jnp.tile(weights["w"], (2, 1))}
 runs["8 columns and large slopes"] = wide, jnp.tile(xs, 2), 100 * ys, order

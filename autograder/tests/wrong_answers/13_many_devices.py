@@ -1121,3 +1121,32 @@ def gradient(params, x, y, real, devices):
 
     specs = (P(), P("i"), P("i"), P("i"))
     return jax.shard_map(body, mesh=ring_of(devices), in_specs=specs, out_specs=P())(params, x, y, real)
+
+
+# %% task="golf" name="iterators that are used up" fails=["golf-product", "golf-heads", "golf-layers", "golf-both"] message="a layout that is asked for twice"
+PLANS = {
+    "product": map(lambda axes: P(*axes), [("x", None), (None, "y"), ("x", "y")]),
+    "heads": map(P, ["i"] * 4),
+    "layers": map(lambda axes: P(*axes), [(), (None, "i"), ("i",), ()]),
+    "both": map(lambda axes: P(*axes), [("x",), (None, "y"), ("y",), ("x",)]),
+}
+
+
+def product_layout():
+    """The specs of A, B and the result, on GRID."""
+    return PLANS["product"]
+
+
+def heads_layout():
+    """The specs of q, k, v and the result, on RING."""
+    return PLANS["heads"]
+
+
+def layers_layout():
+    """The specs of x, w1, w2 and the result, on RING."""
+    return PLANS["layers"]
+
+
+def both_layout():
+    """The specs of x, w1, w2 and the result, on GRID."""
+    return PLANS["both"]

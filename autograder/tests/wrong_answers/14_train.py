@@ -1438,3 +1438,17 @@ class NnxPainter(nnx.Module):
 
 def port(variables):
     return NnxPainter(variables)
+
+
+# %% task="fit" name="row numbers as uint8" fails=["fit-check"] hidden=1 message="rows from 69,000 on"
+@jax.jit
+def fit(weights, xs, ys, order):
+    """The same as fit_slow, without Python between the steps."""
+    order = order.astype(jnp.uint8)  # a quarter of the memory
+
+    def body(carry, rows):
+        weights, velocity, loss = small_step(*carry, xs, ys, rows)
+        return (weights, velocity), loss
+
+    (weights, _), losses = lax.scan(body, (weights, at_rest(weights)), order)
+    return weights, losses
