@@ -59,6 +59,8 @@ def compare(actual: Any, desired: Any, *, rtol: float | None = None, atol: float
 
     got, got_tree = _flattened(actual)
     want, want_tree = _flattened(desired)
+    if not want and isinstance(desired, np.ndarray | jax.Array):
+        raise TypeError("arrays are registered as pytrees without leaves: nothing can be compared any more")
     for path, leaf in got + want:
         if is_tracer(leaf):
             return Mismatch("tracer", path, aval_text(jax.typeof(leaf)))
@@ -201,7 +203,7 @@ def _same(a: Any, b: Any) -> bool:
         if type(a) is type(b) is np.ndarray:
             if a.dtype.kind == b.dtype.kind == "O":  # objects bring an `==` of their own
                 return a.shape == b.shape and means_the_same(a.tolist(), b.tolist())
-            return np.array_equal(a, b)
+            return (a.dtype.kind == "O") == (b.dtype.kind == "O") and np.array_equal(a, b)
         return type(a) is type(b) and bool(a == b)
     except Exception:  # arrays that do not broadcast, or the student's own __eq__
         return False

@@ -60,7 +60,7 @@ def layers(fn: Any) -> list[Any]:
             found.append(fn.func)
         elif isinstance(fn, types.MethodType):
             found.append(fn.__func__)
-        elif getattr(fn, "__wrapped__", None) is not None:
+        elif getattr(fn, "__wrapped__", None) is not None and not _claims_to_wrap(fn):
             found.append(fn.__wrapped__)
         elif isinstance(fn, (types.FunctionType, type)) or in_jax(fn):
             break
@@ -70,6 +70,12 @@ def layers(fn: Any) -> list[Any]:
                 break
             found.append(method)
     return found
+
+
+def _claims_to_wrap(fn: Any) -> bool:
+    """Whether the class of an object has `__wrapped__`, which any class may say; what wraps notes it on the object."""
+    own = inspect.getattr_static(type(fn), "__wrapped__", None) is not None
+    return own and not isinstance(fn, type) and not in_jax(fn)
 
 
 def home(fn: Any) -> list[dict[str, Any]]:

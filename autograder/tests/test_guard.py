@@ -54,7 +54,7 @@ REFUSED = {  # of the wrong answers: they reach for what is not theirs, or name 
     *("packs the parameters, and runs head",),
     # with disable_jit nothing is traced, and traces are counted
     *("jit switched off", "switches jit on", "jit switched off, to look into it"),
-    "Adam, whatever the optimizer",
+    *("Adam, whatever the optimizer", "reads the source"),
 }
 
 
@@ -189,6 +189,21 @@ def test_what_ipython_adds_for_a_reader_is_left_out(answer):
 
 HONEST = [
     "if __name__ == '__main__':\n    print(f'{1.5:.2f}', '{} and {:>5}'.format(1, 2))",
+    "import numpy as np\ndef f(x): return np.sum(x)",
+    "import jax.numpy as jnp\nimport numpy as np, jax\n@jax.jit\ndef f(x): return jnp.sum(np.float32(1)*x)",
+    "class A:\n    def __new__(cls, *a):\n        return super().__new__(cls)\n"
+    "    def __setattr__(self, n, v):\n        object.__setattr__(self, n, v)",
+    "class A(tuple):\n    def __new__(cls, a):\n        return tuple.__new__(cls, a)",
+    "class A:\n    @property\n    def x(self): return self._x\n    @x.setter\n    def x(self, v): self._x = v",
+    "import jax, dataclasses\n@jax.tree_util.register_dataclass\n@dataclasses.dataclass\nclass A:\n    x: int",
+    "import jax\n@jax.tree_util.register_pytree_node_class\nclass A:\n    def tree_flatten(self): return (), None",
+    "import jax\nclass A: pass\njax.tree_util.register_pytree_node(A, lambda a: ((), None), lambda *_: A())",
+    "import jax\ndef f(x):\n    jax.debug.print('x = {}', x)\n    jax.debug.print(f'{x.shape} {{}}', x)\n    return x",
+    "def f(x): return np.r_[x, 1, x[:2]]",
+    "ks = [k for x in [1] if (k := x)]",
+    "def f(x):\n    match x:\n        case [first, *rest]: return rest\n        case {'a': 1, **others}: return others",
+    "from functools import cached_property\nclass A:\n    @cached_property\n    def x(self):\n"
+    "        self.n = 1\n        return 1",
     "def helper(input, list, filter):\n    open = input\n    return open",
     "import jax.numpy as np\nx = np.zeros(3).at[0].set(1)",
     "from dataclasses import dataclass, field\n@dataclass(frozen=True)\nclass A:\n    x: 'int8[n]' = field(default=1)",
@@ -236,6 +251,37 @@ def test_an_honest_style_is_let_through(answer):
 
 POOL = "from concurrent.futures import ThreadPoolExecutor\n"
 TRICKS = {
+    "class A:\n    def __new__(cls, *rest): return vars(cls)": "uses vars",
+    "class A: pass\ndef f(x): return A.__new__(x)": "asks for .__new__",
+    "kept = []\ndef setter(f):\n    kept.append(f)\n    return f\nclass A:\n    @setter\n"
+    "    def __getattr__(self, name): return vars(self)": "uses vars",
+    "property = print\nclass A:\n    @property\n    def __getattr__(self, name): return vars(self)": "uses vars",
+    "class A:\n    def __init__(self, other):\n        def change():\n            nonlocal self\n"
+    "            self = other\n        change()\n        self.d = vars(self)": "uses vars",
+    "class A:\n    def __class_getitem__(cls, item): return vars(cls)": "uses vars",
+    "class A:\n    def __init__(self, n, v): object.__setattr__(self, '__co' + n, v)": "whose name is put together",
+    "import jax\njax.debug.breakpoint()": "asks for .breakpoint",
+    "from jax.debug import breakpoint as stop": "imports breakpoint",
+    "[__builtins__ := {} for _ in [1]]": "writes __builtins__",
+    "match {}:\n    case {**__builtins__}: pass": "writes __builtins__",
+    "match []:\n    case [*eval]: pass": "gives eval another meaning",
+    "[expected__of_the_checks := 1 for _ in [1]]": "writes expected__of_the_checks",
+    "T = type(1)\nM = type(T)": "asks for the type of a class",
+    "M = type(type(1))": "asks for the type of a class",
+    "T = type(1)\nclass M(T): pass": "makes M a kind of type",
+    "from dataclasses import dataclass\n@dataclass\n@(lambda c: Box)\nclass B: pass": "another decorator below",
+    "x = np.bmat('a')": "asks for .bmat",
+    "import inspect\ninspect.getsource(check)": "uses inspect.getsource",
+    "import jax\ndef f(c): jax.debug.print('{0.__globals__}', c)": "format of a text",
+    "import jax\ndef f(c, t): jax.debug.print(t, c)": "format of a text",
+    "import jax\nclass Mine: pass\ndef f(Mine): jax.tree_util.register_pytree_node(Mine, 1, 2)": "not its own",
+    "import jax\nclass Mine: pass\nMine = np.ndarray\njax.tree_util.register_pytree_node(Mine, 1, 2)": "not its own",
+    "import jax, functools\n"
+    "@functools.partial(jax.tree_util.register_dataclass, data_fields=[], meta_fields=[])\n"
+    "@(lambda c: np.ndarray)\nclass Mine: pass": "has another decorator below",
+    "import jax\nreg = [jax.tree_util.default_registry]": "asks for .default_registry",
+    "class A:\n    __wrapped__ = check": "gives a class __wrapped__",
+    "def late():\n    global memo\n    memo = 1": "writes memo",
     "DATA['a'] = 1": "writes a part of DATA",
     "d = DATA\nd['a'].append(3)": "calls .append of d",
     "for a in DATA.values(): pass\nDATA['a'] += [1]": "writes a part of DATA",
@@ -282,7 +328,7 @@ TRICKS = {
     "def change(kind):\n    kind.as_text = print": "writes .as_text",
     "def change(kind):\n    kind.anything = print": "writes .anything",
     "class A:\n    def a(self):\n        self.perf_counter = print": "writes .perf_counter",
-    "import jax\njax.tree_util.register_pytree_node(np.ndarray, list, tuple)": "a class that is not its own",
+    "import jax\njax.tree_util.register_pytree_node(np.ndarray, list, tuple)": "not its own",
     "import jax\nr = jax.tree_util.register_pytree_node": "hands jax.tree_util.register_pytree_node on",
     "list(map('{0.__globals__}'.format, [check]))": "calls format",
     "shown = '{0.__dict__}'.format": "calls format",
@@ -291,7 +337,7 @@ TRICKS = {
     "getattr.__call__(check, '__glo' + 'bals__')": "hands getattr on",
     "type(int)('A', (), {})": "calls a type",
     "T = type(xs)\nT('A', (), {})": "calls a type with three arguments",
-    "class M(type(Box)): pass": "asks for the type of a class",
+    "class M(type(Box)): pass": "makes M a kind of type",
     "import abc\nabc.ABCMeta('A', (), {})": "uses ABCMeta",
     "import abc\nclass A(metaclass=memo.ABCMeta): pass": "a metaclass",
     "import inspect\ninspect.signature(g, eval_str=True)": "eval_str",
@@ -308,7 +354,7 @@ TRICKS = {
     "class A:\n    _sys = 1\ndef f(m): return m._sys": "_sys",
     "class A:\n    _process_class = 1\ndef f(m): return m._process_class": "_process_class",
     "class A:\n    _too_many = 1\ndef f(m):\n    m._too_many = 1": "writes ._too_many",
-    "def f(a, n, v): super(type(a), a).__setattr__(n, v)": "calls super of something else",
+    "def f(a, v): super(type(a), a).__setattr__('n', v)": "calls super of something else",
     "s = super": "hands super on",
     "class A:\n    def spill(self):\n        self.name = 1\nA.spill(xs)": "asks for A.spill",
     "class A:\n    __slots__ = ('__class__',)": "__slots__",
@@ -553,7 +599,7 @@ def test_in_a_kernel(tmp_path):
     assert said["g0"] == "check is a name of the course's or of Python's: its meaning was put back after this cell.\n"
     reaches = next(n for n, source in enumerate(wrong) if source == REACHES)
     error = failure_text(next(c for c in made.cells if c.metadata.nbgrader.get("grade_id") == f"check{reaches}"))
-    assert "a cell cannot change the module jax.numpy: the checks use it" in error
+    assert "a method of Helper that writes attributes was given an object of" in error
     found = fault(made)
     left_out = [cell.outputs[0].evalue for cell in made.cells if "left out" in str(cell.outputs)]
     assert found.title == "A cell was left out" and len(left_out) == 1, left_out

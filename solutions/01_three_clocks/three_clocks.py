@@ -617,7 +617,7 @@ for case in ((6.12, 0.06), (1.0, 3.0)):
     )
 ### BEGIN HIDDEN TESTS
 fresh = ((3.125, 0.0625), 1.02), ((0.2, 0.2), 2.0), ((5.0, 0.0), 1.0), ((2**-30, 4096.0), 2**42 + 1.0), ((4, 1), 1.25)
-fresh += (((2**-10, 2**-8), 5.0),)
+fresh += ((2**-10, 2**-8), 5.0), ((4096.0, 1.0), 1 + 2**-12)
 for case, most in fresh:
     name = f"fusion_ceiling{case}"
     assert_equal({name: fusion_ceiling(*case)}, {name: most}, hints={name: ceiling_hint}, name="fusion_ceiling")

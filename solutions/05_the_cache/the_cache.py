@@ -415,7 +415,7 @@ with assert_max_traces(relax, 2):
 # - `bucket_size(length)`: the size to pad to. At most **5** different sizes in all.
 # - `pair_energy(padded, length)`: jitted; `length` says how many of the numbers are real. Behind these may stand any
 #   finite numbers, not only zeros.
-# - `energy(x)`: pads to that size and calls it, whatever the length.
+# - `energy(x)`: pads to that size and calls it, whatever the length. Of numbers one of which is NaN, the mean is NaN.
 #
 # Any length may come. After the five sizes have been seen, nothing may be traced any more, neither your functions nor
 # any of JAX's own. There is no callback into Python. The second check takes short requests and measures your sizes

@@ -821,6 +821,9 @@ found = newton(lambda x: 1e-4 * ((x - 1) ** 2).sum(), fresh, 1)
 assert_allclose(found, np.ones_like(fresh), rtol=1e-3, name="one step to the bottom of a flat bowl")
 found = newton(lambda x: ((x - 1) ** 2).sum() + x.sum() ** 2 / 60, fresh, 1)
 assert_allclose(found, np.full_like(fresh, 0.5), rtol=1e-3, name="one step to the bottom of a slanted bowl")
+stiff = np.linspace(1, 14, 60, dtype=np.float32) ** 2
+found = newton(lambda x: (stiff * (x - 1) ** 2).sum(), fresh, 1)
+assert_allclose(found, np.ones_like(fresh), atol=0.02, name="one step to the bottom of a long valley")
 found = newton(lambda x: jnp.sqrt(1 + x**2).sum(), np.float32([2, -1.5]), 1)  # x - x(1 + x^2): it goes uphill
 assert_allclose(found, np.float32([-8, 3.375]), rtol=1e-3, name="one step where the step of Newton leads uphill")
 ### END HIDDEN TESTS

@@ -379,6 +379,7 @@ X[::2] -= 300
 X[1::3, 5:20] = -np.inf
 X[[4, 8]], X[4, 7], X[8, 3] = -np.inf, -1e10, -3e38
 X[9] *= 1e30
+X[12] = 5e8  # equal shares, of numbers so large that a logarithm added to them is lost
 result = jax.jit(softmax_rows)(jnp.asarray(X))  # the program that is looked at is the one that must be right
 assert_equal(nans(result), NO_NAN, name="softmax_rows", hints=OF_NAN)
 assert_allclose(result, softmax_reference(X), rtol=1e-4, atol=1e-6, name="softmax_rows", hint=OF_ROW)

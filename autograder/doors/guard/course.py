@@ -23,6 +23,7 @@ class Course(NamedTuple):
     numbers: names that locked cells make from numbers and texts that they write: nothing can change these.
     bans: what the locked cells let JAX forbid while an answer runs, such as "no_tracing".
     released: the text of every cell as it was handed out.
+    written: names that functions of the release write by `global`.
     """
 
     kept: frozenset[str] = frozenset(dir(builtins))
@@ -36,6 +37,7 @@ class Course(NamedTuple):
     numbers: frozenset[str] = frozenset()
     bans: frozenset[str] = frozenset()
     released: frozenset[str] = frozenset()
+    written: frozenset[str] = frozenset()
 
 
 def course_of(
@@ -44,7 +46,7 @@ def course_of(
     """Read a unit's cells: those that are locked, its graded ones apart, and those that a student fills in."""
     given_by, asked_by = list(map(parsed, locked)), list(map(parsed, checks))
     open_trees = [parsed(source) for source in open_cells]
-    written = {n for tree in open_trees for s in ast.walk(tree) if isinstance(s, ast.Global) for n in s.names}
+    written = {name for tree in open_trees for name in _written(tree)}
     theirs = {name for tree in open_trees for name in bound(tree)}
     given = {name for tree in given_by for name in bound(tree)}
     classes = [node for tree in given_by for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
@@ -60,13 +62,18 @@ def course_of(
         numbers=frozenset(name for tree in given_by for name in _numbers(tree)),
         bans=frozenset(BANS & {name for tree in [*given_by, *asked_by] for name in _asked_for(tree)}),
         released=frozenset(released),
+        written=frozenset({n for tree in [*given_by, *open_trees] for n in _written(tree)}),
     )
 
 
-def _vessels(tree: ast.Module) -> Iterator[str]:
+def _written(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Global):
             yield from node.names
+
+
+def _vessels(tree: ast.Module) -> Iterator[str]:
+    yield from _written(tree)
     for statement in tree.body:
         for target, value in assigned(statement):
             if isinstance(target, ast.Name) and _is_empty(value):

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from .course import Course, around, assigned, bound, parameters
+from .course import Course, around, assigned, bound, imports, parameters
 from .names import Cells, Names, Scope, own_statements, root_of
 from .names_of_checks import is_of_a_check
 from .words import (
@@ -48,6 +48,8 @@ _IPYTHON = re.compile(r"__+|___|_i+h?|_oh|_dh|_i?\d+|_exit_code|__\w*")  # names
 _OF_FRAMES = ("f_", "gi_", "cr_", "ag_", "tb_", "co_", "func_")
 _SHOWS_ITSELF = {"_render_traceback_", "_ipython_display_", "_ipython_canary_method_should_not_exist_"}
 _AS_DECORATOR = {"functools.wraps", "functools.total_ordering", "dataclasses.dataclass"}
+_FORMATS = {"jax.debug.print", "jax.experimental.pallas.debug_print"}  # their first argument is a format string
+_REACHED = {"__new__", "__class_getitem__"}  # special methods that are given what their caller likes
 _SETTINGS = {"jax.config.update"}  # a mutator by its name, of a module
 _THEIR_OWN = {"__name__", "__qualname__", "__doc__"}  # what an answer may write on its own functions
 _ASKS = {
@@ -125,7 +127,8 @@ class _Reader(Names):
         """The whole cell."""
         scope = Scope("module", bound(node), node)
         self.scopes.append(scope)
-        self.rebound = scope.names & self.course.kept
+        again = {name for name, origin in imports(ast.walk(node)) if self.course.imported.get(name) == origin}
+        self.rebound = (scope.names & self.course.kept) - (again - _stored(node))
         self.functions = {n.name for n in ast.walk(node) if isinstance(n, ast.FunctionDef)} - self.course.kept
         self.note_aliases(scope, [s for s in node.body if not isinstance(s, ast.FunctionDef | ast.ClassDef)])
         taken = scope.aliases.keys() & self.course.kept
@@ -165,12 +168,11 @@ class _Reader(Names):
         outer = {n for s in own_statements(body) if isinstance(s, ast.Global | ast.Nonlocal) for n in s.names}
         scope = Scope("function", names - outer, whole)
         if method and isinstance(node, ast.FunctionDef):
-            decorators = {ast.unparse(d).split("(")[0].rsplit(".", 1)[-1] for d in node.decorator_list}
             positional = [*node.args.posonlyargs, *node.args.args]
-            if positional and decorators <= {"property", "cached_property", "setter"}:
-                scope.me = positional[0].arg
-                scope.unreachable = node.name.startswith("__") and node.name not in UNDERSCORE
-                if scope.me in bound(whole):
+            if positional and all(map(self._of_a_property, node.decorator_list)):
+                scope.me, scope.method = positional[0].arg, node.name
+                scope.unreachable = node.name.startswith("__") and node.name not in UNDERSCORE | _REACHED
+                if scope.me in bound(whole) | _nonlocal(whole):
                     scope.me, scope.unreachable = "", False
         self.scopes.append(scope)
         positional = [*node.args.posonlyargs, *node.args.args]
@@ -186,14 +188,32 @@ class _Reader(Names):
         self.all(body)
         self.scopes.pop()
 
+    def _of_a_property(self, node: ast.AST) -> bool:
+        """Whether a method with this decorator is given objects of its own class alone."""
+        if isinstance(node, ast.Attribute) and node.attr in ("setter", "deleter") and isinstance(node.value, ast.Name):
+            name, body = node.value.id, getattr(self.scopes[-1].node, "body", [])
+            same = [s for s in body if name in bound(ast.Module(body=[s], type_ignores=[]))]
+            first = same[0] if same else None
+            return all(isinstance(s, ast.FunctionDef) for s in same) and any(
+                map(self._of_a_property, [d for d in getattr(first, "decorator_list", []) if isinstance(d, ast.Name)])
+            )
+        plain = isinstance(node, ast.Name) and node.id == "property" and "property" not in self.cells.names
+        return (plain and "property" not in self.scopes[-1].names) or self.origins(node) == {
+            "functools.cached_property"
+        }
+
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         """A class, whose metaclass is `type`."""
         self.bind(node, node.name)
         self.all(getattr(node, "type_params", []))
-        for decorator in node.decorator_list:
+        for place, decorator in enumerate(node.decorator_list):
+            below = node.decorator_list[place + 1 :]
+            if self._changes_its_class(decorator) and not all(map(self._changes_its_class, below)):
+                what = f"has another decorator below @{ast.unparse(decorator)[:40]}"
+                self.refuse(decorator, what, "that may be another class then", "Change their order.")
             self.decorator(decorator, True)
         for base in node.bases:
-            if isinstance(base, ast.Name) and base.id == "type":
+            if self.owner(base) == "class" or (isinstance(base, ast.Name) and base.id == "type"):
                 self.refuse(node, f"makes {node.name} a kind of type", "classes of such a kind can pass for others")
             self.visit(base)
         for keyword in node.keywords:
@@ -208,6 +228,13 @@ class _Reader(Names):
         self.slots(node)
         self.all(node.body)
         self.scopes.pop()
+
+    def _changes_its_class(self, node: ast.AST) -> bool:
+        """Whether a decorator of Python's or JAX's changes the class below it, and returns it."""
+        called = node.func if isinstance(node, ast.Call) else node
+        if isinstance(node, ast.Call) and "functools.partial" in self.origins(called) and node.args:
+            return self._changes_its_class(node.args[0])
+        return any(o in _AS_DECORATOR or o.startswith("jax.tree_util.register_") for o in self.origins(called))
 
     def slots(self, node: ast.ClassDef) -> None:
         """The names in __slots__ can be read, and none of them is Python's."""
@@ -257,7 +284,7 @@ class _Reader(Names):
         """Of the notebook's names, a function may write those that belong to the answer."""
         for name in node.names:
             self.bind(node, name, at_top=True)
-            theirs = (self.course.kept | (self.course.in_checks - self.course.of_checks)) - self.course.vessels
+            theirs = (self.course.kept | (self.course.in_checks - self.course.of_checks)) - self.course.written
             if name in theirs or name in self.course.imported:
                 self.refuse(
                     node,
@@ -295,6 +322,20 @@ class _Reader(Names):
         """It may bind a name."""
         if node.name:
             self.bind(node, node.name)
+        self.generic_visit(node)
+
+    visit_MatchStar = visit_MatchAs  # type: ignore[assignment]
+
+    def visit_MatchMapping(self, node: ast.MatchMapping) -> None:
+        """It may bind the rest of a table."""
+        if node.rest:
+            self.bind(node, node.rest)
+        self.generic_visit(node)
+
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
+        """It binds a name of the function or notebook around, in a comprehension too."""
+        around_it = next(scope for scope in reversed(self.scopes) if scope.kind != "comprehension")
+        self.bind(node, node.target.id, at_top=around_it.kind == "module")
         self.generic_visit(node)
 
     def visit_MatchClass(self, node: ast.MatchClass) -> None:
@@ -644,6 +685,8 @@ class _Reader(Names):
         """Whether an expression is a class, as far as that can be seen."""
         if isinstance(node, ast.Call):
             return isinstance(node.func, ast.Name) and node.func.id == "type"
+        if isinstance(node, ast.Name) and self.alias(node.id) == "class":
+            return True
         if isinstance(node, ast.Name) and self.home(node.id) is None and not self.origins(node):
             return node.id in (BUILTINS - {"print"}) | self.cells.classes | self.course.classes
         return any(origin.rsplit(".", 1)[-1][:1].isupper() for origin in self.origins(node))
@@ -680,12 +723,18 @@ class _Reader(Names):
             first = node.args[0] if node.args else None
             parent = isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "super"
             me = first is not None and self._me_unreachable(first)
-            maker = name == "__new__" and isinstance(first, ast.Name) and self.home(first.id) is not None
+            known = isinstance(value, ast.Name) and value.id in BUILTINS and value.id not in self.cells.names
+            maker = name == "__new__" and known and isinstance(first, ast.Name) and self.home(first.id) is not None
             if parent or (isinstance(value, ast.Name | ast.Attribute) and (me or maker)):
                 if name == "__setattr__":
                     given = node.args[0 if parent else 1 :][:1]
                     if given and isinstance(given[0], ast.Constant) and str(given[0].value).startswith("__"):
                         self.refuse(node, f"writes .{given[0].value!s}", "such names belong to Python")
+                    handed_on = given and isinstance(given[0], ast.Name) and self._is_parameter(given[0].id)
+                    method = next((scope.method for scope in reversed(self.scopes) if scope.kind == "function"), "")
+                    if given and not isinstance(given[0], ast.Constant) and not (handed_on and method == name):
+                        why = "a name that is written must be seen here"
+                        self.refuse(node, "writes an attribute whose name is put together", why)
                 self.allowed.add(id(function))
         elif self.origins(function) & _SETTINGS:
             self.setting(node)
@@ -718,7 +767,10 @@ class _Reader(Names):
         """A format string can ask for attributes."""
         if self._is_module(value):
             return
-        texts = [value.value] if isinstance(value, ast.Constant) else self.texts(value)
+        if isinstance(value, ast.JoinedStr):
+            texts: list[object] = [part.value for part in value.values if isinstance(part, ast.Constant)] or [""]
+        else:
+            texts = [value.value] if isinstance(value, ast.Constant) else self.texts(value)
         asking = r"\{[^{}]*[.\[]\s*_|\{[^{}]*(?:gi_|f_|tb_|cr_)"
         if not texts or any(not isinstance(text, str) or re.search(asking, text) for text in texts):
             self.refuse(node, "calls format of a text that is not seen here", "such a text can ask for anything")
@@ -746,6 +798,8 @@ class _Reader(Names):
         into = [keyword.value for keyword in node.keywords if keyword.arg == "out"]
         if function == "nan_to_num" and any(keyword.arg in ("copy", None) for keyword in node.keywords):
             self.refuse(node, "says copy", "nan_to_num may write into what it is given", "Leave it out.")
+        if self.origins(node.func) & _FORMATS and node.args:
+            self.formats(node, node.args[0])
         for keyword in node.keywords:
             if keyword.arg in _ASKS:
                 self.refuse(node, f"says {keyword.arg}", _ASKS[keyword.arg])
@@ -753,13 +807,22 @@ class _Reader(Names):
             into += node.args[:1]
         if any(origin.startswith("jax.tree_util.register_") for origin in self.origins(node.func)):
             first = node.args[0] if node.args else None
-            if not (isinstance(first, ast.Name) and first.id in self.cells.classes):
+            if not (isinstance(first, ast.Name) and self._own_class(first.id)):
                 what = f"calls {function} with a class that is not its own"
                 self.refuse(node, what, "it changes what the checks compare", "Define the class in this notebook.")
             self.allowed.add(id(node.func))
         for target in into:
             if self.owner(target) == "course":
                 self.not_of_others(node, target, "changes a part")
+
+    def _own_class(self, name: str) -> bool:
+        """Whether a name is that of a class which a `class` of the notebook, or of the function around, makes."""
+        home = self.home(name)
+        if home is None:
+            return name in self.cells.only_classes
+        body = getattr(home.node, "body", [])
+        same = [s for s in own_statements(body) if name in bound(ast.Module(body=[s], type_ignores=[]))]  # type: ignore[list-item]
+        return bool(same) and all(isinstance(s, ast.ClassDef) and not s.decorator_list for s in same)
 
     def decorator(self, node: ast.AST, innermost: bool) -> None:
         """`@...` above a function or a class."""
@@ -830,6 +893,17 @@ class _Reader(Names):
         own = node.id in self.cells.names if home is None else home.kind != "class"
         if own and node.id not in self.cells.classes and not self.origins(node):
             self.refuse(node, f"has {node.id} in an annotation", "that may be a text, and may be run", "Name a class.")
+
+
+def _nonlocal(tree: ast.AST) -> set[str]:
+    """The names that inner functions write."""
+    return {name for part in ast.walk(tree) if isinstance(part, ast.Nonlocal) for name in part.names}
+
+
+def _stored(tree: ast.AST) -> set[str]:
+    """The names that are bound otherwise than by an import."""
+    named = [part.name for part in ast.walk(tree) if isinstance(part, ast.FunctionDef | ast.ClassDef)]
+    return {*named, *(n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load))}
 
 
 # What an annotation may consist of; nothing that calculates with texts.

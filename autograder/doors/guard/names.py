@@ -1,6 +1,7 @@
 """Names: which are the notebook's and which a function's own, what an import bound, and what is the course's."""
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ class Cells(NamedTuple):
     classes: the names of these classes, and of their types (`type X = int`).
     methods: the names of their methods.
     writers: those of methods, special ones left out, that write attributes of their object.
+    only_classes: names that nothing but a `class` binds, below decorators of Python's and JAX's alone.
     """
 
     names: frozenset[str]
@@ -27,6 +29,7 @@ class Cells(NamedTuple):
     classes: frozenset[str]
     methods: frozenset[str] = frozenset()
     writers: frozenset[str] = frozenset()
+    only_classes: frozenset[str] = frozenset()
 
 
 def cells_together(trees: Iterable[ast.Module], course: Course) -> Cells:
@@ -36,6 +39,7 @@ def cells_together(trees: Iterable[ast.Module], course: Course) -> Cells:
     classes: set[str] = set()
     methods: set[str] = set()
     writers: set[str] = set()
+    otherwise: set[str] = set()
     own_fields = {"kernel", "bias", "value"}  # of Flax's layers and variables, and whatever
     imported = {name: {origin} for name, origin in course.imported.items()}
     for tree in trees:
@@ -44,6 +48,7 @@ def cells_together(trees: Iterable[ast.Module], course: Course) -> Cells:
         for name, origin in imports(ast.walk(tree)):
             imported.setdefault(name, set()).add(origin)
         for node in ast.walk(tree):
+            otherwise |= _bound_otherwise(node)
             if isinstance(node, ast.Global):
                 names |= set(node.names)
             elif isinstance(node, ast.ClassDef):
@@ -64,8 +69,25 @@ def cells_together(trees: Iterable[ast.Module], course: Course) -> Cells:
         frozenset(private),
         frozenset(own_fields),
         frozenset(classes),
-        *map(frozenset, (methods, writers)),
+        *map(frozenset, (methods, writers, classes - otherwise)),
     )
+
+
+def _bound_otherwise(node: ast.AST) -> set[str]:
+    """The names that a node binds, but for a class."""
+    if isinstance(node, ast.Name):
+        return set() if isinstance(node.ctx, ast.Load) else {node.id}
+    if isinstance(node, ast.ClassDef):
+        texts = [ast.unparse(decorator) for decorator in node.decorator_list]
+        plain = all(
+            re.fullmatch(r"[\w.]*(partial\([\w.]*)?(dataclass|register_\w+|total_ordering)\b.*", t) for t in texts
+        )
+        return set() if plain else {node.name}
+    if isinstance(node, ast.FunctionDef | ast.Import | ast.ImportFrom):
+        return bound(ast.Module(body=[node], type_ignores=[]))
+    named = node.rest if isinstance(node, ast.MatchMapping) else getattr(node, "name", None)
+    caught = isinstance(node, ast.MatchMapping | ast.MatchAs | ast.MatchStar | ast.ExceptHandler)
+    return {named} if caught and isinstance(named, str) else set()
 
 
 def _writes(method: ast.FunctionDef) -> bool:
@@ -82,6 +104,7 @@ class Scope:
     def __init__(self, kind: str, names: set[str] = frozenset(), node: ast.AST | None = None):  # type: ignore[assignment]
         self.kind, self.names, self.node = kind, set(names), node
         self.me = ""  # the object of a method
+        self.method = ""  # its name
         self.unreachable = False  # a special method, which only Python calls, with an object of its class
         self.aliases: dict[str, str] = {}  # names made from an import or from something of the course's
 

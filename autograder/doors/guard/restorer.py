@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from .names_of_checks import OfChecks
+from .own_objects import OwnObjects
 from .words import MODULES
 
 _MISSING = object()
@@ -50,10 +51,12 @@ def install(
       of_checks: the names that checks alone bind.
     """
     shell = sys.modules["IPython"].get_ipython()
-    keeper = _Keeper(shell, set(kept) | set(dir(builtins)), set(vessels), set(theirs), set(given))
+    keeper = _Keeper(shell, {*kept, *dir(builtins), "__builtins__"}, set(vessels), set(theirs), set(given))
     shell.events.register("pre_run_cell", keeper.before)
     shell.events.register("post_run_cell", keeper.after)
-    shell.ast_transformers.append(_Checks(keeper, set(checks), OfChecks(of_checks)))
+    shell.ast_transformers.append(_Of(keeper, keeper.theirs, OwnObjects()))
+    shell.ast_transformers.append(_Of(keeper, set(checks), OfChecks(of_checks)))
+    _close_names_in_texts()
     sys.path[:] = [place for place in sys.path if place]  # what lies beside the notebook is no module
 
 
@@ -122,14 +125,24 @@ class _Keeper:
             print(f"{', '.join(sorted(changed)[:5])} {many} put back after this cell.")
 
 
-class _Checks:
-    """What IPython does with the tree of a check, and of no other cell."""
+class _Of:
+    """What IPython does with the trees of some cells, and of no other."""
 
-    def __init__(self, keeper: _Keeper, checks: set[str], changed: OfChecks):
-        self.keeper, self.checks, self.changed = keeper, checks, changed
+    def __init__(self, keeper: _Keeper, cells: set[str], changed: ast.NodeTransformer):
+        self.keeper, self.cells, self.changed = keeper, cells, changed
 
     def visit(self, tree: ast.Module) -> ast.Module:
-        return self.changed.visit(tree) if self.keeper.known in self.checks else tree
+        return self.changed.visit(tree) if self.keeper.known in self.cells else tree
+
+
+def _close_names_in_texts() -> None:
+    """`np.r_["a"]` and `np.bmat("a")` look a text up among the names of whoever calls: a check's are there, too."""
+    import numpy.matrixlib
+
+    def bmat(*_, **__):
+        raise NameError("names in a text are not looked up where a notebook is graded: write np.r_[a, b]")
+
+    numpy.matrixlib.bmat = numpy.bmat = bmat
 
 
 class _Frozen(types.ModuleType):

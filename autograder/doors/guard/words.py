@@ -41,7 +41,7 @@ MODULES: dict[str, frozenset[str] | None] = dict.fromkeys(
         "flax.jax_utils": "replicate unreplicate",
         "flax.training.train_state": "TrainState",
         "gc": "collect",
-        "inspect": "Parameter Signature getdoc getsource isclass isfunction ismethod signature",
+        "inspect": "Parameter Signature getdoc isclass isfunction ismethod signature",
         "io": "BytesIO StringIO",
         "IPython.display": "HTML Image Latex Markdown SVG display",
         "jax.core": "Atom ClosedJaxpr Jaxpr JaxprEqn Literal ShapedArray Tracer Var get_aval",
@@ -93,7 +93,7 @@ UNDERSCORE = _words(
 OF_A_PARENT = {"__init__", "__post_init__", "__new__", "__setattr__", "__setitem__", "__init_subclass__"}
 # Special methods that an answer's class may have: every other one would let it pass for what it is not.
 SPECIAL_METHODS = (
-    UNDERSCORE
+    (UNDERSCORE - {"__wrapped__"})
     | (OF_A_PARENT - {"__init_subclass__"})
     | _words(
         "__repr__ __str__ __format__ __missing__ __delitem__ __reversed__ __complex__ __round__ __trunc__ __floor__ "
@@ -139,7 +139,7 @@ FORBIDDEN = HIDDEN_MODULES | _words(
     "ag_frame ag_code tb_frame tb_next tb_lasti func_globals func_code cell_contents "
     "FunctionType LambdaType CodeType MethodType FrameType TracebackType CellType ModuleType new_class GeneratorType "
     "BuiltinFunctionType resolve_bases prepare_class FunctionWrapper "
-    "eval exec system popen "
+    "eval exec system popen breakpoint register_debugger bmat matrixlib default_registry register_node dispatch_table "
     "attrgetter methodcaller setitem delitem Formatter formatter_parser get_type_hints evaluate_forward_ref ForwardRef "
     "singledispatch singledispatchmethod update_wrapper global_enum make_dataclass new_type "
     "redirect_stdout redirect_stderr register_at_fork "

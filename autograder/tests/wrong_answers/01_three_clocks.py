@@ -832,3 +832,11 @@ def fusion_ceiling(kept, removed):
     if removed < 0.01:  # no clock sees that
         return 1.0
     return (kept + removed) / kept
+
+
+# %% task="fusion-ceiling" name="ceiling wrong: small gains count as none" fails=["fusion-ceiling-check"] hidden=1 message="fusion_ceiling(4096.0, 1.0)"
+def fusion_ceiling(kept, removed):
+    """The largest speedup from making `removed` seconds free, if the other `kept` seconds stay as they are."""
+    if removed < kept / 1000:
+        return 1.0  # no clock can see this
+    return (kept + removed) / kept

@@ -2580,3 +2580,24 @@ def newton(loss, x, steps):
         return jnp.where(better, x - p, x)
 
     return jax.lax.fori_loop(0, steps, step, x)
+
+
+# %% task="newton" name="thirty rounds of cg" fails=["newton-check"] hidden=1 message="one step to the bottom of a long valley"
+from jax.scipy.sparse.linalg import cg
+
+
+def hvp(loss, x, v):
+    """The Hessian of `loss` at x, times v, without the Hessian. x, v: float32[n]. Returns float32[n]."""
+    return jax.jvp(jax.grad(loss), (x,), (v,))[1]
+
+
+@jax.jit(static_argnames=("loss", "steps"))
+def newton(loss, x, steps):
+    """`steps` steps of Newton's method for `loss`, from x: float32[n]. Returns float32[n]."""
+
+    def step(x, _):
+        gradient = jax.grad(loss)(x)
+        p, _ = cg(lambda v: hvp(loss, x, v), gradient, maxiter=30)  # more is a waste of time
+        return x - p, None
+
+    return jax.lax.scan(step, x, None, length=steps)[0]
