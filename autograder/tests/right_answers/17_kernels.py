@@ -100,7 +100,7 @@ def softmax_rows(X):
 @jax.jit
 def softmax_rows(X):
     def kernel(x_ref, o_ref):
-        x = x_ref[...]
+        x = x_ref[...] - jnp.max(x_ref[...], axis=1, keepdims=True)  # a logarithm would be lost in a large number
         o_ref[...] = jnp.exp(x - jax.scipy.special.logsumexp(x, axis=1, keepdims=True))
 
     block = pl.BlockSpec((min(15, X.shape[0]), X.shape[1]), lambda i: (i, 0))
