@@ -204,6 +204,8 @@ HONEST = [
     "def f(x):\n    match x:\n        case [first, *rest]: return rest\n        case {'a': 1, **others}: return others",
     "from functools import cached_property\nclass A:\n    @cached_property\n    def x(self):\n"
     "        self.n = 1\n        return 1",
+    "def f(pairs):\n    a, b = {}, {}\n    for k, v in pairs:\n        (a if v else b)[k] = v\n    return a, b",
+    "def f(script):\n    class Stage:\n        g = 0\n    for (Stage.g,) in script:\n        pass\n    return Stage.g",
     "def helper(input, list, filter):\n    open = input\n    return open",
     "import jax.numpy as np\nx = np.zeros(3).at[0].set(1)",
     "from dataclasses import dataclass, field\n@dataclass(frozen=True)\nclass A:\n    x: 'int8[n]' = field(default=1)",
@@ -251,6 +253,9 @@ def test_an_honest_style_is_let_through(answer):
 
 POOL = "from concurrent.futures import ThreadPoolExecutor\n"
 TRICKS = {
+    "def f(x):\n    mine = {}\n    (DATA if x else mine)['a'] = 1": "writes a part",
+    "def f(x):\n    mine = {}\n    (mine if x else [DATA][0])['a'] = 1": "writes a part",
+    "def f(x, v):\n    (x if v else np).sum = 1": "writes .sum",
     "class A:\n    def __new__(cls, *rest): return vars(cls)": "uses vars",
     "class A: pass\ndef f(x): return A.__new__(x)": "asks for .__new__",
     "kept = []\ndef setter(f):\n    kept.append(f)\n    return f\nclass A:\n    @setter\n"

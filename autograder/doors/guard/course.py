@@ -136,7 +136,9 @@ def fields(tree: ast.AST) -> Iterator[str]:
         for statement in node.body:
             if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
                 yield statement.target.id
-            elif isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "__slots__":
+            elif isinstance(statement, ast.Assign) and all(isinstance(t, ast.Name) for t in statement.targets):
+                yield from (t.id for t in statement.targets if isinstance(t, ast.Name) and not t.id.startswith("_"))
+            if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "__slots__":
                 yield from (
                     n.value for n in ast.walk(statement) if isinstance(n, ast.Constant) and type(n.value) is str
                 )

@@ -602,6 +602,10 @@ class _Reader(Names):
     def not_of_others(self, node: ast.AST, value: ast.AST, what: str) -> None:
         """Something is to be changed: refuse that if it is not the answer's own."""
         root, whose = root_of(value), self.owner(value)
+        if isinstance(root, ast.IfExp) and not whose:  # (a if c else b)[k] = v
+            for branch in (root.body, root.orelse):
+                self.not_of_others(node, branch, what)
+            return
         if whose:
             of = {"import": "a library", "course": "the course", "class": "a class"}[whose]
             name = f" of {ast.unparse(value)[:40]}"
