@@ -333,7 +333,7 @@ TRICKS = {
     "def change(kind):\n    kind.as_text = print": "writes .as_text",
     "def change(kind):\n    kind.anything = print": "writes .anything",
     "class A:\n    def a(self):\n        self.perf_counter = print": "writes .perf_counter",
-    "import jax\njax.tree_util.register_pytree_node(np.ndarray, list, tuple)": "not its own",
+    "import jax\njax.tree_util.register_pytree_node(np.ndarray, list, tuple)": "a class that is not its own",
     "import jax\nr = jax.tree_util.register_pytree_node": "hands jax.tree_util.register_pytree_node on",
     "list(map('{0.__globals__}'.format, [check]))": "calls format",
     "shown = '{0.__dict__}'.format": "calls format",
@@ -343,6 +343,11 @@ TRICKS = {
     "type(int)('A', (), {})": "calls a type",
     "T = type(xs)\nT('A', (), {})": "calls a type with three arguments",
     "class M(type(Box)): pass": "makes M a kind of type",
+    "M = type(type(Box))": "asks for the type of a class",
+    "import jax\ndef dataclass(c): return np.ndarray\n@dataclass\nclass Mine: pass\n"
+    "jax.tree_util.register_pytree_node(Mine, 1, 2)": "a class that is not its own",
+    "import jax\nfrom numpy import asarray as register_it\n@register_it\nclass Mine: pass\n"
+    "jax.tree_util.register_pytree_node(Mine, 1, 2)": "a class that is not its own",
     "import abc\nabc.ABCMeta('A', (), {})": "uses ABCMeta",
     "import abc\nclass A(metaclass=memo.ABCMeta): pass": "a metaclass",
     "import inspect\ninspect.signature(g, eval_str=True)": "eval_str",
@@ -359,6 +364,7 @@ TRICKS = {
     "class A:\n    _sys = 1\ndef f(m): return m._sys": "_sys",
     "class A:\n    _process_class = 1\ndef f(m): return m._process_class": "_process_class",
     "class A:\n    _too_many = 1\ndef f(m):\n    m._too_many = 1": "writes ._too_many",
+    "def f(a, n, v): super(type(a), a).__setattr__(n, v)": "whose name is put together",
     "def f(a, v): super(type(a), a).__setattr__('n', v)": "calls super of something else",
     "s = super": "hands super on",
     "class A:\n    def spill(self):\n        self.name = 1\nA.spill(xs)": "asks for A.spill",

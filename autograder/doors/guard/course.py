@@ -46,7 +46,7 @@ def course_of(
     """Read a unit's cells: those that are locked, its graded ones apart, and those that a student fills in."""
     given_by, asked_by = list(map(parsed, locked)), list(map(parsed, checks))
     open_trees = [parsed(source) for source in open_cells]
-    written = {name for tree in open_trees for name in _written(tree)}
+    filled = {name for tree in open_trees for name in _written(tree)}
     theirs = {name for tree in open_trees for name in bound(tree)}
     given = {name for tree in given_by for name in bound(tree)}
     classes = [node for tree in given_by for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
@@ -58,7 +58,7 @@ def course_of(
         fields=frozenset(name for tree in given_by for name in fields(tree)),
         vessels=frozenset(name for tree in given_by for name in _vessels(tree)),
         of_checks=frozenset({name for tree in asked_by for name in bound(tree)} - given - theirs),
-        in_checks=frozenset({name for tree in asked_by for name in bound(tree)} - written),
+        in_checks=frozenset({name for tree in asked_by for name in bound(tree)} - filled),
         numbers=frozenset(name for tree in given_by for name in _numbers(tree)),
         bans=frozenset(BANS & {name for tree in [*given_by, *asked_by] for name in _asked_for(tree)}),
         released=frozenset(released),

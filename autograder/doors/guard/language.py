@@ -14,6 +14,7 @@ from .names import Cells, Names, Scope, own_statements, root_of
 from .names_of_checks import is_of_a_check
 from .words import (
     ALL_BUILTINS,
+    AS_DECORATOR,
     ASKED_OF_VALUES,
     ATTRIBUTE_FUNCTIONS,
     BANS,
@@ -47,7 +48,6 @@ LONGEST = 200_000  # characters of a cell
 _IPYTHON = re.compile(r"__+|___|_i+h?|_oh|_dh|_i?\d+|_exit_code|__\w*")  # names that IPython gives to a notebook
 _OF_FRAMES = ("f_", "gi_", "cr_", "ag_", "tb_", "co_", "func_")
 _SHOWS_ITSELF = {"_render_traceback_", "_ipython_display_", "_ipython_canary_method_should_not_exist_"}
-_AS_DECORATOR = {"functools.wraps", "functools.total_ordering", "dataclasses.dataclass"}
 _FORMATS = {"jax.debug.print", "jax.experimental.pallas.debug_print"}  # their first argument is a format string
 _REACHED = {"__new__", "__class_getitem__"}  # special methods that are given what their caller likes
 _SETTINGS = {"jax.config.update"}  # a mutator by its name, of a module
@@ -208,7 +208,7 @@ class _Reader(Names):
         self.all(getattr(node, "type_params", []))
         for place, decorator in enumerate(node.decorator_list):
             below = node.decorator_list[place + 1 :]
-            if self._changes_its_class(decorator) and not all(map(self._changes_its_class, below)):
+            if True in self.returns_its_class(decorator) and any(self.returns_its_class(d) != {True} for d in below):
                 what = f"has another decorator below @{ast.unparse(decorator)[:40]}"
                 self.refuse(decorator, what, "that may be another class then", "Change their order.")
             self.decorator(decorator, True)
@@ -228,13 +228,6 @@ class _Reader(Names):
         self.slots(node)
         self.all(node.body)
         self.scopes.pop()
-
-    def _changes_its_class(self, node: ast.AST) -> bool:
-        """Whether a decorator of Python's or JAX's changes the class below it, and returns it."""
-        called = node.func if isinstance(node, ast.Call) else node
-        if isinstance(node, ast.Call) and "functools.partial" in self.origins(called) and node.args:
-            return self._changes_its_class(node.args[0])
-        return any(o in _AS_DECORATOR or o.startswith("jax.tree_util.register_") for o in self.origins(called))
 
     def slots(self, node: ast.ClassDef) -> None:
         """The names in __slots__ can be read, and none of them is Python's."""
@@ -446,7 +439,7 @@ class _Reader(Names):
             self.refuse(
                 node, f"hands {origin} on", "it also changes what checks compare", "Call it here, with your class."
             )
-        if origin in _AS_DECORATOR:
+        if origin in AS_DECORATOR:
             self.refuse(node, f"uses {origin.split('.')[1]} otherwise than with an @", "it changes what it is given")
         if origin in MODULES:
             if MODULES[origin] is not EVERYTHING:
@@ -841,7 +834,7 @@ class _Reader(Names):
                     self.refuse(node, what, "it changes what it is given")
                 self.allowed.add(id(called))
             elif origin.startswith("jax.tree_util.register_") or (
-                origin in _AS_DECORATOR and not (isinstance(node, ast.Call) and node.args)
+                origin in AS_DECORATOR and not (isinstance(node, ast.Call) and node.args)
             ):
                 self.allowed.add(id(called))
         self.visit(node)

@@ -1,12 +1,11 @@
 """Names: which are the notebook's and which a function's own, what an import bound, and what is the course's."""
 
 import ast
-import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from .course import Course, assigned, bound, fields, imports
-from .words import OF_TYPES, is_private
+from .words import AS_DECORATOR, OF_TYPES, is_private
 
 
 class Cells(NamedTuple):
@@ -34,6 +33,7 @@ class Cells(NamedTuple):
 
 def cells_together(trees: Iterable[ast.Module], course: Course) -> Cells:
     """Read all cells of a student, before one of them is judged."""
+    trees = list(trees)
     names: set[str] = set()
     private: set[str] = set()
     classes: set[str] = set()
@@ -63,26 +63,28 @@ def cells_together(trees: Iterable[ast.Module], course: Course) -> Cells:
                 classes.add(alias.id)
     frozen = {name: frozenset(origins) for name, origins in imported.items()}
     private |= set(filter(is_private, own_fields))
-    return Cells(
+    cells = Cells(
         frozenset(names),
         frozen,
         frozenset(private),
         frozenset(own_fields),
         frozenset(classes),
-        *map(frozenset, (methods, writers, classes - otherwise)),
+        *map(frozenset, (methods, writers)),
     )
+    known = Names(course, cells)
+    for tree in trees:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef) and any(
+                known.returns_its_class(d) != {True} for d in node.decorator_list
+            ):
+                otherwise.add(node.name)
+    return cells._replace(only_classes=frozenset(classes - otherwise))
 
 
 def _bound_otherwise(node: ast.AST) -> set[str]:
     """The names that a node binds, but for a class."""
     if isinstance(node, ast.Name):
         return set() if isinstance(node.ctx, ast.Load) else {node.id}
-    if isinstance(node, ast.ClassDef):
-        texts = [ast.unparse(decorator) for decorator in node.decorator_list]
-        plain = all(
-            re.fullmatch(r"[\w.]*(partial\([\w.]*)?(dataclass|register_\w+|total_ordering)\b.*", t) for t in texts
-        )
-        return set() if plain else {node.name}
     if isinstance(node, ast.FunctionDef | ast.Import | ast.ImportFrom):
         return bound(ast.Module(body=[node], type_ignores=[]))
     named = node.rest if isinstance(node, ast.MatchMapping) else getattr(node, "name", None)
@@ -149,6 +151,16 @@ class Names(ast.NodeVisitor):
         if isinstance(node, ast.Attribute):
             return frozenset(f"{origin}.{node.attr}" for origin in self.origins(node.value))
         return frozenset()
+
+    def returns_its_class(self, node: ast.AST) -> set[bool]:
+        """What a decorator may be: one of Python's or JAX's that changes the class below it and returns it, or not."""
+        called = node.func if isinstance(node, ast.Call) else node
+        if isinstance(node, ast.Call) and "functools.partial" in self.origins(called) and node.args:
+            return self.returns_its_class(node.args[0])
+        known = {o in AS_DECORATOR or o.startswith("jax.tree_util.register_") for o in self.origins(called)}
+        root = root_of(called)
+        own = isinstance(root, ast.Name) and root.id in self.cells.names and root.id not in self.cells.imported
+        return {False} if own or not known else known
 
     def _imports(self, scope: Scope, name: str) -> bool:
         return scope.node is not None and any(name == bound_ for bound_, _ in imports(ast.walk(scope.node)))

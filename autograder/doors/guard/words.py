@@ -276,6 +276,8 @@ MAGICS_LEFT_OUT = _words(
 )
 # And so it is what these builtins show, where one of them is all that a statement calls: `help(f)` is as `f?`.
 SHOWS = _words("breakpoint dir help")
+# Decorators that change what they stand above, and return it: used with an @ alone.
+AS_DECORATOR = {"functools.wraps", "functools.total_ordering", "dataclasses.dataclass"}
 
 # Of these, private functions only calculate.
 _CALCULATE = _words("operator math cmath bisect heapq itertools statistics fractions decimal random time functools")
