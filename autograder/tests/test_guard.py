@@ -18,6 +18,7 @@ from conftest import COURSE, UNITS, graded, locked, right_answers, solution, wro
 from autograder.doors.fair_run import run_fairly
 from autograder.doors.faults import fault
 from autograder.doors.graded_notebook import failure_text, is_graded, read_notebook, score
+from autograder.doors.guard import restorer
 from autograder.doors.guard.cells import Guard, course_in
 from autograder.doors.guard.restorer import _of_value
 from autograder.doors.guard.words import ASKED_OF_VALUES, EVERYTHING, FORBIDDEN, MODULES, OF_MODULES, OF_PACKAGES
@@ -346,6 +347,8 @@ TRICKS = {
     "M = type(type(Box))": "asks for the type of a class",
     "import jax\ndef dataclass(c): return np.ndarray\n@dataclass\nclass Mine: pass\n"
     "jax.tree_util.register_pytree_node(Mine, 1, 2)": "a class that is not its own",
+    "import jax\nfrom dataclasses import dataclass\ndef dataclass(c): return np.ndarray\n@dataclass\nclass Mine: pass\n"
+    "jax.tree_util.register_pytree_node(Mine, 1, 2)": "a class that is not its own",
     "import jax\nfrom numpy import asarray as register_it\n@register_it\nclass Mine: pass\n"
     "jax.tree_util.register_pytree_node(Mine, 1, 2)": "a class that is not its own",
     "import abc\nabc.ABCMeta('A', (), {})": "uses ABCMeta",
@@ -586,6 +589,19 @@ FOUND = """assert (DATA, xs.tolist()) == ({'a': [1, 2]}, [1, 1, 1]) and jax.nump
 import warnings
 assert warnings.filters[0][0] != "error" and np.geterr()["over"] == "warn"
 """
+
+
+def test_a_cell_cannot_change_a_module_and_its_own_code_can(monkeypatch):
+    module, cell = types.ModuleType("numbers_of_ours"), {}
+    module.__class__ = restorer._Frozen
+    monkeypatch.setattr(restorer, "_notebook", cell)
+    cell["module"] = module
+    with pytest.raises(AttributeError, match="a cell cannot change the module numbers_of_ours: the checks use it"):
+        exec("module.sum = len", cell)
+    with pytest.raises(AttributeError, match="a cell cannot change the module"):
+        exec("del module.__doc__", cell)
+    module.sum = len
+    assert module.sum is len
 
 
 @pytest.mark.notebooks

@@ -40,6 +40,7 @@ def cells_together(trees: Iterable[ast.Module], course: Course) -> Cells:
     methods: set[str] = set()
     writers: set[str] = set()
     otherwise: set[str] = set()
+    stored: set[str] = set()  # those of them that no import binds
     own_fields = {"kernel", "bias", "value"}  # of Flax's layers and variables, and whatever
     imported = {name: {origin} for name, origin in course.imported.items()}
     for tree in trees:
@@ -48,7 +49,9 @@ def cells_together(trees: Iterable[ast.Module], course: Course) -> Cells:
         for name, origin in imports(ast.walk(tree)):
             imported.setdefault(name, set()).add(origin)
         for node in ast.walk(tree):
-            otherwise |= _bound_otherwise(node)
+            found = _bound_otherwise(node)
+            otherwise |= found
+            stored |= set() if isinstance(node, ast.Import | ast.ImportFrom) else found
             if isinstance(node, ast.Global):
                 names |= set(node.names)
             elif isinstance(node, ast.ClassDef):
@@ -72,12 +75,10 @@ def cells_together(trees: Iterable[ast.Module], course: Course) -> Cells:
         *map(frozenset, (methods, writers)),
     )
     known = Names(course, cells)
-    for tree in trees:
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef) and any(
-                known.returns_its_class(d) != {True} for d in node.decorator_list
-            ):
-                otherwise.add(node.name)
+    for node in (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
+        said = {part.id for d in node.decorator_list for part in ast.walk(d) if isinstance(part, ast.Name)}
+        if said & stored or any(known.returns_its_class(d) != {True} for d in node.decorator_list):
+            otherwise.add(node.name)
     return cells._replace(only_classes=frozenset(classes - otherwise))
 
 
@@ -158,9 +159,7 @@ class Names(ast.NodeVisitor):
         if isinstance(node, ast.Call) and "functools.partial" in self.origins(called) and node.args:
             return self.returns_its_class(node.args[0])
         known = {o in AS_DECORATOR or o.startswith("jax.tree_util.register_") for o in self.origins(called)}
-        root = root_of(called)
-        own = isinstance(root, ast.Name) and root.id in self.cells.names and root.id not in self.cells.imported
-        return {False} if own or not known else known
+        return known or {False}
 
     def _imports(self, scope: Scope, name: str) -> bool:
         return scope.node is not None and any(name == bound_ for bound_, _ in imports(ast.walk(scope.node)))
