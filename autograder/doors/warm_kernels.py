@@ -47,6 +47,16 @@ _OF_ONE_KERNEL = {"JPY_PARENT_PID", "JPY_SESSION_NAME", "PYTEST_CURRENT_TEST"}  
 _imported_under: dict[str, str] | None = None  # the environment of the process that kernels are forked from
 
 
+def show_a_traceback() -> None:
+    """As IPython does it, once: what it looks up for its first one every forked process has then (0.2 s of each)."""
+    from IPython.core.ultratb import AutoFormattedTB
+
+    try:
+        raise NotImplementedError
+    except NotImplementedError:
+        AutoFormattedTB(mode="Context").structured_traceback(*sys.exc_info())
+
+
 @functools.cache
 def python_path() -> list[str]:
     """Where a new Python looks for modules. This process may look in more places: a test runner's, a script's."""

@@ -33,7 +33,7 @@ from autograder.doors.box import namespaces
 from autograder.doors.box.full import Full
 from autograder.doors.box.reduced import Reduced
 from autograder.doors.judge.link import MAIL
-from autograder.doors.warm_kernels import IMPORTED, become_kernel, move_in
+from autograder.doors.warm_kernels import IMPORTED, become_kernel, move_in, show_a_traceback
 from autograder.measuring.programs import Programs, look_for
 
 TICK = 0.1  # seconds between two looks at what the box uses
@@ -46,6 +46,7 @@ def main() -> None:
     os.dup2(null, 0)
     for name in IMPORTED:
         importlib.import_module(name)
+    show_a_traceback()
     sys.modules["__main__"] = types.ModuleType("__main__")
     gc.collect()
     gc.freeze()  # what is here now is shared with all kernels, and a collector would write to it

@@ -72,11 +72,12 @@ class _Keeper:
     def before(self, info) -> None:
         """A cell is about to run."""
         self.put_back, self.names = [], {}
-        _freeze(self.shell.user_ns)
-        for module in _watched():
+        watched = _watched()
+        _freeze(self.shell.user_ns, watched)
+        for module in watched:
             if module.__name__.partition(".")[0] == "autograder" and module.__name__ not in self.tools:
                 self.tools[module.__name__] = _of_tools(module)
-        self.put_back += [*_of_modules(), *_of_shell(self.shell)]
+        self.put_back += [*map(_of_module, watched), *_of_shell(self.shell)]
         self.known = digest(info.raw_cell)
         if self.known not in self.given:  # an answer that a check calls can change them, too
             self.keep_contents()
@@ -168,11 +169,11 @@ def _assert_not_a_cell(module: types.ModuleType) -> None:
         raise AttributeError(f"a cell cannot change the module {module.__name__}: the checks use it")
 
 
-def _freeze(names: dict[str, object]) -> None:
+def _freeze(names: dict[str, object], watched: list[types.ModuleType]) -> None:
     """Freeze what an answer can name, and what it is checked with."""
     global _notebook
     _notebook = names
-    for module in (*_watched(), sys.modules.get("__main__")):
+    for module in (*watched, sys.modules.get("__main__")):
         if type(module) is types.ModuleType:
             module.__class__ = _Frozen
 
@@ -189,9 +190,9 @@ def _is_watched(name: str) -> bool:
     return name in MODULES or name.partition(".")[0] in ("autograder", "builtins")
 
 
-def _of_modules() -> list[Callable[[], None]]:
-    """The functions and classes of modules. Other attributes may be how far a module has come with something."""
-    return [_puts_back(vars(module), {n: v for n, v in vars(module).items() if callable(v)}) for module in _watched()]
+def _of_module(module: types.ModuleType) -> Callable[[], None]:
+    """Its functions and classes. Other attributes may be how far a module has come with something."""
+    return _puts_back(vars(module), {name: value for name, value in vars(module).items() if callable(value)})
 
 
 def _puts_back(names: dict, before: dict) -> Callable[[], None]:
