@@ -6,6 +6,7 @@
     python benchmarks/rooms.py --stale                only judged checks whose text is another one now; the rest stays
     python benchmarks/rooms.py --fill                 lines for units that were not tried: their checks are observed
     python benchmarks/rooms.py --points               points judged and observed, unit by unit, from the table
+    python benchmarks/rooms.py --unit 05 --try FILE   what the judged checks say to the answers in a file
 
 A check may be judged if there, in the judge, the solution and every kept right answer earn every point, every kept
 wrong answer that names it in `fails` loses points, and the stub is not begun. What counts traces, asks the clock or
@@ -24,6 +25,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import NamedTuple
 
+import jupytext
 from _grader import last_line
 from _table import read, write
 from _timed_text import timed_text
@@ -184,6 +186,24 @@ def try_unit(name: str, only: list[str]) -> dict[str, Found]:
     return {check: one for check, one in found.items() if not only or check in only}
 
 
+def try_file(name: str, file: Path) -> None:
+    """What the judged checks of a unit say to the cells of a file of answers (metadata `task`, `name`)."""
+    unit = unit_as_built(name)
+    judged = [row["check"] for row in read(TABLE) if row["unit"] == name and row["how"] != "observed"]
+    with Trial(unit, judged) as trial:
+        for answer in (c for c in jupytext.read(file).cells if "task" in c.metadata):
+            task = answer.metadata["task"]
+            checks = [check for check in unit.near(task) if check in judged]
+            if checks:
+                trial.put(answer.source, task)
+                results = [score(trial.grade(check)) for check in checks]
+                trial.put(unit.answers[task].source, task)
+                lost = [
+                    f"{c}: {brief(r.message)}" for c, r in zip(checks, results, strict=True) if r.earned < r.possible
+                ]
+                print(f"{task}, {answer.metadata['name']!r}: {'; '.join(lost) or 'earns every point'}", flush=True)
+
+
 def observes(unit: Unit, check: str) -> str:
     """The instrument that a check uses itself or by the course's cells; empty if it uses none."""
     locked = [cell.source for cell in unit.ungraded if not is_answer(cell)]
@@ -272,6 +292,7 @@ def main() -> None:
     parser.add_argument("--stale", action="store_true")
     parser.add_argument("--fill", action="store_true")
     parser.add_argument("--points", action="store_true")
+    parser.add_argument("--try", dest="file", type=Path)
     chosen = parser.parse_args()
     if chosen.fill:
         tried = {row["unit"] for row in read(TABLE)}
@@ -285,8 +306,8 @@ def main() -> None:
     for name in UNITS:
         if chosen.unit and name[:2] not in chosen.unit:
             continue
-        if chosen.stale:
-            renew_unit(name)
+        if chosen.stale or chosen.file:
+            try_file(name, chosen.file) if chosen.file else renew_unit(name)
             continue
         began = time.perf_counter()
         found = try_unit(name, chosen.check)

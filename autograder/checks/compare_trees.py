@@ -204,7 +204,9 @@ def _same(a: Any, b: Any) -> bool:
             if a.dtype.kind == b.dtype.kind == "O":  # objects bring an `==` of their own
                 return a.shape == b.shape and means_the_same(a.tolist(), b.tolist())
             return (a.dtype.kind == "O") == (b.dtype.kind == "O") and np.array_equal(a, b)
-        return type(a) is type(b) and bool(a == b)
+        if isinstance(b, str | bytes):
+            return type(a) is type(b) and bool(a == b)
+        return type(a) is type(b) and means_the_same(a, b)
     except Exception:  # arrays that do not broadcast, or the student's own __eq__
         return False
 

@@ -1,10 +1,13 @@
 """Compare plain values: numbers, strings, booleans, None, and lists of these."""
 
+import dataclasses
 import math
 import numbers
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 KINDS = {
@@ -38,13 +41,31 @@ def means_the_same(said: Any, value: Any, *, as_read: bool = False) -> bool:
         return said == value or _close(said, value) or (said != said and value != value)
     if sort != "other":
         return bool(said == value)
-    if type(said) is type(value) is dict:
-        mine, theirs = ({_plain(key): item for key, item in table.items()} for table in (said, value))
-        return set(mine) == set(theirs) and all(means_the_same(mine[k], theirs[k], as_read=as_read) for k in theirs)
     if type(said) in _SETS and type(value) in _SETS:
-        return {_plain(item) for item in said} == {_plain(item) for item in value}
+        mine, theirs = ({_plain(item) for item in items} for items in (said, value))
+        return _kinds(mine) <= _kinds(theirs) and mine == theirs
+    if type(said) is not type(value):
+        return False
+    if issubclass(type(value), dict):
+        own, wanted = ({_plain(key): item for key, item in dict.items(table)} for table in (said, value))
+        keys = _kinds(own) <= _kinds(wanted) and set(own) == set(wanted)
+        return keys and all(means_the_same(own[k], wanted[k], as_read=as_read) for k in wanted)
+    for whole, parts_of in _PARTS.items():
+        if issubclass(type(value), whole):
+            return means_the_same(parts_of(said), parts_of(value), as_read=as_read)
+    if dataclasses.is_dataclass(value):  # its `==` asks its parts, and these what they are compared with
+        parts = [
+            [getattr(each, field.name) for field in dataclasses.fields(value) if field.compare]
+            for each in (said, value)
+        ]
+        return means_the_same(parts[0], parts[1], as_read=as_read)
     its_type: Any = type(value)
     return its_type.__eq__(value, said) is True  # `said == value` would ask a class of the learner's own
+
+
+def _kinds(values: Iterable[Any]) -> set[type]:
+    """The types among values: one of another type than any that is expected could be equal to all of them."""
+    return {_NUMBER if kind(value) in ("number", "bool") else type(value) for value in values}
 
 
 def _close(said: Any, value: Any) -> bool:
@@ -63,6 +84,9 @@ def _plain(value: Any) -> Any:
     derives from a number, a string or a list, whose `==` could say yes to everything. Anything else as it is."""
     if not issubclass(type(value), tuple(_BASES)) and hasattr(value, "tolist"):
         value = value.tolist()
+    if type(value) is Fraction:  # what it consists of can be written
+        parts = (value.numerator, value.denominator)
+        return Fraction(*parts) if all(type(part) is int for part in parts) else object()
     for base, plain in _BASES.items():
         if issubclass(type(value), base):
             return value if type(value) is base else plain(value)
@@ -92,6 +116,13 @@ _KINDS: dict[type, str] = {
     tuple: "list",
 }
 _SETS = (set, frozenset)
+_NUMBER = numbers.Number
+# Containers whose own `==` asks what they hold, which may be of a class that is equal to everything.
+_PARTS: dict[type, Callable[[Any], Any]] = {
+    slice: lambda value: [value.start, value.stop, value.step],
+    deque: lambda value: list(deque.__iter__(value)),
+    SimpleNamespace: vars,
+}
 
 
 def a(value: Any) -> str:

@@ -27,7 +27,16 @@ from autograder.jax_internals import (
 from autograder.wording import count
 
 from .call_signature import Signature, call_text
-from .watch_functions import Watch, function_name, home, is_function, layers, observer_of, python_function
+from .watch_functions import (
+    Watch,
+    function_name,
+    home,
+    is_function,
+    layers,
+    observer_of,
+    python_function,
+    traced_function,
+)
 
 
 class Row(NamedTuple):
@@ -208,7 +217,7 @@ class TraceLog:
     # What happens while the block runs.
 
     def _follow(self, fn: Any) -> bool:
-        function = python_function(fn)
+        function = traced_function(fn) if is_jitted(fn) else python_function(fn)
         if function is None:
             return False
         if not any(function.__code__ is root for root in self._roots):
@@ -332,11 +341,11 @@ class _Caller:
 
 def _runs(value: Any, code: types.CodeType) -> bool:
     """Whether a call of `value` ends in this code. An object's own attributes are not asked: it may be anything."""
-    if isinstance(value, (types.FunctionType, types.MethodType, functools.partial)):
-        end = python_function(value)
+    if issubclass(type(value), (types.FunctionType, types.MethodType, functools.partial)):
+        ends = layers(value)  # a function may wrap another, or say so
     else:
-        end = inspect.getattr_static(type(value), "__call__", None)
-    return isinstance(end, types.FunctionType) and end.__code__ is code
+        ends = [inspect.getattr_static(type(value), "__call__", None)]
+    return any(type(end) is types.FunctionType and end.__code__ is code for end in ends)
 
 
 _DEEP = 4  # a partial of a partial
@@ -344,9 +353,11 @@ _DEEP = 4  # a partial of a partial
 
 def _hands_on(value: Any, code: types.CodeType, deep: int = _DEEP) -> bool:
     """Whether a call of `value` may end in this code by way of something that is not in Python, such as `reduce`."""
-    if isinstance(value, functools.partial):
+    if issubclass(type(value), functools.partial):
         inner = [value.func, *value.args, *value.keywords.values()]
-    elif type(value) is types.FunctionType or isinstance(value, type):
+    elif type(value) in (types.MethodWrapperType, types.BuiltinMethodType):  # `f.__call__`
+        inner = [value.__self__]
+    elif type(value) is types.FunctionType or issubclass(type(value), type):
         return False
     else:
         call = inspect.getattr_static(type(value), "__call__", None)

@@ -39,6 +39,16 @@ def python_function(fn: Any) -> types.FunctionType | None:
     return end if isinstance(end, types.FunctionType) else None
 
 
+def traced_function(fn: Any) -> types.FunctionType | None:
+    """The function whose body JAX runs to trace a jitted `fn`: the outermost one below JAX's own, which may itself wrap
+    another, or say so. None if that is not in Python."""
+    return next((layer for layer in layers(fn) if type(layer) is types.FunctionType and not _of_jax(layer)), None)
+
+
+def _of_jax(function: types.FunctionType) -> bool:
+    return function.__globals__.get("__name__", "").startswith("jax.")
+
+
 def function_name(fn: Any) -> str:
     """The name a learner knows a function by."""
     for candidate in (fn, python_function(fn)):
@@ -56,13 +66,14 @@ def layers(fn: Any) -> list[Any]:
     found = [fn]
     while len(found) < 100:  # a decorator could wrap itself
         fn = found[-1]
-        if isinstance(fn, functools.partial):
+        kind = type(fn)  # what an object says of its class may be anything
+        if issubclass(kind, functools.partial):
             found.append(fn.func)
-        elif isinstance(fn, types.MethodType):
+        elif kind is types.MethodType:
             found.append(fn.__func__)
         elif getattr(fn, "__wrapped__", None) is not None and not _claims_to_wrap(fn):
             found.append(fn.__wrapped__)
-        elif isinstance(fn, (types.FunctionType, type)) or in_jax(fn):
+        elif issubclass(kind, (types.FunctionType, type)) or in_jax(fn):
             break
         else:
             method = inspect.getattr_static(type(fn), "__call__", None)
@@ -82,7 +93,7 @@ def home(fn: Any) -> list[dict[str, Any]]:
     """The namespaces of the notebooks or modules that define `fn` and what it wraps; JAX's own are left out."""
     found: dict[int, dict[str, Any]] = {}
     for layer in layers(fn):
-        if isinstance(layer, types.FunctionType) and not layer.__globals__.get("__name__", "").startswith("jax."):
+        if isinstance(layer, types.FunctionType) and not _of_jax(layer):
             found[id(layer.__globals__)] = layer.__globals__
     return list(found.values())
 

@@ -1,6 +1,10 @@
 """assert_equal, both sides, by the text of its messages."""
 
+import copy
+import dataclasses
+from collections import Counter, deque
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -102,9 +106,34 @@ def _yes(base, value):
     )
 
 
+class _YesWithAHash(_Yes):
+    def __hash__(self):
+        return 1
+
+
+@dataclasses.dataclass
+class _Part:
+    n: object
+
+
+def _fraction_of(part):
+    whole = Fraction(1)
+    whole._numerator = whole._denominator = part  # type: ignore[attr-defined]
+    return whole
+
+
 @pytest.mark.parametrize(
     ("returned", "expected"),
     [
+        (_fraction_of(_YesWithAHash()), 7),
+        (_fraction_of(_YesWithAHash()), Fraction(1, 2)),
+        (slice(_Yes(), _Yes()), slice(1, 2)),
+        (deque([_Yes()]), deque([1])),
+        (Counter({"a": _Yes()}), Counter("a")),
+        (SimpleNamespace(n=_Yes()), SimpleNamespace(n=1)),
+        (_Part(_Yes()), _Part(1)),
+        ({_YesWithAHash()}, {1}),
+        ({_YesWithAHash(): 2}, {1: 2}),
         (_yes(int, 0), 7),
         (_yes(float, 0.0), 7),
         (_yes(complex, 0), 7j),
@@ -141,3 +170,26 @@ def test_a_value_does_not_decide_itself_what_it_equals(returned, expected):
 )
 def test_what_a_value_is_underneath_counts(returned, expected):
     assert_equal({"f": returned}, {"f": expected}, name="f")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Fraction(1, 2),
+        slice(1, 2),
+        deque([1, "a"]),
+        Counter("aab"),
+        SimpleNamespace(n=[1]),
+        _Part((1, 2)),
+        {1, 2.5},
+        {(1, "a")},
+        {True: 1, None: 2},
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_holds_the_same_parts_is_equal(value):
+    assert_equal({"f": copy.deepcopy(value)}, {"f": value}, name="f")
+
+
+def test_numbers_are_keys_whatever_their_type():
+    assert_equal({"f": {1.0, 2}, "g": {1.0: "a"}}, {"f": {1, 2}, "g": {1: "a"}}, name="f")

@@ -281,7 +281,42 @@ def rate_behind_a_descriptor(x, rates, edge):
     return x
 
 
-HIDING = [rate_in_a_thread, rate_behind_a_function_in_c, rate_behind_a_partial_method, rate_behind_a_descriptor]
+def rate_behind_the_call_of_a_function(x, rates, edge):
+    for rate in rates:
+        x = jax.jit(functools.partial((lambda v, rate=rate: diffuse(v, rate, edge)).__call__))(x)
+    return x
+
+
+class Decoy:
+    """Says that it is a partial of another function."""
+
+    def __init__(self, step):
+        self.__dict__["step"] = step
+
+    @property
+    def __class__(self):
+        return functools.partial
+
+    func, args, keywords = plain, (), {}
+
+    def __call__(self, v):
+        return self.step(v)
+
+
+def rate_behind_a_decoy(x, rates, edge):
+    for rate in rates:
+        x = jax.jit(Decoy(lambda v, rate=rate: diffuse(v, rate, edge)))(x)
+    return x
+
+
+HIDING = [
+    rate_behind_the_call_of_a_function,
+    rate_behind_a_decoy,
+    rate_in_a_thread,
+    rate_behind_a_function_in_c,
+    rate_behind_a_partial_method,
+    rate_behind_a_descriptor,
+]
 
 
 @pytest.mark.parametrize("relax", HIDING)
@@ -293,6 +328,19 @@ def test_a_trace_cannot_be_hidden(relax):
 
     text = message(hidden, 1, lambda: relax_twice(hidden))
     assert re.search(r"hidden uses functions that were traced (8|15) times, at most 1", text), text
+
+
+def test_what_is_traced_is_what_jit_was_given_and_not_what_it_says_it_wraps():
+    def decoy(x, power):
+        return x
+
+    @functools.wraps(decoy)
+    def real(x, power):
+        return x**power
+
+    jitted = jax.jit(real, static_argnames="power")
+    text = message(jitted, 1, lambda: [jitted(1.0, power) for power in (2, 3, 4)])
+    assert "was traced 3 times, at most 1 allowed" in text
 
 
 def test_a_wrapper_may_call_something_else_than_what_it_wraps():

@@ -1,6 +1,9 @@
 """The guard lets every honest answer through and refuses tricks; the restorer puts back what a cell changed."""
 
+import ast
+import enum
 import importlib
+import re
 import sys
 import types
 from collections import Counter, deque
@@ -15,14 +18,16 @@ import numpy as np
 import pytest
 from conftest import COURSE, UNITS, graded, locked, right_answers, solution, wrong_answers
 
+from autograder import trace_log
 from autograder.doors.fair_run import run_fairly
 from autograder.doors.faults import fault
 from autograder.doors.graded_notebook import failure_text, is_graded, read_notebook, score
-from autograder.doors.guard import restorer
+from autograder.doors.guard import own_objects, restorer
 from autograder.doors.guard.cells import Guard, course_in
 from autograder.doors.guard.restorer import _of_value
 from autograder.doors.guard.words import ASKED_OF_VALUES, EVERYTHING, FORBIDDEN, MODULES, OF_MODULES, OF_PACKAGES
 from autograder.doors.kernel_runner import Runner
+from autograder.jax_internals import listeners
 
 pytestmark = pytest.mark.once  # the same on every version
 
@@ -407,6 +412,23 @@ TRICKS = {
     "DATA = {}\nlater = (DATA.clear() for _ in range(1))": "calls .clear of DATA",
     "DATA = {}\nlater = lambda: DATA.clear()": "calls .clear of DATA",
     "print(__version__)": "reads __version__",
+    # What comes out of a call or in as an argument has no owner: no module is handed on, but for those that calculate.
+    "import functools\ndef get(m): return m.wraps\nget(functools)": "hands the module functools on",
+    "import collections\nfor m in (collections,): m._sys": "hands the module collections on",
+    "import dataclasses\nmatch dataclasses:\n    case object(types=t): pass": "hands the module dataclasses on",
+    "import numpy as np\ndef f(m): return m.polyutils\nf(np.polynomial)": "hands the module numpy.polynomial on",
+    "import numpy as np\ndef f(m): return m.random.bit_generator\nf(np)": "asks for .bit_generator",
+    "import numpy as np\nnp.polynomial.polyutils.warnings": "uses numpy.polynomial.polyutils",
+    "try:\n    math.nothing\nexcept AttributeError as error:\n    error.obj": "asks for .obj",
+    "print('{0.inspect.linecache.cache}'.format(1))": "asks for .inspect",
+    "print('{0:{1.inspect}}'.format(1, 2))": "asks for .inspect",
+    "class A:\n    def peek(self, what): return getattr(self, f'no_{what}')": "a name that is put together",
+    "class A:\n    def peek(self, what): return getattr(self, f'format_{what}')": "a name that is put together",
+    "class A:\n    for __slots__ in [['__class__']]: pass": "binds __slots__ otherwise",
+    "class A:\n    if True:\n        def put(self): self.traces = 0\nA.put(1)": "asks for A.put",
+    "class A:\n    __qualname__ = 'Box'": "gives a class __qualname__",
+    "class A:\n    x = 1\nA.__qualname__ = 'Box'": "writes A.__qualname__",
+    "class Box:\n    def put(self): self.n = 1": "makes another class Box",
     "pow = 2\ndef g(x): return x**pow": "pow is a name of Python's; when an answer is graded, Python's own is put back",
     **(
         {
@@ -561,6 +583,140 @@ def test_what_is_in_the_courses_things_is_put_back():
         back()
     assert things == [{"scan"}, deque([1]), Counter("aab"), ({"while"}, [[2]]), SimpleNamespace(n=1), tool]
     assert (tool.__name__, vars(tool), tool.__kwdefaults__) == ("tool", {}, {"limit": 1})
+
+
+OTHERS = {  # what a cell does to a value that nobody can see in its text, and what it is told when it does it
+    "def f(x): x.traces = 0\nf(next(map(type, [value])))": "the class Handed is written",
+    "def f(x): x.traces = 0\nf(value)": "an object of Handed is written",
+    "def f(x): del x.traces\nf(value)": "an object of Handed is written",
+    "def f(x): x.traces = 0\nf(len)": "an object of builtin_function_or_method is written",
+    "class A:\n    def peek(self): return self._sys\nA.peek(value)": "a method of A that writes attributes was given",
+    "class A:\n    try:\n        def put(self): self.n = 0\n    finally: pass\nA.put(value)": "a method of A",
+    "next(map(type, [int]))": "is a class of classes",
+    "def f(x): return type(x)\nf(int)": "is a class of classes",
+    "dict(**{'__array_interface__': 1})": "__array_interface__ is a name of Python's own",
+    "class A:\n    def __getattr__(self, name): return 8\nA().__array_interface__": "is a name of Python's own",
+    "class A:\n    def __init__(self, n): self.__dict__['__array__'] = n\nA(1)": "__array__ is a name of Python's own",
+    "class A:\n    def __init__(self, n): vars(self).update(__array__=n)\nA(1)": "__array__ is a name of Python's own",
+    "class A:\n    def f(self, x):\n        self = x\n        self.n = 1\nA().f(value)": "an object of Handed",
+}
+
+
+class Handed:
+    """Of a module that is not the notebook."""
+
+    traces = 1
+    __module__ = "autograder.checks"
+
+
+@pytest.mark.parametrize("cell", OTHERS, ids=range(len(OTHERS)))
+def test_what_a_value_is_asked_when_it_is_there(cell):
+    with pytest.raises((TypeError, AttributeError), match=re.escape(OTHERS[cell])):
+        ran(cell)
+
+
+OWN = """
+import dataclasses, functools
+from types import SimpleNamespace
+
+@dataclasses.dataclass(slots=True)
+class Counter:
+    n: int = 0
+    def add(self):
+        self.n += 1
+        return self
+
+class Tally:
+    total = 0
+    def __init__(self, **names):
+        "Counts."
+        self.__dict__.update(names)
+        self._seen = vars(self).copy()
+    def __getattr__(self, name):
+        return name.upper()
+    @classmethod
+    def note(cls):
+        cls.total += 1
+        return cls
+    def later(self):
+        def change(by):
+            self.by = by
+        change(3)
+        return self.by
+
+def counted(fn):
+    @functools.wraps(fn)
+    def wrapper(*args, **options):
+        wrapper.calls += 1
+        return fn(*args, **options)
+    wrapper.calls = 0
+    return wrapper
+
+@counted
+def double(x, *, by=2):
+    return x * by
+
+def put(thing, value):
+    thing.n = value
+    return thing.n
+
+options = {"by": 3}
+found = [Counter().add().n, Tally(a=1).a, Tally().b, Tally.note().total, Tally().later(), double(2, **options)]
+found += [double.calls, put(SimpleNamespace(), 4), put(Counter(), 5), type(3) is int, list(map(type, [1, "a"]))]
+found += [Tally(c=1)._seen, sorted(Tally(d=2).__dict__) == ["_seen", "d"]]
+"""
+
+
+def test_what_is_ones_own_is_changed_as_ever():
+    found = ran(OWN)["found"]
+    assert found == [1, 1, "B", 1, 3, 6, 1, 4, 5, True, [int, str], {"c": 1}, True]
+
+
+def ran(cell):
+    """The names of a notebook in which this cell was run as an answer is."""
+    names = {"__name__": "__main__", "value": Handed()}
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setattr(own_objects, "_theirs", None)
+        own_objects.begin()
+        tree = own_objects.OwnObjects().visit(ast.parse(cell))
+        exec(compile(tree, "cell", "exec"), names)
+    return names
+
+
+def test_who_has_begun_to_listen_in_a_cell_is_forgotten():
+    import jax
+
+    def late(*_, **__): ...
+
+    backs = restorer._listeners_back()
+    jax.monitoring.register_event_listener(late)
+    jax.monitoring.register_event_duration_secs_listener(late)
+    with trace_log() as log:
+        for back in backs:
+            back()
+        jax.jit(lambda x: x * 3)(1.0)
+    assert log.traces  # the course's own go on
+    assert not any(late in known for known in listeners())
+
+
+def test_a_table_of_members_gives_no_name_of_pythons(monkeypatch):
+    monkeypatch.setattr(enum.EnumType, "__call__", enum.EnumType.__call__)
+    restorer._close_tables_of_members()
+    assert [each.name for each in enum.Enum("Colour", "red green")] == ["red", "green"]
+    assert enum.Enum("Colour", {"red": 1})(1).name == "red"
+    with pytest.raises(TypeError, match="__array_interface__ is a name of Python's own"):
+        enum.Enum("Colour", [("__array_interface__", 1), ("red", 2)])
+
+
+def test_constants_of_the_courses_modules_are_put_back():
+    tool = types.ModuleType("tool")
+    tool.KINDS, tool._SETS, tool.found = {"a": 1}, (set,), []
+    backs = restorer._of_tools(tool)
+    tool.KINDS["b"], tool._SETS = 2, (list,)
+    tool.found.append(1)
+    for back in backs:
+        back()
+    assert (tool.KINDS, tool._SETS, tool.found) == ({"a": 1}, (set,), [1])
 
 
 PUTS_BACK = [cell for cell in ATTACKS if "how" in cell.metadata]

@@ -529,3 +529,18 @@ def test_estimates():
 def test_estimates_of_no_work_are_zero():
     figures = jax_internals.estimates(jax.jit(lambda x: x.reshape(2, 2)).lower(X).compile())
     assert figures.flops == 0, moved("estimates", "leaves out a figure of 0")
+
+
+# --- who listens ---
+
+
+def test_listeners():
+    def heard(*_, **__): ...
+
+    jax.monitoring.register_event_listener(heard)
+    jax.monitoring.register_event_duration_secs_listener(heard)
+    holding = [known for known in jax_internals.listeners() if heard in known]
+    for known in holding:
+        known.remove(heard)  # the lists themselves, and no copies
+    left = [known for known in jax_internals.listeners() if heard in known]
+    assert (len(holding), left) == (2, []), moved("listeners", "keeps listeners in lists of these names")

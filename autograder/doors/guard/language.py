@@ -5,7 +5,9 @@ is the notebook's or a function's own, whether an import bound it, and whether i
 """
 
 import ast
+import contextlib
 import re
+import string
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -24,6 +26,7 @@ from .words import (
     EVERYTHING,
     FORBIDDEN,
     FORBIDS,
+    HANDED_ON,
     KNOWN,
     MODULES,
     MUTATORS,
@@ -205,6 +208,10 @@ class _Reader(Names):
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         """A class, whose metaclass is `type`."""
         self.bind(node, node.name)
+        if node.name in self.course.classes & self.course.kept:
+            self.refuse(
+                node, f"makes another class {node.name}", "the course has one of that name", "Take another name."
+            )
         self.all(getattr(node, "type_params", []))
         for place, decorator in enumerate(node.decorator_list):
             below = node.decorator_list[place + 1 :]
@@ -231,6 +238,12 @@ class _Reader(Names):
 
     def slots(self, node: ast.ClassDef) -> None:
         """The names in __slots__ can be read, and none of them is Python's."""
+        plain = {id(t) for s in node.body if isinstance(s, ast.Assign) for t in s.targets}
+        plain |= {id(s.target) for s in node.body if isinstance(s, ast.AnnAssign)}
+        for part in own_statements(node.body):
+            if isinstance(part, ast.Name) and part.id == "__slots__" and id(part) not in plain:
+                why = "an object that has it can pass for something else"
+                self.refuse(part, "binds __slots__ otherwise than by `__slots__ = (…)`", why)
         for statement in node.body:
             if isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign) and "__slots__" in ast.unparse(
                 statement
@@ -348,6 +361,8 @@ class _Reader(Names):
                 self.refuse(node, f"writes {name}", "that name is the notebook's own", "Take another name.")
         elif self.in_class and name.startswith("__") and name not in SPECIAL_METHODS | CLASS_NAMES:
             self.refuse(node, f"gives a class {name}", "a class that has it can pass for something else")
+        if self.in_class and name == "__qualname__":
+            self.refuse(node, f"gives a class {name}", "a class that has it can pass for another one")
         if self.in_class and name in FORBIDDEN - OF_FILES:
             self.refuse(node, f"gives a class {name}", _READING, "Take another name.")
 
@@ -442,8 +457,11 @@ class _Reader(Names):
         if origin in AS_DECORATOR:
             self.refuse(node, f"uses {origin.split('.')[1]} otherwise than with an @", "it changes what it is given")
         if origin in MODULES:
-            if MODULES[origin] is not EVERYTHING:
-                self.refuse(node, f"hands the module {origin} on", "only some of it is for answers", "Use its names.")
+            if origin not in HANDED_ON:
+                why = "nobody can see then what of it is used"
+                self.refuse(
+                    node, f"hands the module {origin} on", why, "Use its names, or import it where you need it."
+                )
         elif not self._of_known(origin):
             self.refuse(node, f"uses {origin}", "that is for the checks alone")
 
@@ -477,7 +495,7 @@ class _Reader(Names):
             self.of_module(node, module, attr)
         if attr in ("format", "format_map"):
             self.formats(node, value)
-        if attr in PATHS and not modules:
+        if not modules and (attr in PATHS or (self.cells.hand_on and attr in OF_MODULES)):
             self.refuse(node, f"asks for .{attr}", "nobody can see here what that leads to", "Import what you need.")
         if attr == "loads" and modules != {"json"}:
             self.refuse(node, "asks for .loads", "what is read may be run")
@@ -577,6 +595,8 @@ class _Reader(Names):
         unknown = isinstance(value, ast.Name) and self._is_parameter(value.id)
         own = own and (not unknown or self._own_function(value))
         private = self.cells.private - PRIVATE
+        if attr == "__qualname__" and isinstance(value, ast.Name) and value.id in self.cells.classes:
+            self.refuse(node, f"writes {value.id}.{attr}", "a class that has it can pass for another one")
         if attr.startswith("_") and attr not in private and not (own and attr in _THEIR_OWN):
             self.refuse(node, f"writes .{attr}", "such names belong to Python or to a library")
         self.not_of_others(node, value, f"writes .{attr}")
@@ -708,7 +728,8 @@ class _Reader(Names):
         method = self._me(value)
         start = name.values[0] if isinstance(name, ast.JoinedStr) and name.values else None
         prefix = start.value if isinstance(start, ast.Constant) and isinstance(start.value, str) else ""
-        numbered = prefix.endswith("_") and prefix[:1].isalpha() and not prefix.startswith(_OF_FRAMES)
+        leads_to = any(known.startswith(prefix) for known in FORBIDDEN | BANS | {"format_map", "disable_jit"})
+        numbered = prefix.endswith("_") and prefix[:1].isalpha() and not prefix.startswith(_OF_FRAMES) and not leads_to
         reads = function in ("getattr", "hasattr")
         if method is None or not numbered or not (reads or method.unreachable):
             what = f"calls {function} with a name that is put together"
@@ -771,6 +792,16 @@ class _Reader(Names):
         asking = r"\{[^{}]*[.\[]\s*_|\{[^{}]*(?:gi_|f_|tb_|cr_)"
         if not texts or any(not isinstance(text, str) or re.search(asking, text) for text in texts):
             self.refuse(node, "calls format of a text that is not seen here", "such a text can ask for anything")
+        for text in texts:
+            self.asked_in(node, str(text))
+
+    def asked_in(self, node: ast.AST, text: str) -> None:
+        """The attributes that a format string asks for, in its fields and in how they are to be shown."""
+        with contextlib.suppress(ValueError):  # no format string: it says so when it is used
+            for _, field, shown, _ in string.Formatter().parse(text):
+                for name in re.findall(r"\.([^.\[\]]+)", field or ""):
+                    self.attribute(node, ast.Name("_", ast.Load(), lineno=1, col_offset=0), name)
+                self.asked_in(node, shown or "")
 
     def texts(self, value: ast.AST) -> list[object]:
         """What a function's own name may stand for, if each of its assignments says that with a constant."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from .course import Course, assigned, bound, fields, imports
-from .words import AS_DECORATOR, OF_TYPES, is_private
+from .words import AS_DECORATOR, HANDED_ON, OF_TYPES, is_private
 
 
 class Cells(NamedTuple):
@@ -19,6 +19,7 @@ class Cells(NamedTuple):
     methods: the names of their methods.
     writers: those of methods, special ones left out, that write attributes of their object.
     only_classes: names that nothing but a `class` binds, below decorators of Python's and JAX's alone.
+    hand_on: whether one of them hands a module on, as in `def f(x, xp=np)`.
     """
 
     names: frozenset[str]
@@ -29,6 +30,7 @@ class Cells(NamedTuple):
     methods: frozenset[str] = frozenset()
     writers: frozenset[str] = frozenset()
     only_classes: frozenset[str] = frozenset()
+    hand_on: bool = False
 
 
 def cells_together(trees: Iterable[ast.Module], course: Course) -> Cells:
@@ -56,7 +58,7 @@ def cells_together(trees: Iterable[ast.Module], course: Course) -> Cells:
                 names |= set(node.names)
             elif isinstance(node, ast.ClassDef):
                 classes.add(node.name)
-                own = [s for s in node.body if isinstance(s, ast.FunctionDef)]
+                own = [s for s in own_statements(node.body) if isinstance(s, ast.FunctionDef)]
                 methods |= {method.name for method in own}
                 writers |= {method.name for method in own if not method.name.startswith("__") and _writes(method)}
                 private |= {name for name in bound(node) if is_private(name)}
@@ -72,14 +74,19 @@ def cells_together(trees: Iterable[ast.Module], course: Course) -> Cells:
         frozenset(private),
         frozenset(own_fields),
         frozenset(classes),
-        *map(frozenset, (methods, writers)),
+        frozenset(methods),
+        frozenset(writers),
     )
     known = Names(course, cells)
     for node in (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
         said = {part.id for d in node.decorator_list for part in ast.walk(d) if isinstance(part, ast.Name)}
         if said & stored or any(known.returns_its_class(d) != {True} for d in node.decorator_list):
             otherwise.add(node.name)
-    return cells._replace(only_classes=frozenset(classes - otherwise))
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    followed = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
+    bare = (node for node in nodes if isinstance(node, ast.Name | ast.Attribute) and id(node) not in followed)
+    hand_on = any(known.origins(node) & HANDED_ON for node in bare)
+    return cells._replace(only_classes=frozenset(classes - otherwise), hand_on=hand_on)
 
 
 def _bound_otherwise(node: ast.AST) -> set[str]:

@@ -1,32 +1,92 @@
-"""In the kernel, when a notebook is graded: a method that writes attributes of its object is given its own objects.
+"""In the kernel, when a notebook is graded: an answer changes its own objects, and reads no others' insides.
 
-Called as a function, as `put(thing, value)` after `put = Label.put`, it would write them on whatever it is handed:
-on a primitive of JAX's, or on the class whose objects a check asks. The reader of a cell knows names and no values, so
-it cannot see that; the method itself can.
+The reader of a cell (see `language`) knows names and no values. What comes out of a call or in as an argument may be
+anything: `put = Label.put` writes on whatever `put` is handed, a primitive of JAX's or a log that a check counts with.
+So where a cell does with a value what only its owner may do, the value is asked for when it is there.
 """
 
 import ast
+import functools
+import types
+import weakref
+from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any
 
-_WRITES = {"setattr", "delattr", "vars"}
-_BY_NAME = {"__setattr__", "__delattr__", "__dict__"}
+from .names import own_statements
+from .words import PRIVATE_OF_LIBRARIES
+
+_WRITES = {"setattr", "delattr", "vars", "getattr"}
+_BY_NAME = {"__setattr__", "__delattr__", "__dict__", "obj", *PRIVATE_OF_LIBRARIES}
+_WRAPPERS = (functools.partial, type(functools.lru_cache(len)))
+_LIBRARIES = ("flax", "optax")  # whose modules and variables an answer fills
+
+# Classes that students' cells have made. Only a kernel in which `begin` was called knows them.
+_theirs: "weakref.WeakSet[type] | None" = None
+
+
+def begin() -> None:
+    """From now on this kernel notes which classes are the student's."""
+    global _theirs
+    _theirs = weakref.WeakSet()
 
 
 class OwnObjects(ast.NodeTransformer):
-    """Changes a cell: methods that write attributes of their first argument ask first whose it is."""
+    """Changes a cell: it asks whose a value is before it writes on it, or reads what belongs to libraries."""
+
+    def __init__(self) -> None:
+        self._asking: dict[int, str] = {}  # methods -> their first argument, which they ask whose it is
+        self._me: list[str] = []  # of the methods around
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
         """A class."""
+        methods = [part for part in own_statements(node.body) if isinstance(part, ast.FunctionDef)]
+        self._asking |= {id(method): _asked_of(method) for method in methods}
         self.generic_visit(node)
-        for method in node.body:
-            if isinstance(method, ast.FunctionDef) and method.name != "__new__" and _writes(method):
-                me = [*method.args.posonlyargs, *method.args.args][0].arg
-                ask = ast.parse(f"__import__({__name__!r}, fromlist=['_']).own({me}, __class__)").body[0]
-                documented = ast.get_docstring(method, clean=False) is not None
-                for part in ast.walk(ask):
-                    ast.copy_location(part, method.body[0])
-                method.body.insert(int(documented), ask)
+        for method in methods:
+            documented = ast.get_docstring(method, clean=False) is not None
+            me = self._asking[id(method)]
+            for question in filter(None, (_own(me) if me else None, _name_asked(method))):
+                method.body.insert(int(documented), _placed(ast.Expr(question), method.body[0]))
+        node.decorator_list.insert(0, _placed(_helper("theirs"), node))
         return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        """A function, or a method."""
+        me = self._asking.get(id(node), "")
+        stored = (n.id for n in ast.walk(node) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load))
+        self._me.append("" if me in stored else me)
+        self.generic_visit(node)
+        self._me.pop()
+        return node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.Attribute:
+        """`a.b = c` writes on something of one's own."""
+        self.generic_visit(node)
+        written = not isinstance(node.ctx, ast.Load)
+        if written and not (isinstance(node.value, ast.Name) and node.value.id in self._me):
+            node.value = _placed(_call("mine", node.value), node.value)
+        if node.attr == "__dict__" and not written:
+            return _placed(_call("attributes", node.value), node)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.Call:
+        """`f(**names)` hands on no name that is Python's; `type` asks for the type of an object."""
+        self.generic_visit(node)
+        for keyword in node.keywords:
+            if keyword.arg is None:
+                keyword.value = _placed(_call("plain_names", keyword.value), keyword.value)
+        if isinstance(node.func, ast.Name) and node.func.id in ("type", "vars"):
+            node.func = _placed(_call("of_objects", node.func), node.func)
+        if node.args and isinstance(node.args[0], ast.Name) and node.args[0].id == "type":
+            node.args[0] = _placed(_call("of_objects", node.args[0]), node.args[0])
+        return node
+
+
+def theirs(kind: Any) -> Any:
+    """A class of a student's, as it is."""
+    if _theirs is not None and isinstance(kind, type):
+        _theirs.add(kind)
+    return kind
 
 
 def own(me: Any, kind: type) -> None:
@@ -38,15 +98,124 @@ def own(me: Any, kind: type) -> None:
         )
 
 
-def _writes(method: ast.FunctionDef) -> bool:
-    """Whether a method writes attributes of its first argument, as far as its text says."""
+def mine(value: Any) -> Any:
+    """A value on which a student's cell writes an attribute, as it is. Raises TypeError if it is somebody else's."""
+    kind = type(value)
+    if issubclass(kind, type):
+        allowed = value.__module__ == "__main__" and (_theirs is None or value in _theirs)
+    else:
+        home = kind.__module__
+        allowed = home == "__main__" or home.partition(".")[0] in _LIBRARIES or kind is types.SimpleNamespace
+        if kind is types.FunctionType:
+            allowed = value.__globals__.get("__name__") == "__main__"
+        allowed = allowed or issubclass(kind, (*_WRAPPERS, BaseException)) or hasattr(kind, "clear_cache")
+    if not allowed:
+        what = f"the class {value.__name__}" if issubclass(kind, type) else f"an object of {kind.__name__}"
+        raise TypeError(f"an attribute of {what} is written, which is not this notebook's own")
+    return value
+
+
+def plain_names(names: Mapping[str, Any]) -> dict[str, Any]:
+    """What stands behind `**`. Raises TypeError if one of its names is Python's own."""
+    found = dict(names)
+    for name in found:
+        asked(name, TypeError)
+    return found
+
+
+def asked(name: Any, error: type[Exception] = AttributeError) -> None:
+    """Raise an error if a name is one of Python's own, as `__array_interface__`: no answer has it by chance."""
+    if isinstance(name, str) and str.startswith(name, "__") and str.endswith(name, "__"):
+        raise error(f"{str.__str__(name)} is a name of Python's own")
+
+
+def of_objects(function: Any) -> Any:
+    """`type` that is asked for objects alone, and `vars` that is no way to Python's names; anything else as it is."""
+    if function is type:
+        return _type_of
+    return attributes if function is vars else function
+
+
+def _type_of(value: Any) -> type:
+    if issubclass(type(value), type):
+        raise TypeError(f"type({value.__name__}) is a class of classes, which no answer needs")
+    return type(value)
+
+
+def attributes(value: Any) -> MutableMapping[str, Any]:
+    """The attributes of an object, by name, to be read and written; of no module, and none with a name of Python's."""
+    if issubclass(type(value), (types.ModuleType, type)):
+        raise TypeError(f"the names in {value.__name__} are not this notebook's own")
+    return _Attributes(vars(value))
+
+
+class _Attributes(MutableMapping[str, Any]):
+    __slots__ = ("__names",)
+
+    def __init__(self, names: dict[str, Any]):
+        self.__names = names
+
+    def __getitem__(self, name: str) -> Any:
+        return self.__names[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        asked(name, TypeError)
+        self.__names[name] = value
+
+    def __delitem__(self, name: str) -> None:
+        del self.__names[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.__names)
+
+    def __len__(self) -> int:
+        return len(self.__names)
+
+    def __repr__(self) -> str:
+        return repr(self.__names)
+
+    def copy(self) -> dict[str, Any]:
+        """A dict of its own."""
+        return dict(self.__names)
+
+
+def _helper(name: str) -> ast.expr:
+    return ast.parse(f"__import__({__name__!r}, fromlist=['_']).{name}", mode="eval").body
+
+
+def _call(name: str, *args: ast.expr) -> ast.Call:
+    return ast.Call(_helper(name), list(args), [])
+
+
+def _own(me: str) -> ast.Call:
+    return _call("own", ast.Name(me, ast.Load()), ast.Name("__class__", ast.Load()))
+
+
+def _placed(node: Any, at: ast.AST) -> Any:
+    """A node that was made here, and what is in it, on the lines of another one."""
+    for part in ast.walk(node):
+        if not hasattr(part, "lineno"):
+            ast.copy_location(part, at)
+    return ast.fix_missing_locations(node)
+
+
+def _asked_of(method: ast.FunctionDef) -> str:
+    """The first argument of a method that writes its attributes, or reads what others have, too; empty of any other."""
     places = [*method.args.posonlyargs, *method.args.args]
     kinds = {ast.unparse(decorator).rsplit(".", 1)[-1] for decorator in method.decorator_list}
-    if not places or kinds & {"staticmethod", "classmethod"}:
-        return False
+    if not places or method.name == "__new__" or kinds & {"staticmethod", "classmethod"}:
+        return ""
     for part in ast.walk(method):
         if isinstance(part, ast.Attribute) and (not isinstance(part.ctx, ast.Load) or part.attr in _BY_NAME):
-            return True
+            return places[0].arg
         if isinstance(part, ast.Name) and part.id in _WRITES:
-            return True
-    return False
+            return places[0].arg
+    return ""
+
+
+def _name_asked(method: ast.FunctionDef) -> ast.Call | None:
+    """What a method begins with that says what its object has."""
+    places = [*method.args.posonlyargs, *method.args.args]
+    if method.name != "__getattr__" or len(places) < 2:
+        return None
+    return _call("asked", ast.Name(places[1].arg, ast.Load()))

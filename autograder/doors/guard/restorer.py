@@ -7,6 +7,8 @@ import ast
 import builtins
 import collections
 import contextlib
+import enum
+import functools
 import hashlib
 import importlib
 import sys
@@ -16,7 +18,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from .names_of_checks import OfChecks
-from .own_objects import OwnObjects
+from .own_objects import OwnObjects, asked, begin
 from .words import MODULES
 
 _MISSING = object()
@@ -56,7 +58,9 @@ def install(
     shell.events.register("post_run_cell", keeper.after)
     shell.ast_transformers.append(_Of(keeper, keeper.theirs, OwnObjects()))
     shell.ast_transformers.append(_Of(keeper, set(checks), OfChecks(of_checks)))
+    begin()
     _close_names_in_texts()
+    _close_tables_of_members()
     sys.path[:] = [place for place in sys.path if place]  # what lies beside the notebook is no module
 
 
@@ -73,7 +77,7 @@ class _Keeper:
         """A cell is about to run."""
         self.put_back, self.names = [], {}
         watched = _watched()
-        _freeze(self.shell.user_ns, watched)
+        _freeze(self.shell.user_ns)
         for module in watched:
             if module.__name__.partition(".")[0] == "autograder" and module.__name__ not in self.tools:
                 self.tools[module.__name__] = _of_tools(module)
@@ -146,6 +150,20 @@ def _close_names_in_texts() -> None:
     numpy.matrixlib.bmat = numpy.bmat = bmat
 
 
+def _close_tables_of_members() -> None:
+    """`Enum("E", [(name, value)])` gives a class any attribute, one of Python's own among them."""
+    made = enum.EnumType.__call__
+
+    def call(cls, value, *args, **kwargs):
+        members = [*args[:1], *([kwargs["names"]] if "names" in kwargs else [])]
+        for names in filter(None, members) if not cls.__members__ else ():
+            for each in names.replace(",", " ").split() if isinstance(names, str) else list(names):
+                asked(each if isinstance(each, str) else list(each)[0], TypeError)
+        return made(cls, value, *args, **kwargs)
+
+    enum.EnumType.__call__ = call  # type: ignore[method-assign]
+
+
 class _Frozen(types.ModuleType):
     """A module to which no cell of the notebook can give another attribute; its own code and a test's can."""
 
@@ -169,11 +187,11 @@ def _assert_not_a_cell(module: types.ModuleType) -> None:
         raise AttributeError(f"a cell cannot change the module {module.__name__}: the checks use it")
 
 
-def _freeze(names: dict[str, object], watched: list[types.ModuleType]) -> None:
-    """Freeze what an answer can name, and what it is checked with."""
+def _freeze(names: dict[str, object]) -> None:
+    """Freeze all modules: an answer may come by one that it cannot name."""
     global _notebook
     _notebook = names
-    for module in (*watched, sys.modules.get("__main__")):
+    for module in list(sys.modules.values()):
         if type(module) is types.ModuleType:
             module.__class__ = _Frozen
 
@@ -236,7 +254,7 @@ def _attributes_back(holder: Any, before: dict) -> Callable[[], None]:
 
 def _of_settings() -> list[Callable[[], None]]:
     """JAX's, NumPy's, and what becomes of warnings: left on, they would change what the checks of later tasks see."""
-    return [_warnings_back(), _numpy_back(), *_of_jax()]
+    return [_warnings_back(), _numpy_back(), *_of_jax(), *_listeners_back()]
 
 
 def _warnings_back() -> Callable[[], None]:
@@ -271,9 +289,33 @@ def _of_jax() -> list[Callable[[], None]]:
     return [back]
 
 
+def _listeners_back() -> list[Callable[[], None]]:
+    """Who listens to JAX. The course's own instruments, which may have begun to listen meanwhile, go on."""
+    if "jax" not in sys.modules:
+        return []
+    from autograder.jax_internals import listeners
+
+    def back(known: list, before: list) -> None:
+        late = [one for one in known if one not in before and _home_of(one) in ("jax", "autograder")]
+        if len(known) != len(before) + len(late):
+            known[:] = [*before, *late]
+
+    return [functools.partial(back, known, list(known)) for known in listeners()]
+
+
+def _home_of(listener: Any) -> str:
+    """The package whose code a listener is."""
+    function = getattr(listener, "__func__", listener)
+    names = function.__globals__ if type(function) is types.FunctionType else {}
+    return str(names.get("__name__", "")).partition(".")[0]
+
+
 def _of_tools(module: types.ModuleType) -> list[Callable[[], None]]:
-    """What the functions and classes of one of the course's modules consist of."""
-    backs = []
+    """What the functions and classes of one of the course's modules consist of, and its constants."""
+    constants = {name: value for name, value in vars(module).items() if name.isupper()}
+    backs = [_puts_back(vars(module), constants)]
+    for value in constants.values():
+        backs += _of_value(value, 1)
     for value in list(vars(module).values()):
         if getattr(value, "__module__", None) != module.__name__:
             continue

@@ -30,6 +30,16 @@ MODULES: dict[str, frozenset[str] | None] = dict.fromkeys(
         *("jax.experimental.pallas.tpu", "jax.experimental.pallas.triton"),
         *("numpy", "numpy.fft", "numpy.linalg", "numpy.random", "numpy.typing", "numpy.polynomial"),
         *("flax.linen", "flax.nnx", "optax", "matplotlib.pyplot"),
+        *("jax.custom_batching", "jax.ref", "jax.scipy.cluster.vq", "jax.scipy.fft", "jax.scipy.integrate"),
+        *("jax.scipy.interpolate", "jax.scipy.ndimage", "numpy.char", "numpy.exceptions", "numpy.strings"),
+        *("flax.linen.initializers",),
+        *(f"optax.{name}" for name in ("assignment", "contrib", "losses", "projections", "schedules", "second_order")),
+        *(f"optax.{name}" for name in ("transforms", "tree", "tree_utils")),
+        *(f"numpy.polynomial.{name}" for name in ("chebyshev", "hermite", "laguerre", "legendre", "polynomial")),
+        *(f"jax.scipy.stats.{name}" for name in ("bernoulli", "beta", "binom", "cauchy", "chi2", "dirichlet", "expon")),
+        *(f"jax.scipy.stats.{name}" for name in ("gamma", "geom", "gumbel_l", "gumbel_r", "laplace", "logistic")),
+        *(f"jax.scipy.stats.{name}" for name in ("multinomial", "multivariate_normal", "nbinom", "norm", "pareto")),
+        *(f"jax.scipy.stats.{name}" for name in ("poisson", "t", "truncnorm", "uniform", "vonmises", "wrapcauchy")),
     ),
     EVERYTHING,
 ) | {
@@ -66,6 +76,9 @@ MODULES: dict[str, frozenset[str] | None] = dict.fromkeys(
         "weakref": "WeakKeyDictionary WeakMethod WeakSet WeakValueDictionary ref",
     }.items()
 }
+
+# Those that an answer may hand on, as in `def f(x, xp=np)`: whatever is asked of them is as harmless as they are.
+HANDED_ON = {"numpy", "jax.numpy", "math", "cmath"}
 
 _ERRORS = {n for n, v in vars(builtins).items() if isinstance(v, type) and issubclass(v, BaseException)}
 BUILTINS = (
@@ -115,11 +128,12 @@ HIDDEN_MODULES = _words(
     "pathlib shutil tempfile zipimport pkgutil IPython ipykernel autograder matplotlib cbook mlab mtrand f2py "
     "distutils extbuild mpl interpreters xla_client xla_bridge jaxlib api_util proxy_caller kw_only_dataclasses"
 )
-# The same, of modules alone: elsewhere these are names like any other.
+# The same, of modules alone: elsewhere these are names like any other. A test holds them to what is in MODULES.
 OF_MODULES = _words(
-    "code codecs concurrent core dis distributed dlpack export extend "
-    "ffi glob io lib logging ma overrides process "
-    "signal site thread tools types version warnings xla"
+    "code codecs concurrent contextlib core dis distributed dlpack emath export extend "
+    "ffi glob io keyword lib logging ma overrides process "
+    "signal site thread tools types version warnings xla "
+    "betabinom bit_generator dtypes gennorm hermite_e microbatching perturbations polyutils pu rec"
 )
 # What is a module in these packages, which have many and hide none.
 OF_PACKAGES = {
@@ -155,7 +169,7 @@ FORBIDDEN = HIDDEN_MODULES | _words(
     "switch_backend get_ipython register getweakrefs finalize EnumMeta EnumType NamedTupleMeta "
     "measure NpzFile read_array readinto pack_into "
     "iadd iand iconcat ifloordiv ilshift imatmul imod imul ior ipow irshift isub itruediv ixor "
-    "write_text write_bytes symlink_to hardlink_to rename chmod lchmod open putenv unsetenv"
+    "write_text write_bytes symlink_to hardlink_to rename chmod lchmod open putenv unsetenv obj"
 )
 # In a block of these JAX forbids something, in this thread: a check asks for it, and an answer may ask for it, too. It
 # may not lift it, by `no_tracing(False)` or `transfer_guard("allow")`.
