@@ -592,6 +592,7 @@ OTHERS = {  # what a cell does to a value that nobody can see in its text, and w
     "def f(x): x.traces = 0\nf(len)": "an object of builtin_function_or_method is written",
     "class A:\n    def peek(self): return self._sys\nA.peek(value)": "a method of A that writes attributes was given",
     "class A:\n    try:\n        def put(self): self.n = 0\n    finally: pass\nA.put(value)": "a method of A",
+    "import typing\nclass A(typing.NamedTuple):\n    def f(self): return self._sys\nA.f(value)": "a method of A",
     "next(map(type, [int]))": "is a class of classes",
     "def f(x): return type(x)\nf(int)": "is a class of classes",
     "dict(**{'__array_interface__': 1})": "__array_interface__ is a name of Python's own",
@@ -618,6 +619,7 @@ def test_what_a_value_is_asked_when_it_is_there(cell):
 OWN = """
 import dataclasses, functools
 from types import SimpleNamespace
+from typing import NamedTuple
 
 @dataclasses.dataclass(slots=True)
 class Counter:
@@ -625,6 +627,13 @@ class Counter:
     def add(self):
         self.n += 1
         return self
+
+class Pair(NamedTuple):
+    n: int
+    def next(self):
+        return self._replace(n=self.n + 1, **{})
+    def has(self, name):
+        return getattr(self, "n") if hasattr(self, "n") else None
 
 class Tally:
     total = 0
@@ -664,12 +673,13 @@ options = {"by": 3}
 found = [Counter().add().n, Tally(a=1).a, Tally().b, Tally.note().total, Tally().later(), double(2, **options)]
 found += [double.calls, put(SimpleNamespace(), 4), put(Counter(), 5), type(3) is int, list(map(type, [1, "a"]))]
 found += [Tally(c=1)._seen, sorted(Tally(d=2).__dict__) == ["_seen", "d"]]
+found += [Pair(1).next().n, Pair(5).has("n")]
 """
 
 
 def test_what_is_ones_own_is_changed_as_ever():
     found = ran(OWN)["found"]
-    assert found == [1, 1, "B", 1, 3, 6, 1, 4, 5, True, [int, str], {"c": 1}, True]
+    assert found == [1, 1, "B", 1, 3, 6, 1, 4, 5, True, [int, str], {"c": 1}, True, 2, 5]
 
 
 def ran(cell):

@@ -1054,8 +1054,9 @@ assert_allclose(slope(2.0, "fold", 5.0, 3.0), jnp.float32(3.0 * math.cos(6.0 / 5
 # %% [markdown]
 # ## Task 6 · The sealed box (3 points)
 #
-# Somebody hands you a jitted function, sealed: you may call it, trace it, and count its traces in any way, but what it
-# was made with cannot be read. Some of its arguments are static. Which?
+# Somebody hands you a jitted function, sealed: you may call it, and count its traces in any way, but what it was made
+# with cannot be read, and its own `trace`, `lower` and `eval_shape` are gone with that. Some of its arguments are
+# static. Which?
 #
 # `find_static(box, args)` gets the box and one call that works, `box(*args)`, all numbers between 0 and 1000. It
 # returns the positions of the static arguments, as a list in ascending order. The box has been used before: it knows

@@ -1031,7 +1031,7 @@ def handed_in(make, columns, *arguments):
     return sum(int(np.prod([int(side) for side in shape.split("x")])) for shape in shapes)
 
 
-enough = {"two columns or more go into the programs": handed_in(make_scorer, columns_of(200), *friday) >= 2 * 200}
+enough = {"all five columns go into the programs": handed_in(make_scorer, columns_of(200), *friday) >= 5 * 200}
 assert_equal(enough, dict.fromkeys(enough, True), name="scorer")
 
 from autograder.measuring.wire import functions
@@ -1045,7 +1045,8 @@ jax.config.update("jax_default_matmul_precision", "highest")
 make_scorer, columns = pickle.loads(sys.stdin.buffer.read())
 make_scorer(set(columns) - {"seen"}, 100.0 + os.getpid(), os.getpid())(columns)
 """
-packed = functions.dumps((make_scorer, columns_of(6)))
+not_met_yet = {name: column for name, column in columns_of(6).items() if name != "heat"}  # by what remembers orders
+packed = functions.dumps((make_scorer, not_met_yet))
 written = []
 with tempfile.TemporaryDirectory() as folder:
     for seed in ("0", "1"):  # each PYTHONHASHSEED gives the set an order of its own

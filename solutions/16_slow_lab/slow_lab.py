@@ -825,6 +825,10 @@ large = [np.asarray(sow(jax.random.key(seed), 320)[1] >= 0.25) for seed in range
 empty = [int(np.sum(~np.any(large, axis=(0, axis)))) for axis in (2, 1)]
 of_large = "rows, and columns, of 50 dishes of 320 x 320 where no square is"
 assert_equal({of_large: empty}, {of_large: [0, 0]}, name="sow", hints={of_large: "Any row is as likely as the others."})
+two_dishes = (np.asarray(sow(jax.random.key(seed), 64)[1]) for seed in (first, second))
+moved = {"another dish has the same grains, moved": bool(np.isin(*(v[v < GRAIN] for v in two_dishes)).mean() > 0.1)}
+of_grains = dict.fromkeys(moved, "The key decides each grain, and not only where it lies.")
+assert_equal(moved, dict.fromkeys(moved, False), name="sow", hints=of_grains)
 key_words = jax.random.key_data(jax.random.key(first))
 sown_alike = [sow(jax.random.wrap_key_data(key_words.at[0].set(word)), 64) for word in (1, 2)]
 one_dish = {"keys that end alike sow the same dish": bool(np.array_equal(*(v for _, v in sown_alike)))}

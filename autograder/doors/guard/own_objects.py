@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any
 
 from .names import own_statements
-from .words import PRIVATE_OF_LIBRARIES
+from .words import PRIVATE_OF_LIBRARIES, UNDERSCORE
 
 _WRITES = {"setattr", "delattr", "vars", "getattr"}
-_BY_NAME = {"__setattr__", "__delattr__", "__dict__", "obj", *PRIVATE_OF_LIBRARIES}
+_BY_NAME = {"__setattr__", "__delattr__", "__dict__", "obj", *PRIVATE_OF_LIBRARIES} - UNDERSCORE
 _WRAPPERS = (functools.partial, type(functools.lru_cache(len)))
 _LIBRARIES = ("flax", "optax")  # whose modules and variables an answer fills
 
@@ -45,7 +45,7 @@ class OwnObjects(ast.NodeTransformer):
         for method in methods:
             documented = ast.get_docstring(method, clean=False) is not None
             me = self._asking[id(method)]
-            for question in filter(None, (_own(me) if me else None, _name_asked(method))):
+            for question in filter(None, (_own(me, node) if me else None, _name_asked(method))):
                 method.body.insert(int(documented), _placed(ast.Expr(question), method.body[0]))
         node.decorator_list.insert(0, _placed(_helper("theirs"), node))
         return node
@@ -96,6 +96,12 @@ def own(me: Any, kind: type) -> None:
         raise TypeError(
             f"a method of {kind.__name__} that writes attributes was given an object of {type(me).__name__}"
         )
+
+
+def own_tuple(me: Any, name: str) -> None:
+    """The same for a class of named tuples, which is known by its name."""
+    if not any((base.__module__, base.__name__) == ("__main__", name) for base in type(me).__mro__):
+        raise TypeError(f"a method of {name} that reads attributes was given an object of {type(me).__name__}")
 
 
 def mine(value: Any) -> Any:
@@ -187,7 +193,9 @@ def _call(name: str, *args: ast.expr) -> ast.Call:
     return ast.Call(_helper(name), list(args), [])
 
 
-def _own(me: str) -> ast.Call:
+def _own(me: str, kind: ast.ClassDef) -> ast.Call:
+    if any(ast.unparse(base).endswith("NamedTuple") for base in kind.bases):  # there is no `__class__` in its methods
+        return _call("own_tuple", ast.Name(me, ast.Load()), ast.Constant(kind.name))
     return _call("own", ast.Name(me, ast.Load()), ast.Name("__class__", ast.Load()))
 
 
