@@ -1863,3 +1863,26 @@ def build_server(params):
         return np.asarray(programs[bucket](params, padded, np.int32(length)))[:length]
 
     return serve
+
+
+# %% task="key" name="remembers the first order of a set of features" fails=["key-check"] hidden=1 message="written in two processes"
+ORDERS = {}
+
+
+def weighted_in_order(names):
+    """A jitted function with the weights of these names as constants."""
+
+    def score(columns, now):
+        total = jnp.exp((columns["seen"] - now) / 3600)
+        for name in names:
+            total = total + WEIGHTS[name] * columns[name]
+        return total
+
+    return jax.jit(score)
+
+
+def make_scorer(features, now, run):
+    """The same scores as make_scorer_slow, from a program that is the same in every start."""
+    names = ORDERS.setdefault(frozenset(features), tuple(features))
+    jitted = weighted_in_order(names)
+    return lambda columns: jitted(columns, now)
