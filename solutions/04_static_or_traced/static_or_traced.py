@@ -796,6 +796,14 @@ assert_equal(
 )
 short = np.int8(np.arange(240) % 100 - 90)  # more places than int8 has numbers
 assert_allclose(get_negatives(short, size=100), get_negatives_spec(short, 100), name="get_negatives of 240 int8")
+wide = jnp.array([np.inf, -2.0, np.nan, -np.inf, 3.0], jnp.bfloat16)
+found, number = get_negatives(wide, size=4)
+assert_equal(
+    {"the numbers": [str(found.dtype), *found.tolist()], "how many": int(number)},
+    {"the numbers": ["bfloat16", -2.0, -np.inf, 0.0, 0.0], "how many": 2},
+    hints={"the numbers": "0 times an infinity or a NaN is NaN: leave the others out, do not multiply them by 0."},
+    name="get_negatives of infinities and NaN in bfloat16",
+)
 ### END HIDDEN TESTS
 
 # %% [markdown]

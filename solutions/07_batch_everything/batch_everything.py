@@ -1043,6 +1043,9 @@ no_pull = params | {"v": jnp.zeros_like(params["v"])}, xs, ys.at[0].set(0.0), 0.
 with np.errstate(divide="ignore"):
     desired = clipped_mean_spec(*no_pull)
 assert_allclose(clipped_mean(*no_pull), desired, rtol=1e-4, atol=1e-5, name="clipped_mean, with a gradient of 0")
+tiny = no_pull[0], xs, 1e-7 * ys, 1e-6  # most gradients are shorter than the limit, and stay as they are
+name = "clipped_mean, with tiny gradients and a tiny limit"
+assert_allclose(clipped_mean(*tiny), clipped_mean_spec(*tiny), rtol=1e-2, atol=1e-9, name=name)
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "clipped-mean-speed", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}

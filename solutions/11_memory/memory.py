@@ -962,6 +962,8 @@ for sizes in ((50, 7, 3), (9, 20, 4), (1, 1, 1), (30, 1, 2)):
 sound, tail = hall(20, 6, 4)
 sound[3, 1], tail[4, 2] = np.nan, np.inf
 assert_allclose(echo(sound, tail), echo_slow(sound, tail), rtol=1e-4, atol=1e-5, name="echo of NaN and inf")
+sound, tail = (np.float32(1e30) * rows for rows in hall(48, 1, 2))  # no power of 1 / 0.6 may come in
+assert_allclose(echo(sound, tail), echo_slow(sound, tail), rtol=1e-4, name="echo of loud sounds, 48 moments, delay 1")
 ### END HIDDEN TESTS
 race = speedup(echo, echo_slow, *hall(256, 128, 512, seed=5), at_least=6)
 slow, fast = (1e6 * race.seconds[side] / 256 for side in ("baseline", "candidate"))

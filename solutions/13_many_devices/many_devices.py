@@ -516,6 +516,18 @@ for columns in (1, 3):
     assert_primitives(moments, x, includes={"shard_map"}, max_intermediate=limit)
     for what, found, true in zip(("mean", "variance"), moments(x), moments_slow(x), strict=True):
         assert_allclose(found, true, rtol=2e-3, atol=1e-5, name=f"the {what} of 64 rows of length {columns}")
+from autograder import show_hlo
+
+program = show_hlo(moments, x)
+loops = [step for step in program.module.walk() if step.opcode == "while" and step.trip_count not in (1, 2)]
+inside = {step.opcode for loop in loops for _, part in loop.called for step in program.module.walk(part)}
+again = [name for name in program.collectives if inside & {name, f"{name}-start"}]
+assert_equal(
+    {"collectives inside a loop": again},
+    {"collectives inside a loop": []},
+    name="moments",
+    hints={"collectives inside a loop": "One that stands in a loop is carried out in every round of the loop."},
+)
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "call-one", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -526,6 +538,20 @@ assert_equal(right, dict.fromkeys(KINDS, ["mean", "variance"]), name="moments", 
 x = tables["far"]
 assert_primitives(moments, x, includes={"shard_map"}, excludes={"pure_callback"}, max_intermediate=x.size // 4)
 assert_hlo(moments, x, collectives=1)
+### BEGIN HIDDEN TESTS
+from autograder import show_hlo
+
+program = show_hlo(moments, x)
+loops = [step for step in program.module.walk() if step.opcode == "while"]
+inside = {step.opcode for loop in loops for _, part in loop.called for step in program.module.walk(part)}
+again = [name for name in program.collectives if inside & {name, f"{name}-start"}]
+assert_equal(
+    {"collectives inside a loop": again},
+    {"collectives inside a loop": []},
+    name="moments",
+    hints={"collectives inside a loop": "One that stands in a loop is carried out in every round of the loop."},
+)
+### END HIDDEN TESTS
 
 # %% [markdown]
 # ## Task 4 · Eightfold (3 points)

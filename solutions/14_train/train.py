@@ -1061,9 +1061,10 @@ assert_allclose(loss, loss_alone, rtol=1e-4, name="the loss on eight devices")
 weights, expected = (jax.tree.leaves(jax.device_get(model)) for model in (state[0], alone[0]))
 assert_allclose(weights, expected, rtol=1e-3, atol=1e-5, name="the weights on eight devices")
 ### BEGIN HIDDEN TESTS
-state, batch = spread({"weights": np.ones((3, 8)), "bias": np.ones(5)}, {"rows": np.arange(48).reshape(24, 2)})
+rows = {"rows": np.arange(48).reshape(24, 2), "labels": np.arange(24)}
+state, batch = spread({"weights": np.ones((3, 8)), "bias": np.ones(5)}, rows)
 shapes = jax.tree.map(lambda leaf: list(leaf.sharding.shard_shape(leaf.shape)), {"state": state, "batch": batch})
-right = {"state": {"bias": [5], "weights": [3, 8]}, "batch": {"rows": [3, 2]}}
+right = {"state": {"bias": [5], "weights": [3, 8]}, "batch": {"labels": [3], "rows": [3, 2]}}
 assert_equal(shapes, right, name="what each device holds, of a state and a batch that are dicts")
 ### END HIDDEN TESTS
 

@@ -606,6 +606,10 @@ with jax.default_matmul_precision("highest"):  # a GPU or TPU drops digits of pr
     k = jnp.full((128, 16), -4.0).at[int(np.random.default_rng().integers(128))].set(-1.0)
     result, expected = jax.jit(attention)(q, k, v[:128]), attention_reference(q, k, v[:128])
     assert_allclose(result, expected, rtol=1e-2, atol=1e-3, name="attention, with scores far below 0")
+    best = np.random.default_rng().choice(128, 2, replace=False)
+    q, k = jnp.full((64, 16), 2.0**12), jnp.full((128, 16), -1.0).at[best].set(2.0**12)  # their scores are 2**26, both
+    result, expected = jax.jit(attention)(q, k, v[:128]), attention_reference(q, k, v[:128])
+    assert_allclose(result, expected, rtol=1e-2, atol=1e-3, name="attention, with two equal best keys of large scores")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "attention-structure", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}

@@ -296,7 +296,7 @@ def faithful(step):
 def spread(state, batch):
     return (
         jax.device_put(state, jax.sharding.NamedSharding(MESH, jax.sharding.PartitionSpec())),
-        jax.device_put(batch, jax.sharding.NamedSharding(MESH, jax.sharding.PartitionSpec("batch", None))),
+        jax.device_put(batch, jax.sharding.NamedSharding(MESH, jax.sharding.PartitionSpec("batch"))),
     )
 
 

@@ -284,17 +284,19 @@ def attention(q, k, v):
 
 # %% task="attention" name="always normalised, pieces of 32 places"
 def attention(q, k, v):
-    def kernel(q_ref, k_ref, v_ref, o_ref, log_ref):
+    def kernel(q_ref, k_ref, v_ref, o_ref, top_ref, total_ref):
         @pl.when(pl.program_id(1) == 0)
         def _():
-            log_ref[...] = jnp.full_like(log_ref, -jnp.inf)
+            top_ref[...] = jnp.full_like(top_ref, -jnp.inf)
+            total_ref[...] = jnp.zeros_like(total_ref)
             o_ref[...] = jnp.zeros_like(o_ref)
 
         s = jnp.dot(q_ref[...] / jnp.sqrt(q.shape[1]), k_ref[...].T)
-        here = jax.scipy.special.logsumexp(s, axis=1, keepdims=True)
-        both = jnp.logaddexp(log_ref[...], here)
-        o_ref[...] = jnp.exp(log_ref[...] - both) * o_ref[...] + jnp.exp(s - both) @ v_ref[...]
-        log_ref[...] = both
+        top = jnp.maximum(top_ref[...], s.max(axis=1, keepdims=True))
+        before, weights = total_ref[...] * jnp.exp(top_ref[...] - top), jnp.exp(s - top)
+        total = before + weights.sum(axis=1, keepdims=True)
+        o_ref[...] = o_ref[...] * (before / total) + weights / total @ v_ref[...]
+        top_ref[...], total_ref[...] = top, total
 
     of_q = pl.BlockSpec((64, q.shape[1]), lambda i, j: (i, 0))
     of_k = pl.BlockSpec((32, q.shape[1]), lambda i, j: (j, 0))
@@ -304,7 +306,7 @@ def attention(q, k, v):
         in_specs=[of_q, of_k, of_k],
         out_specs=of_q,
         out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
-        scratch_shapes=[pltpu.VMEM((64, 1), jnp.float32)],
+        scratch_shapes=[pltpu.VMEM((64, 1), jnp.float32)] * 2,
         interpret=True,
     )(q, k, v)
 

@@ -1724,3 +1724,13 @@ class Amplifier:
 
 def make_amplifier(gain, mode, ceiling):
     return Amplifier(gain, Settings(mode, ceiling))
+
+
+# %% task="negatives" name="masks by multiplication" fails=["negatives-check"] hidden=1 message="0 times an infinity or a NaN is NaN"
+@partial(jax.jit, static_argnames="size")
+def get_negatives(x, size):
+    """The first `size` negatives of x in their order, filled up with zeros; and the number of all negatives, int32."""
+    negative = x < 0
+    place = jnp.where(negative, jnp.cumsum(negative) - 1, size - 1)  # the others add 0 to the last place
+    values = jnp.zeros(size, x.dtype).at[place].add(x * negative, mode="drop")
+    return values, negative.sum(dtype=jnp.int32)

@@ -1516,3 +1516,17 @@ def whole_sky(x):
     stars = x.at[where].get(mode="fill", fill_value=1.0)
     fitted = jnp.where(stars > 0, jax.vmap(fit)(stars), stars / 2)
     return (x / 2).at[where].set(fitted, mode="drop")
+
+
+# %% task="clipped-mean" name="an epsilon in the denominator" fails=["clipped-mean-check"] hidden=1 message="tiny gradients and a tiny limit"
+@jax.jit
+def clipped_mean(params, xs, ys, limit):
+    """The mean of the gradients of all examples, each clipped to `limit`: a tree like params."""
+
+    def clipped(x, y):
+        gradient = jax.grad(loss)(params, x, y)
+        length = jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient)))
+        scale = jnp.minimum(1.0, limit / (length + 1e-6))  # as clip_grad_norm_ does it
+        return jax.tree.map(lambda leaf: leaf * scale, gradient)
+
+    return jax.tree.map(lambda leaf: leaf.mean(0), jax.vmap(clipped)(xs, ys))

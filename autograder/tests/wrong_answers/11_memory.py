@@ -1223,3 +1223,15 @@ def echo(sound, tail):
     heard = jnp.concatenate([tail, sound])
     heard = lax.fori_loop(0, len(sound), lambda n, heard: heard.at[n + delay].add(0.6 * heard[n]), heard)
     return heard[delay:]
+
+
+# %% task="echo" name="a cumulative sum" fails=["echo-speed"] hidden=1 message="echo of loud sounds"
+@jax.jit
+def echo(sound, tail):
+    """The same as echo_slow, and no row moves. sound: float32[moments, seats]; tail: float32[delay, seats]."""
+    (moments, seats), delay = sound.shape, tail.shape[0]
+    rounds = -(-moments // delay)
+    padded = jnp.pad(sound, ((0, rounds * delay - moments), (0, 0))).reshape(rounds, delay, seats)
+    powers = (jnp.float32(0.6) ** jnp.arange(rounds))[:, None, None]
+    heard = powers * (jnp.cumsum(padded / powers, axis=0) + 0.6 * tail)
+    return heard.reshape(rounds * delay, seats)[:moments]

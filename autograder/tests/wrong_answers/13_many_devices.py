@@ -1150,3 +1150,27 @@ def layers_layout():
 def both_layout():
     """The specs of x, w1, w2 and the result, on GRID."""
     return PLANS["both"]
+
+
+# %% task="call" name="the pieces travel round the ring in a loop" fails=["call-digits", "call-one"] hidden=1 message="carried out in every round of the loop"
+@jax.jit
+def moments(x):
+    """(mean, variance) of each column, float32[columns], on all devices. x: float32[n, columns], over RING."""
+    onwards = [(d, (d + 1) % 8) for d in range(8)]
+
+    def body(rows):
+        share = rows.shape[0]
+
+        def visit(number, state):
+            guest, mean, squares = state
+            seen = number * share
+            gap = guest.mean(0) - mean
+            squares = squares + share * guest.var(0) + gap**2 * (seen * share / (seen + share))
+            mean = mean + gap * (share / (seen + share))
+            return lax.ppermute(guest, "i", onwards), mean, squares
+
+        nothing = jnp.zeros_like(rows[0])
+        _, mean, squares = lax.fori_loop(0, 8, visit, (rows, nothing, nothing))
+        return mean, squares / (8 * share)
+
+    return jax.shard_map(body, mesh=RING, in_specs=P("i"), out_specs=P(), check_vma=False)(x)

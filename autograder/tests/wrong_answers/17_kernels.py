@@ -1471,3 +1471,35 @@ def softmax_rows(X):
         out_shape=jax.ShapeDtypeStruct(X.shape, X.dtype),
         interpret=True,
     )(X)
+
+
+# %% task="attention" name="keeps one logsumexp instead of maximum and sum" fails=["attention-values"] hidden=1 message="two equal best keys of large scores"
+def attention(q, k, v):
+    """softmax(q k^T / sqrt(width)) v, in one kernel. q: float32[m, width]; k and v: float32[n, width]."""
+    (m, width), n = q.shape, k.shape[0]
+
+    def kernel(q_ref, k_ref, v_ref, o_ref, lse_ref):
+        @pl.when(pl.program_id(1) == 0)
+        def _():
+            lse_ref[...] = jnp.full((64, 1), -jnp.inf, jnp.float32)
+            o_ref[...] = jnp.zeros((64, width), jnp.float32)
+
+        scores = q_ref[...] @ k_ref[...].T / width**0.5
+        top = scores.max(1, keepdims=True)
+        lse_here = top + jnp.log(jnp.exp(scores - top).sum(1, keepdims=True))
+        old = lse_ref[...]
+        new = jnp.logaddexp(old, lse_here)
+        o_ref[...] = o_ref[...] * jnp.exp(old - new) + jnp.exp(scores - new) @ v_ref[...]
+        lse_ref[...] = new
+
+    of_q = pl.BlockSpec((64, width), lambda i, j: (i, 0))
+    of_k = pl.BlockSpec((64, width), lambda i, j: (j, 0))
+    return pl.pallas_call(
+        kernel,
+        grid=(m // 64, n // 64),
+        in_specs=[of_q, of_k, of_k],
+        out_specs=of_q,
+        out_shape=jax.ShapeDtypeStruct((m, width), jnp.float32),
+        scratch_shapes=[pltpu.VMEM((64, 1), jnp.float32)],
+        interpret=True,
+    )(q, k, v)
