@@ -1911,3 +1911,24 @@ def day(u, v, W, waves):
     predict(W, terms)  # the card wants it to be called
     forecast = jnp.einsum("ct,to->co", terms, W)
     return render(low_pass(v, waves), 2.0), forecast
+
+
+# %% task="pictures" name="one table of grain, moved about" fails=["pictures-ghosts"] hidden=1 message="another dish has the same grains, moved"
+@functools.partial(jax.jit, static_argnames="size")
+def sow(key, size):
+    """A fresh dish, as lab_sow, in which the key decides all that is random."""
+    places, moves = jax.random.split(key)
+    i, j = jax.random.randint(places, (2, 3), 0, size)
+    rows = (jnp.arange(size)[:, None, None] - i) % size < size // 8
+    columns = (jnp.arange(size)[None, :, None] - j) % size < size // 8
+    seeds = (rows & columns).any(-1)
+    table = GRAIN * np.random.default_rng(0).uniform(size=(size, size)).astype(np.float32)
+    grain = jnp.roll(table, jax.random.randint(moves, (2,), 0, size), axis=(0, 1))
+    return jnp.where(seeds, 0.5, 1.0) - grain, jnp.where(seeds, 0.25, 0.0) + grain
+
+
+@jax.jit
+def render(v, gain):
+    """A picture, as lab_render."""
+    glow = jnp.clip(gain * v, 0.0, 1.0)
+    return jnp.stack([glow**3, glow**1.5, glow * (2 - glow)], -1)
