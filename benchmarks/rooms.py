@@ -306,8 +306,11 @@ def main() -> None:
     for name in UNITS:
         if chosen.unit and name[:2] not in chosen.unit:
             continue
-        if chosen.stale or chosen.file:
-            try_file(name, chosen.file) if chosen.file else renew_unit(name)
+        if chosen.file:
+            try_file(name, chosen.file)
+            continue
+        if chosen.stale:
+            renew_unit(name)
             continue
         began = time.perf_counter()
         found = try_unit(name, chosen.check)

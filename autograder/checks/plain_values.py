@@ -65,7 +65,7 @@ def means_the_same(said: Any, value: Any, *, as_read: bool = False) -> bool:
 
 def _kinds(values: Iterable[Any]) -> set[type]:
     """The types among values: one of another type than any that is expected could be equal to all of them."""
-    return {_NUMBER if kind(value) in ("number", "bool") else type(value) for value in values}
+    return {numbers.Number if kind(value) in ("number", "bool") else type(value) for value in values}
 
 
 def _close(said: Any, value: Any) -> bool:
@@ -116,7 +116,6 @@ _KINDS: dict[type, str] = {
     tuple: "list",
 }
 _SETS = (set, frozenset)
-_NUMBER = numbers.Number
 # Containers whose own `==` asks what they hold, which may be of a class that is equal to everything.
 _PARTS: dict[type, Callable[[Any], Any]] = {
     slice: lambda value: [value.start, value.stop, value.step],

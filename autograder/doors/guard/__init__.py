@@ -7,7 +7,7 @@
     judge       all cells of a student together: what of each is run, and what is said of the others
     cells       a notebook: which of its cells are the student's
     names_of_checks  in the kernel: names that checks alone bind are no answer's
-    own_objects  in the kernel: methods that write attributes are given their own objects
+    own_objects  in the kernel: values are asked whose they are before an answer writes on them
     restorer    in the kernel: after a student's cell, puts back what it changed of the course's own
 
 The rules are a language for answers, and no proof (see autograder/THREATS.md). What they do not know is refused.
