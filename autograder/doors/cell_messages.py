@@ -25,6 +25,7 @@ from .names_apart import NamesApart
 
 if TYPE_CHECKING:
     from .guard.course import Course
+    from .guard.judge import Judged
 
 _POINTS = re.compile(r'"""(\d+) points?\. ')
 _DEFINES = re.compile(r"^(?:def|class) +(\w+)", re.MULTILINE)
@@ -57,14 +58,15 @@ class Cell(NamedTuple):
 
 
 def register() -> None:
-    """In a notebook, say these things from now on; anywhere else nothing happens."""
+    """In a notebook, say these things from now on, each once; anywhere else nothing happens."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     if shell is not None:
         shell.set_custom_exc((NotImplementedError, NameError, CheckFailed, RecursionError), _show)
         shell.events.register("pre_run_cell", _begin)
         shell.events.register("post_run_cell", _end)
         shell.events.register("post_run_cell", _say_left_out)
-        NamesApart(shell, names_of_check)
+        if not any(isinstance(known, NamesApart) for known in shell.ast_transformers):
+            NamesApart(shell, names_of_check, names_of_answer)
 
 
 def register_in_the_course() -> None:
@@ -273,18 +275,31 @@ def _say_left_out(result) -> None:
 
 def left_out(source: str) -> str:
     """Why a cell would not be run when its notebook is graded; empty if it would, or if it is no answer."""
+    judged = _judged(source)
+    if judged is None:
+        return ""
+    if judged.text and judged.why:  # an import would be left out, unless another cell uses it
+        judged = _judged(source, beside_others=True)
+    return judged.why if judged is not None and judged.name == "NotAllowed" else ""
+
+
+def names_of_answer(source: str) -> frozenset[str]:
+    """The names of the course's and of Python's that an answer calls things of its own by; empty if it is no answer."""
+    judged = _judged(source)
+    return frozenset() if judged is None else judged.apart
+
+
+def _judged(source: str, *, beside_others: bool = False) -> "Judged | None":
+    """What is done with an answer when its notebook is graded, alone or beside all others; None if it is none."""
     path = notebook_file()
     if path is None:
-        return ""
+        return None
     from .guard.judge import judge  # a notebook that is no exercise does without
 
     known = _read_answers(path)
     if not known.has(source):
-        return ""
-    judged = judge([source], known.course)[source]
-    if judged.text and judged.why:  # an import would be left out, unless another cell uses it
-        judged = judge([source, *known.theirs], known.course)[source]
-    return judged.why if judged.name == "NotAllowed" else ""
+        return None
+    return judge([source, *known.theirs] if beside_others else [source], known.course)[source]
 
 
 def names_of_check(source: str) -> frozenset[str]:
@@ -307,6 +322,7 @@ def _read_answers(path: Path) -> _Answers:
         locked = [cell.source for cell in cells if cell.locked and not cell.graded]
         checks = [cell.source for cell in cells if cell.graded]
         theirs = [cell.source for cell in cells if not cell.locked]
-        of_checks = course_of(locked, checks).of_checks
-        _answers = _Answers(version, defined, theirs, course_of(locked, checks, theirs), of_checks)
+        released = course_of(locked, checks)  # no cell that is handed out open binds a name of a locked one
+        course = course_of(locked, checks, theirs)._replace(kept=released.kept)
+        _answers = _Answers(version, defined, theirs, course, released.of_checks)
     return _answers

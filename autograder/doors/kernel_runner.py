@@ -168,7 +168,8 @@ class Runner:
 
     async def _keep_the_courses(self, guard: Guard) -> None:
         """Tell the kernel what is to be put back after a student's cell. Raises RuntimeError."""
-        course, theirs, given = guard.course, sorted(map(digest, guard.texts())), sorted(map(digest, guard.given))
+        course, given = guard.course, sorted(map(digest, guard.given))
+        theirs = {digest(judged.text): sorted(judged.apart) for judged in guard.run()}
         where = '__import__("autograder.doors.guard.restorer", fromlist=["_"])'
         checks = sorted(map(digest, guard.checks))
         told = [sorted(course.kept), sorted(course.vessels), theirs, given, checks, sorted(course.of_checks)]

@@ -223,6 +223,14 @@ def test_an_answer_that_grading_would_leave_out_says_so_before(run):
     assert "".join(o.get("text", "") for o in own.outputs + right.outputs) == ""
 
 
+def test_a_helper_with_a_name_of_the_courses_is_the_answers_alone(run):
+    helper = "def given():\n    return 3\n\n\ndef twice(x):\n    return x * given()"
+    cells = [(f"{SETUP}\ndef given():\n    return 2", locked("setup")), (helper, solution("twice"))]
+    _, answer, own = run(*cells, "print(twice(2), given())")
+    said = "given is a name of the course's or of Python's, too: in this cell yours is meant, in all others not.\n"
+    assert (printed(answer), printed(own)) == (said, "6 2\n")
+
+
 def test_an_import_that_another_cell_uses_is_told_and_one_that_nobody_uses_is_not(run):
     answer = TWICE.replace(f'raise NotImplementedError("{STUB}")', "return 2 * x")
     cells = [("from autograder import assert_equal", locked("setup")), ("import pprint\n" + answer, solution("twice"))]

@@ -308,7 +308,6 @@ TRICKS = {
     "type(xs).x = 1": "writes .x",
     "[np][0].x = 1": "writes .x",
     "m = np\nm.x = 1": "writes .x of m",
-    "def check(value, expected):\n    return check": "means its own check",
     "g = lambda x: expected": "reads expected",
     "eval = print": "gives eval another meaning",
     "class A:\n    eval = eval": "eval",
@@ -409,8 +408,6 @@ TRICKS = {
     "xs = 1\n[xs := DATA for _ in range(1)]\nxs.clear()": "calls .clear of xs",
     "if False:\n    xs = 1\nxs += 1": "changes xs",
     "xs = 1\ndel xs\nxs += 1": "changes xs",
-    "DATA = {}\nlater = (DATA.clear() for _ in range(1))": "calls .clear of DATA",
-    "DATA = {}\nlater = lambda: DATA.clear()": "calls .clear of DATA",
     "print(__version__)": "reads __version__",
     # What comes out of a call or in as an argument has no owner: no module is handed on, but for those that calculate.
     "import functools\ndef get(m): return m.wraps\nget(functools)": "hands the module functools on",
@@ -429,7 +426,7 @@ TRICKS = {
     "class A:\n    __qualname__ = 'Box'": "gives a class __qualname__",
     "class A:\n    x = 1\nA.__qualname__ = 'Box'": "writes A.__qualname__",
     "class Box:\n    def put(self): self.n = 1": "makes another class Box",
-    "pow = 2\ndef g(x): return x**pow": "pow is a name of Python's; when an answer is graded, Python's own is put back",
+    "pow = pow\ndef g(x): return x**pow": "pow is a name of Python's; when an answer is graded, Python's own is put back",
     **(
         {
             "type A = eval('1')": "calculates an annotation",
@@ -469,7 +466,7 @@ def test_a_line_that_the_answer_does_not_need_is_left_out_alone(answer):
     for number in SPARE[answer]:
         assert f"print('Left out: line {number} " in lines[number - 1]
         assert f"line {number} " in judgement.why
-    assert judged(judgement.text) == (judgement.text, "", "")
+    assert judged(judgement.text) == (judgement.text, "", "", frozenset())
 
 
 NEEDED = {

@@ -7,6 +7,7 @@
     judge       all cells of a student together: what of each is run, and what is said of the others
     cells       a notebook: which of its cells are the student's
     names_of_checks  in the kernel: names that checks alone bind are no answer's
+    names_of_answers  in the kernel: a helper with a name of the course's is its cell's alone
     own_objects  in the kernel: values are asked whose they are before an answer writes on them
     restorer    in the kernel: after a student's cell, puts back what it changed of the course's own
 

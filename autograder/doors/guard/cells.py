@@ -59,6 +59,6 @@ class Guard:
             self._judged |= judge([cell.source], self.course)
         return self._judged[cell.source]
 
-    def texts(self) -> Iterator[str]:
-        """What students' cells are run with."""
-        return (judged.text for judged in self._judged.values() if judged.text)
+    def run(self) -> Iterator[Judged]:
+        """What is said of those of the student's cells that are run."""
+        return (judged for judged in self._judged.values() if judged.text)

@@ -1,8 +1,9 @@
 """Judge cells by their text: what of each is run, and what is said of the others."""
 
 import ast
+import copy
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from IPython.core.inputtransformer2 import TransformerManager
@@ -10,6 +11,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 from .course import Course, bound
 from .language import LONGEST, TOO_DEEP, Refusal, refusal
 from .names import cells_together
+from .names_of_answers import OfAnswersAsRead, own_names
 from .words import MAGICS_LEFT_OUT, SHOWS
 
 # What IPython knows and Python does not, and what becomes of it: it shows or measures something for the one who sits
@@ -24,12 +26,14 @@ _DEEPEST = 250  # parts of a text inside each other; with some hundred more, Pyt
 class Judged(NamedTuple):
     """A student's cell: the text that is run, or why none is; `name` is then the kind of error.
 
-    Where a text is run, `why` says what was left out of it, and so does the text, in a line that it prints.
+    Where a text is run, `why` says what was left out of it, and so does the text, in a line that it prints. What it
+    calls by one of the names in `apart`, which are the course's or Python's, is its own: see `names_of_answers`.
     """
 
     text: str
     name: str = ""
     why: str = ""
+    apart: frozenset[str] = frozenset()
 
 
 def judge(sources: Iterable[str], course: Course) -> dict[str, Judged]:
@@ -45,19 +49,29 @@ def _judge(sources: Iterable[str], course: Course) -> dict[str, Judged]:
     used = {name for text in plain.values() if text.tree is not None for name in _used(text.tree)}
     for text in plain.values():
         text.leave_out(course, used)
-    cells = cells_together((p.tree for p in plain.values() if p.tree is not None), course)
+    _refuse(plain.values(), course)
+    # Where that is all that is wrong with a cell, what it calls by a name of the course's is its own.
+    apart = [text.with_names_apart(course) for text in plain.values()]
+    if any(text.apart for text in apart):
+        _refuse(apart, course)
     judged = {}
-    for source, text in plain.items():
-        refused = text.refused
-        if refused is None and text.tree is not None:
-            refused = refusal(text.tree, course, cells)
-        if refused is not None:
-            judged[source] = Judged("", "NotAllowed", str(refused))
-        elif text.tree is None:
-            judged[source] = Judged("", "SyntaxError", text.error)
+    for (source, text), other in zip(plain.items(), apart, strict=True):
+        better = other if other.refused is None else text
+        if better.refused is not None:
+            judged[source] = Judged("", "NotAllowed", str(better.refused))
+        elif better.tree is None:
+            judged[source] = Judged("", "SyntaxError", better.error)
         else:
-            judged[source] = Judged(text.text, why="\n".join(text.left_out))
+            judged[source] = Judged(better.text, why="\n".join(better.left_out), apart=better.apart)
     return judged
+
+
+def _refuse(texts: Collection["_Plain"], course: Course) -> None:
+    """Find what is refused in each of a student's cells, all of which are read first."""
+    cells = cells_together((text.tree for text in texts if text.tree is not None), course)
+    for text in texts:
+        if text.tree is not None:
+            text.refused = refusal(text.tree, course, cells)
 
 
 def _used(tree: ast.Module) -> Iterator[str]:
@@ -75,6 +89,7 @@ class _Plain:
     def __init__(self, source: str):
         self.text, self.tree, self.error = "", None, ""
         self.left_out: list[str] = []
+        self.apart: frozenset[str] = frozenset()
         self.refused: Refusal | None = None
         if len(source) > LONGEST:
             self.refused = Refusal(1, f"belongs to a cell of {len(source):,} characters", "nobody can read that", "")
@@ -113,6 +128,14 @@ class _Plain:
         except (_Magic, SyntaxError):  # lines that Python and this module count in another way
             return
         self.left_out = [str(refused) for _, refused in spare]
+
+    def with_names_apart(self, course: Course) -> "_Plain":
+        """The text of a cell that is refused, as it is read if its names of the course's are its own; else itself."""
+        if self.refused is None or self.tree is None or not (names := own_names(self.tree, course)):
+            return self
+        other = copy.copy(self)
+        other.tree, other.apart = OfAnswersAsRead(names).visit(copy.deepcopy(self.tree)), names
+        return other
 
 
 def _depth(tree: ast.AST) -> int:

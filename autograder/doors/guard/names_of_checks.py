@@ -28,30 +28,34 @@ def other_name(name: str) -> str:
     return name + _END
 
 
-class OfChecks(ast.NodeTransformer):
-    """Changes a cell: what it calls by one of `names` stands under another name.
+class Apart(ast.NodeTransformer):
+    """Changes a cell: what it calls by one of `names` stands under another name, which has `end` behind it.
 
     Raises nothing; the names that functions, classes and comprehensions have for themselves stay as they are.
     """
 
-    def __init__(self, names: Collection[str]):
-        self._names = frozenset(names)
+    def __init__(self, names: Collection[str], end: str):
+        self.names, self._end = frozenset(names), end
+
+    def other_name(self, name: str) -> str:
+        """Where a thing stands that the cell calls `name`."""
+        return name + self._end
 
     def visit_Module(self, node: ast.Module) -> ast.Module:
         """A cell; one that has been changed stays as it is."""
         if not getattr(node, "names_are_apart", False):
-            _Names(self._names).visit(node)
+            _Names({name: self.other_name(name) for name in self.names}).visit(node)
             self.generic_visit(node)
             node.names_are_apart = True  # type: ignore[attr-defined]
         return ast.fix_missing_locations(node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> ast.AST:
         """Define it by its name, and keep it under the other."""
-        if node.name not in self._names:
+        if node.name not in self.names:
             return node
         lent = ast.parse(
             f"with __import__({__name__!r}, fromlist=['_']).lent(globals(), {node.name!r}):\n"
-            f"    {other_name(node.name)} = {node.name}"
+            f"    {self.other_name(node.name)} = {node.name}"
         ).body[0]
         assert isinstance(lent, ast.With)
         for part in ast.walk(lent):
@@ -75,14 +79,21 @@ def lent(names: dict[str, Any], name: str) -> Iterator[None]:
             names[name] = before
 
 
+class OfChecks(Apart):
+    """Changes a check: what it calls by one of `names` stands under another name."""
+
+    def __init__(self, names: Collection[str]):
+        super().__init__(names, _END)
+
+
 class _Names(ast.NodeVisitor):
-    def __init__(self, names: frozenset[str]):
-        self._names = names
+    def __init__(self, names: dict[str, str]):
+        self._names = names  # each with the other one
         self._own: list[set[str]] = []  # of the functions, classes and comprehensions around
 
     def _other(self, name: str) -> str:
         ours = name in self._names and not any(name in own for own in self._own)
-        return other_name(name) if ours else name
+        return self._names[name] if ours else name
 
     def _inside(self, own: set[str], parts: Iterable[ast.AST]) -> None:
         self._own.append(own)

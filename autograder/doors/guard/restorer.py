@@ -14,9 +14,10 @@ import importlib
 import sys
 import types
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from .names_of_answers import OfAnswers
 from .names_of_checks import OfChecks
 from .own_objects import OwnObjects, asked, begin
 from .words import MODULES
@@ -37,7 +38,7 @@ def digest(text: str) -> str:
 def install(
     kept: Collection[str],
     vessels: Collection[str],
-    theirs: Collection[str],
+    theirs: Mapping[str, Collection[str]],
     given: Collection[str] = (),
     checks: Collection[str] = (),
     of_checks: Collection[str] = (),
@@ -47,7 +48,7 @@ def install(
     Arguments:
       kept: the names that are the course's; Python's own are added.
       vessels: those among them whose contents a student's cell may change.
-      theirs: the digests of the students' cells.
+      theirs: the digests of the students' cells, each with the names of the course's that are its own.
       given: those of the course's cells that are no checks.
       checks: those of the checks.
       of_checks: the names that checks alone bind.
@@ -56,8 +57,9 @@ def install(
     keeper = _Keeper(shell, {*kept, *dir(builtins), "__builtins__"}, set(vessels), set(theirs), set(given))
     shell.events.register("pre_run_cell", keeper.before)
     shell.events.register("post_run_cell", keeper.after)
-    shell.ast_transformers.append(_Of(keeper, keeper.theirs, OwnObjects()))
-    shell.ast_transformers.append(_Of(keeper, set(checks), OfChecks(of_checks)))
+    shell.ast_transformers.append(_Of(keeper, dict.fromkeys(theirs, OwnObjects())))
+    shell.ast_transformers.append(_Of(keeper, {known: OfAnswers(names) for known, names in theirs.items() if names}))
+    shell.ast_transformers.append(_Of(keeper, dict.fromkeys(checks, OfChecks(of_checks))))
     begin()
     _close_names_in_texts()
     _close_tables_of_members()
@@ -131,13 +133,14 @@ class _Keeper:
 
 
 class _Of:
-    """What IPython does with the trees of some cells, and of no other."""
+    """What IPython does with the trees of some cells, by their digests, and of no other."""
 
-    def __init__(self, keeper: _Keeper, cells: set[str], changed: ast.NodeTransformer):
-        self.keeper, self.cells, self.changed = keeper, cells, changed
+    def __init__(self, keeper: _Keeper, changes: dict[str, ast.NodeTransformer]):
+        self.keeper, self.changes = keeper, changes
 
     def visit(self, tree: ast.Module) -> ast.Module:
-        return self.changed.visit(tree) if self.keeper.known in self.cells else tree
+        change = self.changes.get(self.keeper.known)
+        return tree if change is None else change.visit(tree)
 
 
 def _close_names_in_texts() -> None:
