@@ -22,20 +22,18 @@ class NamesApart:
       of_answer: the source of a cell -> the names of the course's that are its own, if it is an answer; or nothing.
     """
 
-    def __init__(
-        self, shell, of_check: Callable[[str], Collection[str]], of_answer: Callable[[str], Collection[str]]
-    ):
+    def __init__(self, shell, of_check: Callable[[str], Collection[str]], of_answer: Callable[[str], Collection[str]]):
         self._shell, self._of_check, self._of_answer = shell, of_check, of_answer
         self._source = ""
-        self._apart: Collection[str] = ()  # those of the check that runs
-        self._own: Collection[str] = ()  # those of the answer that runs
+        self._apart: frozenset[str] = frozenset()  # those of the check that runs
+        self._own: frozenset[str] = frozenset()  # those of the answer that runs
         self._learners: set[str] = set()
         shell.ast_transformers.append(self)
         shell.events.register("pre_run_cell", self._begin)
         shell.events.register("post_run_cell", self._end)
 
     def _begin(self, info) -> None:
-        self._source, self._apart, self._own = info.raw_cell, (), ()
+        self._source, self._apart, self._own = info.raw_cell, frozenset(), frozenset()
 
     def visit(self, tree):
         """A cell is about to run. Where it is graded, the names of its checks are apart already."""

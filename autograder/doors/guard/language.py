@@ -53,6 +53,9 @@ _OF_FRAMES = ("f_", "gi_", "cr_", "ag_", "tb_", "co_", "func_")
 _SHOWS_ITSELF = {"_render_traceback_", "_ipython_display_", "_ipython_canary_method_should_not_exist_"}
 _FORMATS = {"jax.debug.print", "jax.experimental.pallas.debug_print"}  # their first argument is a format string
 _REACHED = {"__new__", "__class_getitem__"}  # special methods that are given what their caller likes
+# Names that must stand in the text as they are; of other objects than a method's own, more of them.
+_NAMED_IN_FULL = FORBIDDEN | BANS | {"format_map", "disable_jit"}
+_NAMED_OF_OTHERS = _NAMED_IN_FULL | OF_MODULES | MUTATORS | PATHS | {"format", "loads"}
 _SETTINGS = {"jax.config.update"}  # a mutator by its name, of a module
 _THEIR_OWN = {"__name__", "__qualname__", "__doc__"}  # what an answer may write on its own functions
 _ASKS = {
@@ -62,6 +65,7 @@ _ASKS = {
     "prop_cycle": "a text there is run",
 }
 _POOL = "concurrent.futures.ThreadPoolExecutor"
+_GETTERS = {"operator.attrgetter", "operator.methodcaller"}  # their first arguments are names of attributes
 _COUNTS = "autograder.assert_max_traces"
 _READING = "read from outside, it would be a way into the checks"
 _NO_NEED = "An answer has no need of it: leave it out."
@@ -388,6 +392,7 @@ class _Reader(Names):
                 continue
             allowed = MODULES.get(module, frozenset()) if not node.level else frozenset()
             hidden = alias.name in FORBIDDEN | OF_MODULES | BANS or alias.name.startswith("_") or alias.name == "*"
+            hidden = hidden and whole not in _GETTERS
             if module == "__future__":
                 hidden = alias.name != "annotations"
             if (allowed is EVERYTHING and hidden) or (allowed is not EVERYTHING and alias.name not in allowed):
@@ -443,6 +448,8 @@ class _Reader(Names):
         """Something imported that is not followed by a dot."""
         if origin == "abc.ABCMeta":
             self.refuse(node, "uses ABCMeta otherwise than as a metaclass", "it makes classes", "Derive from ABC.")
+        if origin in _GETTERS:
+            self.refuse(node, f"hands {origin} on", "a name that is asked for must be seen here", "Call it here.")
         if origin == _POOL:
             what = "uses ThreadPoolExecutor otherwise than in a `with`"
             self.refuse(
@@ -509,7 +516,7 @@ class _Reader(Names):
         if (
             attr in FORBIDDEN
             and not own_file
-            and not any(f"{module}.{attr}" in MODULES or "pallas" in module for module in modules)
+            and not any(f"{m}.{attr}" in (*MODULES, *_GETTERS) or "pallas" in m for m in modules)
         ):
             self.refuse(node, f"asks for .{attr}", _READING)
         if attr == "disable_jit":
@@ -658,6 +665,8 @@ class _Reader(Names):
             self.allowed.add(id(function))
         self.call_of_kinds(node)
         self.call_that_writes(node)
+        if self.origins(function) & _GETTERS:
+            self.getter(node)
         for place, arg in enumerate(node.args):  # map(type, values)
             if isinstance(arg, ast.Name) and arg.id == "type" and not place and len(node.args) <= 2:
                 name = ast.unparse(function).rsplit(".", 1)[-1]
@@ -680,7 +689,7 @@ class _Reader(Names):
                 what = "calls super of something else than a method's own object"
                 self.refuse(node, what, "it also writes attributes of other objects", "Write super().")
             self.allowed.add(id(node.func))
-        if one and (name == "type" or name == "vars" and self._me_unreachable(node.args[0])):
+        if one and name in ("type", "vars"):  # the values are asked, see `own_objects`
             self.allowed.add(id(node.func))
         elif name in ATTRIBUTE_FUNCTIONS and name not in self.cells.names:
             self.asks_by_name(node, name)
@@ -726,14 +735,27 @@ class _Reader(Names):
                 self.allowed.add(id(value))
             return
         method = self._me(value)
-        start = name.values[0] if isinstance(name, ast.JoinedStr) and name.values else None
-        prefix = start.value if isinstance(start, ast.Constant) and isinstance(start.value, str) else ""
-        leads_to = any(known.startswith(prefix) for known in FORBIDDEN | BANS | {"format_map", "disable_jit"})
+        prefix = _beginning(name)
+        named = _NAMED_OF_OTHERS if method is None else _NAMED_IN_FULL
+        leads_to = any(known.startswith(prefix) for known in named)
         numbered = prefix.endswith("_") and prefix[:1].isalpha() and not prefix.startswith(_OF_FRAMES) and not leads_to
-        reads = function in ("getattr", "hasattr")
-        if method is None or not numbered or not (reads or method.unreachable):
+        reads = function in ("getattr", "hasattr")  # of an object of the notebook's own: it is asked, see `own_objects`
+        if not numbered or not (reads or (method is not None and method.unreachable)):
             what = f"calls {function} with a name that is put together"
             self.refuse(node, what, "a name that is asked for must be seen here", "Write the name as it is.")
+
+    def getter(self, node: ast.Call) -> None:
+        """attrgetter("name", ...) and methodcaller("name", ...), which ask any object for these attributes."""
+        calls = "operator.methodcaller" in self.origins(node.func)
+        for given in node.args[:1] if calls else node.args:
+            if not (isinstance(given, ast.Constant) and type(given.value) is str):
+                what = f"calls {ast.unparse(node.func)} with a name that is put together"
+                self.refuse(node, what, "a name that is asked for must be seen here", "Write the name as it is.")
+            for name in given.value.split("."):
+                self.attribute(node, ast.Name("_", ast.Load()), name)
+                if name.startswith("_") or name in MUTATORS | self.cells.writers:
+                    self.refuse(node, f"asks for .{name}", "nobody can see here of what", "Write a function.")
+        self.allowed.add(id(node.func))
 
     def call_of_method(self, node: ast.Call, function: ast.Attribute) -> None:
         name, value = function.attr, function.value
@@ -919,8 +941,17 @@ class _Reader(Names):
             self.allowed.add(id(node))
         home = self.home(node.id)
         own = node.id in self.cells.names if home is None else home.kind != "class"
-        if own and node.id not in self.cells.classes and not self.origins(node):
+        types = self.cells.classes | (self.cells.types if home is None else frozenset())
+        if own and node.id not in types and not self.origins(node):
             self.refuse(node, f"has {node.id} in an annotation", "that may be a text, and may be run", "Name a class.")
+
+
+def _beginning(name: ast.AST) -> str:
+    """What a text begins with that is put together: "do_" of `f"do_{kind}"` and of `"do_" + kind`."""
+    first = name.values[0] if isinstance(name, ast.JoinedStr) and name.values else name
+    if isinstance(name, ast.BinOp) and isinstance(name.op, ast.Add):
+        first = name.left
+    return first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else ""
 
 
 def _nonlocal(tree: ast.AST) -> set[str]:

@@ -1,11 +1,13 @@
 """Names: which are the notebook's and which a function's own, what an import bound, and what is the course's."""
 
 import ast
+import builtins
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from .course import Course, assigned, bound, fields, imports
-from .words import AS_DECORATOR, HANDED_ON, OF_TYPES, is_private
+from .words import AS_DECORATOR, HANDED_ON, MAKE_TYPES, OF_TYPES, is_private
 
 
 class Cells(NamedTuple):
@@ -19,6 +21,7 @@ class Cells(NamedTuple):
     methods: the names of their methods.
     writers: those of methods, special ones left out, that write attributes of their object.
     only_classes: names that nothing but a `class` binds, below decorators of Python's and JAX's alone.
+    types: names that are bound once, at the top of a cell, to what can be nothing but a type: `Pair = tuple[int, int]`.
     hand_on: whether one of them hands a module on, as in `def f(x, xp=np)`.
     """
 
@@ -30,6 +33,7 @@ class Cells(NamedTuple):
     methods: frozenset[str] = frozenset()
     writers: frozenset[str] = frozenset()
     only_classes: frozenset[str] = frozenset()
+    types: frozenset[str] = frozenset()
     hand_on: bool = False
 
 
@@ -86,7 +90,23 @@ def cells_together(trees: Iterable[ast.Module], course: Course) -> Cells:
     followed = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
     bare = (node for node in nodes if isinstance(node, ast.Name | ast.Attribute) and id(node) not in followed)
     hand_on = any(known.origins(node) & HANDED_ON for node in bare)
-    return cells._replace(only_classes=frozenset(classes - otherwise), hand_on=hand_on)
+    cells = cells._replace(only_classes=frozenset(classes - otherwise), hand_on=hand_on)
+    return cells._replace(types=_types(trees, course, cells))
+
+
+def _types(trees: list[ast.Module], course: Course, cells: Cells) -> frozenset[str]:
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    often = Counter(name for node in nodes for name in _bound_otherwise(node))
+    often.update(name for node in nodes if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names)
+    given = [pair for tree in trees for statement in tree.body for pair in assigned(statement)]
+    found: set[str] = set()
+    for _ in range(3):  # an alias of an alias
+        known = Names(course, cells._replace(classes=cells.classes | found))
+        for target, value in given:
+            once = isinstance(target, ast.Name) and often[target.id] == 1 and target.id not in cells.classes
+            if once and known.is_type(value):
+                found.add(target.id)
+    return frozenset(found)
 
 
 def _bound_otherwise(node: ast.AST) -> set[str]:
@@ -194,6 +214,24 @@ class Names(ast.NodeVisitor):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "type":
             return "class"
         return ""
+
+    def is_type(self, node: ast.AST) -> bool:
+        """Whether an expression can be nothing but a type, and has no text in it: `dict[str, jax.Array] | None`."""
+        if isinstance(node, ast.Constant):
+            return node.value is None or node.value is ...
+        if isinstance(node, ast.BinOp):
+            return isinstance(node.op, ast.BitOr) and self.is_type(node.left) and self.is_type(node.right)
+        if isinstance(node, ast.Tuple | ast.List):
+            return all(map(self.is_type, node.elts))
+        if isinstance(node, ast.Subscript):
+            return not isinstance(node.value, ast.List) and self.is_type(node.value) and self.is_type(node.slice)
+        if isinstance(node, ast.Call):
+            plain = all(isinstance(arg, ast.Constant) or self.is_type(arg) for arg in node.args)
+            return plain and not node.keywords and bool(self.origins(node.func) & MAKE_TYPES)
+        if isinstance(node, ast.Name) and node.id not in self.cells.names | self.course.kept - set(dir(builtins)):
+            return isinstance(getattr(builtins, node.id, None), type) or bool(self.origins(node))
+        named = isinstance(node, ast.Name) and node.id in self.cells.classes
+        return named or any(origin.rpartition(".")[2][:1].isupper() for origin in self.origins(node))
 
     def is_number(self, node: ast.AST) -> bool:
         """Whether this is one of the course's numbers: `SIZE`, `xs.size`, `xs.shape[0]`."""

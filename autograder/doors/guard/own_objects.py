@@ -75,6 +75,9 @@ class OwnObjects(ast.NodeTransformer):
         for keyword in node.keywords:
             if keyword.arg is None:
                 keyword.value = _placed(_call("plain_names", keyword.value), keyword.value)
+        if isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr") and len(node.args) > 1:
+            if not isinstance(node.args[1], ast.Constant):
+                node.args[0] = _placed(_call("of_this_notebook", node.args[0]), node.args[0])
         if isinstance(node.func, ast.Name) and node.func.id in ("type", "vars"):
             node.func = _placed(_call("of_objects", node.func), node.func)
         if node.args and isinstance(node.args[0], ast.Name) and node.args[0].id == "type":
@@ -121,6 +124,16 @@ def mine(value: Any) -> Any:
     return value
 
 
+def of_this_notebook(value: Any) -> Any:
+    """What is asked for an attribute whose name is put together, as it is. Raises TypeError if a library made it."""
+    kind = value if issubclass(type(value), type) else type(value)
+    if kind.__module__ != "__main__" and kind is not types.SimpleNamespace:
+        raise TypeError(
+            f"{kind.__name__} is asked for an attribute whose name is put together; write the name as it is"
+        )
+    return value
+
+
 def plain_names(names: Mapping[str, Any]) -> dict[str, Any]:
     """What stands behind `**`. Raises TypeError if one of its names is Python's own."""
     found = dict(names)
@@ -149,9 +162,16 @@ def _type_of(value: Any) -> type:
 
 
 def attributes(value: Any) -> MutableMapping[str, Any]:
-    """The attributes of an object, by name, to be read and written; of no module, and none with a name of Python's."""
-    if issubclass(type(value), (types.ModuleType, type)):
-        raise TypeError(f"the names in {value.__name__} are not this notebook's own")
+    """The attributes of an object, by name, to be read and written; none with a name of Python's.
+
+    Raises TypeError if it is none of a student's own, but a module, a class, or one of the course's or a library's.
+    """
+    kind = type(value)
+    own = kind is types.SimpleNamespace or not issubclass(kind, (types.ModuleType, type))
+    if _theirs is not None and own and kind is not types.SimpleNamespace:
+        own = any(base in _theirs for base in kind.__mro__)
+    if not own:
+        raise TypeError(f"the names in {getattr(value, '__name__', kind.__name__)} are not this notebook's own")
     return _Attributes(vars(value))
 
 

@@ -293,6 +293,9 @@ SHOWS = _words("breakpoint dir help")
 # Decorators that change what they stand above, and return it: used with an @ alone.
 AS_DECORATOR = {"functools.wraps", "functools.total_ordering", "dataclasses.dataclass"}
 
+# What these return is a type.
+MAKE_TYPES = {"typing.TypeVar", "typing.NewType", "collections.namedtuple"}
+
 # Of these, private functions only calculate.
 _CALCULATE = _words("operator math cmath bisect heapq itertools statistics fractions decimal random time functools")
 
