@@ -244,6 +244,15 @@ HONEST = [
     "sum = 0\nfor i in range(3):\n    sum += g(i)\nprint(sum)",
     "list = [g(i) for i in range(3)]\nlist.append(g(3))\nlist[0] += 1",
     "DATA = {}\nDATA['b'] = 2\nexpected = g(3)\nexpected += 1",
+    "from operator import attrgetter, methodcaller\nwide = methodcaller('astype', float)\n"
+    "kinds = map(attrgetter('shape', 'dtype.name'), [xs])",
+    "import operator\nclass A:\n    def run(self, kind):\n        return getattr(self, 'do_' + kind, None)\n"
+    "a = A()\nfound = hasattr(a, f'do_{1}') or getattr(a, f'do_{2}', operator.attrgetter('name'))",
+    "class A:\n    def __init__(self, n):\n        self.n = n\nprint({**vars(A(3)), 'b': 1})",
+    "import jax\nfrom collections import namedtuple\nfrom typing import Callable, NewType, TypeAlias, TypeVar\n"
+    "T, N = TypeVar('T'), NewType('N', int)\nPair: TypeAlias = tuple[jax.Array, N]\nMany = list[Pair] | None\n"
+    "Point = namedtuple('Point', 'x y')\nStep = Callable[[Many], tuple[int, ...]]\n"
+    "def f(x: Many, y: T, *, step: Step) -> Point: pass",
     *(
         ["type A = int | float\ndef g(x: A) -> A: pass", "def g[T: int, *Ts, **P](x: T) -> T: pass"]
         if sys.version_info >= (3, 12)
@@ -259,6 +268,25 @@ def test_an_honest_style_is_let_through(answer):
 
 POOL = "from concurrent.futures import ThreadPoolExecutor\n"
 TRICKS = {
+    "import operator\nget = operator.attrgetter": "hands operator.attrgetter on",
+    "from operator import attrgetter as get\nfirst = list(map(get, ['__globals__']))": "hands operator.attrgetter on",
+    "from operator import attrgetter\nattrgetter('run.__globals__')(Box)": "asks for .__globals__",
+    "from operator import attrgetter\nattrgetter('n', *['__code__'])": "with a name that is put together",
+    "from operator import attrgetter\nattrgetter('__co' + 'de__')": "with a name that is put together",
+    "from operator import methodcaller\nmethodcaller('append', 3)(DATA['a'])": "asks for .append",
+    "class A:\n    def put(self): self.n = 1\nfrom operator import methodcaller\nmethodcaller('put')": "asks for .put",
+    "a = 'f_' + 'globals'\ngetattr(DATA, a)": "a name that is put together",
+    "getattr(DATA, f'set_{1}')": "a name that is put together",
+    "getattr(DATA, 'f_' + 'globals')": "a name that is put together",
+    "setattr(DATA, f'do_{1}', 3)": "a name that is put together",
+    "P = 'eval(1)'\ndef f(x: P): pass": "has P in an annotation",
+    "P = tuple['eval(1)']\ndef f(x: P): pass": "has P in an annotation",
+    "P = int\nif P: P = 'eval(1)'\ndef f(x: P): pass": "has P in an annotation",
+    "P = int\ndef g():\n    global P\n    P = 'eval(1)'\ndef f(x: P): pass": "has P in an annotation",
+    "words = ['eval(1)']\nP = words[0]\ndef f(x: P): pass": "has P in an annotation",
+    "import jax\nP = jax.__doc__[0]\ndef f(x: P): pass": "has P in an annotation",
+    "from typing import TypeVar\nT = TypeVar('T', bound='eval(1)')\ndef f(x: T): pass": "has T in an annotation",
+    "P = int\ndef f():\n    P = 'eval(1)'\n    def g(x: P): pass": "has P in an annotation",
     "def f(x):\n    mine = {}\n    (DATA if x else mine)['a'] = 1": "writes a part",
     "def f(x):\n    mine = {}\n    (mine if x else [DATA][0])['a'] = 1": "writes a part",
     "def f(x, v):\n    (x if v else np).sum = 1": "writes .sum",
@@ -426,7 +454,7 @@ TRICKS = {
     "class A:\n    __qualname__ = 'Box'": "gives a class __qualname__",
     "class A:\n    x = 1\nA.__qualname__ = 'Box'": "writes A.__qualname__",
     "class Box:\n    def put(self): self.n = 1": "makes another class Box",
-    "pow = pow\ndef g(x): return x**pow": "pow is a name of Python's; when an answer is graded, Python's own is put back",
+    "pow = pow\ndef g(x): return x**pow": "is a name of Python's; when an answer is graded, Python's own is put back",
     **(
         {
             "type A = eval('1')": "calculates an annotation",
@@ -597,6 +625,12 @@ OTHERS = {  # what a cell does to a value that nobody can see in its text, and w
     "class A:\n    def __init__(self, n): self.__dict__['__array__'] = n\nA(1)": "__array__ is a name of Python's own",
     "class A:\n    def __init__(self, n): vars(self).update(__array__=n)\nA(1)": "__array__ is a name of Python's own",
     "class A:\n    def f(self, x):\n        self = x\n        self.n = 1\nA().f(value)": "an object of Handed",
+    "getattr(value, f'do_{1}')": "Handed is asked for an attribute whose name is put together",
+    "import math\nhasattr(math, 'do_' + 'it')": "module is asked for an attribute whose name is put together",
+    "getattr(type(value), f'do_{1}', None)": "Handed is asked for an attribute whose name is put together",
+    "vars(value)['traces'] = 0": "the names in Handed are not this notebook's own",
+    "vars(__import__('math'))": "the names in math are not this notebook's own",
+    "vars(type(value))": "the names in Handed are not this notebook's own",
 }
 
 
@@ -671,12 +705,19 @@ found = [Counter().add().n, Tally(a=1).a, Tally().b, Tally.note().total, Tally()
 found += [double.calls, put(SimpleNamespace(), 4), put(Counter(), 5), type(3) is int, list(map(type, [1, "a"]))]
 found += [Tally(c=1)._seen, sorted(Tally(d=2).__dict__) == ["_seen", "d"]]
 found += [Pair(1).next().n, Pair(5).has("n")]
+found += [getattr(Tally(), f"no_{1}"), hasattr(Tally, "no_" + "te"), getattr(SimpleNamespace(on_a=6), "on_" + "a")]
+found += [{**vars(SimpleNamespace(e=3)), **vars(Tally(f=4))}]
 """
 
 
 def test_what_is_ones_own_is_changed_as_ever():
     found = ran(OWN)["found"]
-    assert found == [1, 1, "B", 1, 3, 6, 1, 4, 5, True, [int, str], {"c": 1}, True, 2, 5]
+    assert found == [1, 1, "B", 1, 3, 6, 1, 4, 5, True, [int, str], {"c": 1}, True, 2, 5] + [
+        "NO_1",
+        False,
+        6,
+        {"e": 3, "f": 4, "_seen": {"f": 4}},
+    ]
 
 
 def ran(cell):

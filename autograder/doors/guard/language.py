@@ -689,7 +689,9 @@ class _Reader(Names):
                 what = "calls super of something else than a method's own object"
                 self.refuse(node, what, "it also writes attributes of other objects", "Write super().")
             self.allowed.add(id(node.func))
-        if one and name in ("type", "vars"):  # the values are asked, see `own_objects`
+        in_a_class = any(scope.kind == "class" for scope in self.scopes)
+        own = one and (self._me_unreachable(node.args[0]) or not in_a_class)  # the value is asked, see `own_objects`
+        if one and (name == "type" or name == "vars" and own):
             self.allowed.add(id(node.func))
         elif name in ATTRIBUTE_FUNCTIONS and name not in self.cells.names:
             self.asks_by_name(node, name)

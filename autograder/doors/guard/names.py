@@ -100,13 +100,16 @@ def _types(trees: list[ast.Module], course: Course, cells: Cells) -> frozenset[s
     often.update(name for node in nodes if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names)
     given = [pair for tree in trees for statement in tree.body for pair in assigned(statement)]
     found: set[str] = set()
-    for _ in range(3):  # an alias of an alias
+    while True:  # aliases of aliases
         known = Names(course, cells._replace(classes=cells.classes | found))
-        for target, value in given:
-            once = isinstance(target, ast.Name) and often[target.id] == 1 and target.id not in cells.classes
-            if once and known.is_type(value):
-                found.add(target.id)
-    return frozenset(found)
+        new = {
+            target.id
+            for target, value in given
+            if isinstance(target, ast.Name) and often[target.id] == 1 and known.is_type(value)
+        }
+        if new <= found:
+            return frozenset(found - cells.classes)
+        found |= new
 
 
 def _bound_otherwise(node: ast.AST) -> set[str]:

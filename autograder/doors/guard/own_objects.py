@@ -75,9 +75,9 @@ class OwnObjects(ast.NodeTransformer):
         for keyword in node.keywords:
             if keyword.arg is None:
                 keyword.value = _placed(_call("plain_names", keyword.value), keyword.value)
-        if isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr") and len(node.args) > 1:
-            if not isinstance(node.args[1], ast.Constant):
-                node.args[0] = _placed(_call("of_this_notebook", node.args[0]), node.args[0])
+        by_name = isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr")
+        if by_name and len(node.args) > 1 and not isinstance(node.args[1], ast.Constant):
+            node.args[0] = _placed(_call("of_this_notebook", node.args[0]), node.args[0])
         if isinstance(node.func, ast.Name) and node.func.id in ("type", "vars"):
             node.func = _placed(_call("of_objects", node.func), node.func)
         if node.args and isinstance(node.args[0], ast.Name) and node.args[0].id == "type":
