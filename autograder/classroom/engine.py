@@ -30,7 +30,9 @@ DEATHS = 3  # of workers, until a submission is given up
 PATIENCE = 20  # seconds until a scheduler must have answered
 LOOK = 1.0  # seconds, at most, between two looks at the workers; each costs some milliseconds
 STARTED = "just-in-time-started"  # the topic under which workers say what they begin with
-_SETTINGS: dict[str, Any] = {
+# What Dask keeps of what was sent, in this process: a submission is in each line of it.
+_KEPT_OF_MESSAGES = {"distributed.admin.low-level-log-length": 20}
+_SETTINGS: dict[str, Any] = _KEPT_OF_MESSAGES | {
     # Dask sets variables for arrays here, by which a student's program would be measured (see `execution`).
     "distributed.nanny.pre-spawn-environ": {},
     "distributed.nanny.environ": {},
@@ -108,7 +110,8 @@ def cluster_at(address: str) -> Iterator[Client]:
     """
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     try:
-        client = Client(address, timeout=PATIENCE, set_as_default=True)
+        with dask.config.set(_KEPT_OF_MESSAGES):
+            client = Client(address, timeout=PATIENCE, set_as_default=True)
     except (OSError, ValueError, TypeError, ImportError) as error:
         raise Lost(
             f"no scheduler answers at {address}: {(str(error) or type(error).__name__).splitlines()[0]}"

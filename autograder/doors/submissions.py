@@ -14,6 +14,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -79,7 +80,8 @@ def is_plain(path: str | Path) -> bool:
 
 def _forgive_times(converter: Autograde) -> None:
     """Let a time stamp that is none be as if it were missing; nbgrader would leave all students after it ungraded."""
-    read: Callable = converter.coursedir.get_existing_timestamp
+    course = converter.coursedir  # one for a whole class, where each submission has a converter of its own
+    read: Callable = partial(type(course).get_existing_timestamp, course)
 
     def get_existing_timestamp(folder: str):
         try:
@@ -88,7 +90,7 @@ def _forgive_times(converter: Autograde) -> None:
             converter.log.warning("%s/timestamp.txt: this is no time, and is not looked at.", folder)
             return None
 
-    converter.coursedir.get_existing_timestamp = get_existing_timestamp
+    course.get_existing_timestamp = get_existing_timestamp
 
 
 def _copy_what_may_be_needed(converter: Autograde) -> None:

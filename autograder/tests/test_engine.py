@@ -1,5 +1,6 @@
 """Dask, as grading uses it: its environment, its locks on the door, and workers that die."""
 
+import gc
 import os
 import signal
 import sys
@@ -80,6 +81,13 @@ def test_a_free_worker_has_the_next_submission_before_a_grade_is_written(client)
     next(backs)
     assert len(handed_out) >= 3
     assert len(list(backs)) == 3
+
+
+def test_of_a_large_class_a_few_submissions_are_held_at_a_time(client):
+    """A thousand, each as large as its unit's notebooks, were in the logs of Dask's scheduler and client."""
+    assert len(backs(client, *map(str, range(60)))) == 60
+    gc.collect()
+    assert sum(isinstance(thing, Order) for thing in gc.get_objects()) < 45
 
 
 def test_workers_find_the_environment_of_this_process_and_nothing_of_dasks(client):

@@ -5,12 +5,14 @@ somebody else holds one submission, and once more when that one is free again.
 """
 
 import fcntl
+import logging
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,10 +20,11 @@ import nbformat
 import pytest
 from _tiny_unit import ALL, ANSWERS, NAME, UNIT, handed_in, make_course
 from nbgrader.api import Gradebook
+from nbgrader.coursedir import CourseDirectory
 
 from autograder.doors.box.rules import why_not
 from autograder.doors.graded_notebook import read_notebook
-from autograder.doors.submissions import _take_turns, files_beside, notebook_in
+from autograder.doors.submissions import _forgive_times, _take_turns, files_beside, notebook_in
 from autograder.not_begun import STUB
 
 pytestmark = [
@@ -182,6 +185,17 @@ def test_what_failed_is_no_submission_at_which_a_grader_was_stopped(tmp_path):
     _take_turns(converter)
     converter.convert_notebooks()
     assert list(tmp_path.rglob("*.being-graded")) == []
+
+
+def test_a_time_stamp_counts_however_many_were_graded_before(tmp_path):
+    """A class has one course directory, and each submission a converter that forgives what is no time."""
+    course = CourseDirectory()
+    for _ in range(2 * sys.getrecursionlimit()):
+        _forgive_times(SimpleNamespace(coursedir=course, log=logging.getLogger("times")))
+    (tmp_path / "timestamp.txt").write_text("2026-11-28 12:00:00 UTC")
+    assert course.get_existing_timestamp(str(tmp_path)) == datetime(2026, 11, 28, 12)
+    (tmp_path / "timestamp.txt").write_text("next Tuesday")
+    assert course.get_existing_timestamp(str(tmp_path)) is None
 
 
 STUBS = {name: f'def {name}(x):\n    raise NotImplementedError("{STUB}")' for name in ANSWERS}
