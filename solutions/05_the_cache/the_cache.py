@@ -307,6 +307,9 @@ for epochs in (2, 3):
 ### BEGIN HIDDEN TESTS
 for epochs in (4, 23):
     assert_prediction(detective, lambda: count_left(epochs), args=(epochs,), hints=why_wrong)
+few, more = count_left(4), count_left(5)
+far = {name: few[name] + 4996 * (more[name] - few[name]) for name in few}
+assert_prediction(detective, far, args=(5000,), hints=why_wrong)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -515,11 +518,12 @@ vectors[-2] *= 1000  # the differences count; the exponential of such a number w
 vectors[-3][0] = np.nan  # a mean with it is NaN
 far = [sign * 10.0**k for k in (1, 2, 3, 4, 5, 6, 9, 30) for sign in (1, -1)]  # none of them is free for padding
 vectors.append(np.float32([1e9, *far]))
+vectors += [np.full(60, np.nan, np.float32), np.float32([1, 2])]  # one request is nothing to the next
 with jax.no_tracing(True):
     got = [energy(x) for x in vectors]
 kinds = {"types": sorted({f"{getattr(e, 'dtype', 'no array')}{list(np.shape(e))}" for e in got})}
 assert_equal(kinds, {"types": ["float32[]"]}, name="energy")
-expected, tried = [energy_slow(x) for x in vectors], (*tried, 17)
+expected, tried = [energy_slow(x) for x in vectors], (*tried, 17, 60, 2)
 assert_allclose(got, expected, rtol=1e-4, name=f"energy of {tried} numbers (padding must not count)")
 for length in (1, 40, bucket_size(40)):
     any_behind = rng.normal(loc=-1, size=bucket_size(40)).astype(np.float32)

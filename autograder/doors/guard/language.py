@@ -17,6 +17,7 @@ from .names_of_checks import is_of_a_check
 from .words import (
     ALL_BUILTINS,
     AS_DECORATOR,
+    ASKED_OF_JITTED,
     ASKED_OF_VALUES,
     ATTRIBUTE_FUNCTIONS,
     BANS,
@@ -421,7 +422,7 @@ class _Reader(Names):
     def name(self, node: ast.Name) -> None:
         """A name that is read, whatever for."""
         name, home = node.id, self.home(node.id)
-        if home is not None and home.kind != "class":
+        if home is not None and (home.kind != "class" or self._bound_above(node, home)):
             return
         if name in self.course.kept and name not in self.rebound and name not in ALL_BUILTINS:
             return
@@ -443,6 +444,19 @@ class _Reader(Names):
         unknown = name.startswith("_") and name not in self.cells.names and name not in BUILTINS
         if unknown or (_IPYTHON.fullmatch(name) and name not in BUILTINS | SIGNATURES):
             self.refuse(node, f"reads {name}", "that name is the notebook's own")
+
+    def _bound_above(self, node: ast.Name, home: Scope) -> bool:
+        """Whether a name that is read in a class has been bound there: `__radd__ = __add__`."""
+        above = [s for s in getattr(home.node, "body", []) if s.lineno < node.lineno]
+        return any(
+            node.id == name
+            for statement in above
+            for name in (
+                [statement.name]
+                if isinstance(statement, ast.FunctionDef | ast.ClassDef)
+                else [t.id for t, _ in assigned(statement) if isinstance(t, ast.Name)]
+            )
+        )
 
     def bare(self, node: ast.AST, origin: str) -> None:
         """Something imported that is not followed by a dot."""
@@ -609,9 +623,9 @@ class _Reader(Names):
         self.not_of_others(node, value, f"writes .{attr}")
         known = self.cells.fields | self.course.fields
         function = self._own_function(value)
-        if attr in ASKED_OF_VALUES | self.course.methods or not (
-            own and attr in _THEIR_OWN or function or attr in known
-        ):
+        # Where it is not seen whose this is, the value is asked, see `own_objects`; it may be a jitted function of theirs.
+        asked = ASKED_OF_JITTED if function or attr in self.cells.fields else ASKED_OF_VALUES
+        if attr in asked | self.course.methods or not (own and attr in _THEIR_OWN or function or attr in known):
             why = "nobody can see here that this is an object of your own class, or your own function"
             self.refuse(node, f"writes .{attr}", why, "Let the class set it.")
 
@@ -812,7 +826,7 @@ class _Reader(Names):
         if isinstance(value, ast.JoinedStr):
             texts: list[object] = [part.value for part in value.values if isinstance(part, ast.Constant)] or [""]
         else:
-            texts = [value.value] if isinstance(value, ast.Constant) else self.texts(value)
+            texts = [text] if (text := _text(value)) is not None else self.texts(value)
         asking = r"\{[^{}]*[.\[]\s*_|\{[^{}]*(?:gi_|f_|tb_|cr_)"
         if not texts or any(not isinstance(text, str) or re.search(asking, text) for text in texts):
             self.refuse(node, "calls format of a text that is not seen here", "such a text can ask for anything")
@@ -830,6 +844,8 @@ class _Reader(Names):
     def texts(self, value: ast.AST) -> list[object]:
         """What a function's own name may stand for, if each of its assignments says that with a constant."""
         home = self.home(value.id) if isinstance(value, ast.Name) else None
+        if home is None and isinstance(value, ast.Name) and value.id in self.cells.texts:
+            return [self.cells.texts[value.id]]
         if home is None or home.node is None or home.kind != "function":
             return []
         found: list[object] = []
@@ -946,6 +962,19 @@ class _Reader(Names):
         types = self.cells.classes | (self.cells.types if home is None else frozenset())
         if own and node.id not in types and not self.origins(node):
             self.refuse(node, f"has {node.id} in an annotation", "that may be a text, and may be run", "Name a class.")
+
+
+def _text(node: ast.AST) -> object:
+    """A constant, or what such texts make together; one that is repeated is seen twice. None of anything else."""
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        texts = [text for side in (node.left, node.right) if isinstance(text := _text(side), str)]
+        return texts[0] * 2 if len(texts) == 1 else None
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        left, right = _text(node.left), _text(node.right)
+        return left + right if isinstance(left, str) and isinstance(right, str) else None
+    return None
 
 
 def _beginning(name: ast.AST) -> str:

@@ -22,6 +22,7 @@ class Cells(NamedTuple):
     writers: those of methods, special ones left out, that write attributes of their object.
     only_classes: names that nothing but a `class` binds, below decorators of Python's and JAX's alone.
     types: names that are bound once, at the top of a cell, to what can be nothing but a type: `Pair = tuple[int, int]`.
+    texts: names that are bound once, at the top of a cell, to a text, with this text.
     hand_on: whether one of them hands a module on, as in `def f(x, xp=np)`.
     """
 
@@ -34,6 +35,7 @@ class Cells(NamedTuple):
     writers: frozenset[str] = frozenset()
     only_classes: frozenset[str] = frozenset()
     types: frozenset[str] = frozenset()
+    texts: dict[str, str] = {}
     hand_on: bool = False
 
 
@@ -91,24 +93,27 @@ def cells_together(trees: Iterable[ast.Module], course: Course) -> Cells:
     bare = (node for node in nodes if isinstance(node, ast.Name | ast.Attribute) and id(node) not in followed)
     hand_on = any(known.origins(node) & HANDED_ON for node in bare)
     cells = cells._replace(only_classes=frozenset(classes - otherwise), hand_on=hand_on)
-    return cells._replace(types=_types(trees, course, cells))
+    once = dict(_bound_once(trees, nodes, classes))
+    texts = {name: v.value for name, v in once.items() if isinstance(v, ast.Constant) and type(v.value) is str}
+    return cells._replace(types=_types(once, course, cells), texts=texts)
 
 
-def _types(trees: list[ast.Module], course: Course, cells: Cells) -> frozenset[str]:
-    nodes = [node for tree in trees for node in ast.walk(tree)]
-    often = Counter(name for node in nodes for name in _bound_otherwise(node))
+def _bound_once(trees: list[ast.Module], nodes: list[ast.AST], classes: set[str]) -> Iterator[tuple[str, ast.AST]]:
+    """The names that one statement alone binds, at the top of a cell, each with what it is given."""
+    often = Counter([*classes, *(name for node in nodes for name in _bound_otherwise(node))])
     often.update(name for node in nodes if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names)
-    given = [pair for tree in trees for statement in tree.body for pair in assigned(statement)]
+    for target, value in (pair for tree in trees for statement in tree.body for pair in assigned(statement)):
+        if isinstance(target, ast.Name) and often[target.id] == 1:
+            yield target.id, value
+
+
+def _types(once: dict[str, ast.AST], course: Course, cells: Cells) -> frozenset[str]:
     found: set[str] = set()
     while True:  # aliases of aliases
         known = Names(course, cells._replace(classes=cells.classes | found))
-        new = {
-            target.id
-            for target, value in given
-            if isinstance(target, ast.Name) and often[target.id] == 1 and known.is_type(value)
-        }
+        new = {name for name, value in once.items() if known.is_type(value)}
         if new <= found:
-            return frozenset(found - cells.classes)
+            return frozenset(found)
         found |= new
 
 
@@ -229,8 +234,10 @@ class Names(ast.NodeVisitor):
         if isinstance(node, ast.Subscript):
             return not isinstance(node.value, ast.List) and self.is_type(node.value) and self.is_type(node.slice)
         if isinstance(node, ast.Call):
+            said = [k.value for k in node.keywords]
             plain = all(isinstance(arg, ast.Constant) or self.is_type(arg) for arg in node.args)
-            return plain and not node.keywords and bool(self.origins(node.func) & MAKE_TYPES)
+            plain = plain and all(self.is_type(v) or getattr(v, "value", "") in (True, False) for v in said)
+            return plain and bool(self.origins(node.func) & MAKE_TYPES)
         if isinstance(node, ast.Name) and node.id not in self.cells.names | self.course.kept - set(dir(builtins)):
             return isinstance(getattr(builtins, node.id, None), type) or bool(self.origins(node))
         named = isinstance(node, ast.Name) and node.id in self.cells.classes

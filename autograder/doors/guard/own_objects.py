@@ -75,8 +75,10 @@ class OwnObjects(ast.NodeTransformer):
         for keyword in node.keywords:
             if keyword.arg is None:
                 keyword.value = _placed(_call("plain_names", keyword.value), keyword.value)
-        by_name = isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr")
-        if by_name and len(node.args) > 1 and not isinstance(node.args[1], ast.Constant):
+        name = node.func.id if isinstance(node.func, ast.Name) and len(node.args) > 1 else ""
+        if name in ("setattr", "delattr"):
+            node.args[0] = _placed(_call("mine", node.args[0]), node.args[0])
+        if name in ("getattr", "hasattr") and not isinstance(node.args[1], ast.Constant):
             node.args[0] = _placed(_call("of_this_notebook", node.args[0]), node.args[0])
         if isinstance(node.func, ast.Name) and node.func.id in ("type", "vars"):
             node.func = _placed(_call("of_objects", node.func), node.func)

@@ -293,6 +293,11 @@ SHOWS = _words("breakpoint dir help")
 # Decorators that change what they stand above, and return it: used with an @ alone.
 AS_DECORATOR = {"functools.wraps", "functools.total_ordering", "dataclasses.dataclass"}
 
+# And what functions are asked for that JAX or Python has wrapped: not to be redefined on one's own either.
+ASKED_OF_JITTED = _words(
+    "lower trace eval_shape clear_cache compile as_text cost_analysis memory_analysis jaxpr fun func args keywords "
+    "cache_info cache_clear cache_parameters defvjp defjvp defjvps def_vmap traces"
+)
 # What these return is a type.
 MAKE_TYPES = {"typing.TypeVar", "typing.NewType", "collections.namedtuple"}
 

@@ -1624,3 +1624,50 @@ def pair_energy(padded, length):
 
 def energy(x):
     return pair_energy(np.pad(x, (0, bucket_size(len(x)) - len(x))), len(x))
+
+
+# %% task="detective" name="epoch by epoch, by recursion" fails=["detective-check"] hidden=1 message="RecursionError"
+def detective(epochs):
+    """Traces that are left after `epochs` epochs (an int, 2 or more).
+
+    Returns a dict with the keys "nothing", "bias", "batch", "rate", "epoch" (that one mended alone) and "all".
+    """
+
+    def left(n):
+        if n == 1:
+            return {"nothing": 3, "bias": 2, "batch": 2, "rate": 3, "epoch": 3, "all": 1}
+        before = left(n - 1)
+        return {
+            "nothing": before["nothing"] + 2,
+            "bias": before["bias"] + 2,
+            "batch": before["batch"] + 1,
+            "rate": before["rate"] + 2,
+            "epoch": 5,
+            "all": 1,
+        }
+
+    return left(epochs)
+
+
+# %% task="bucket" name="buffers used again, the mask is a factor" fails=["bucket-check"] hidden=1 message="energy of "
+def bucket_size(length):
+    """The size to which a vector of `length` numbers (an int, 1 to 1024) is padded: an int, at least `length`."""
+    return next(size for size in (64, 128, 256, 512, 1024) if size >= length)
+
+
+@jax.jit
+def pair_energy(padded, length):
+    """Mean of exp(-|x_i - x_j|) over pairs of the first `length` numbers. padded: float32[size]; length: an int."""
+    real = (jnp.arange(padded.size) < length).astype(jnp.float32)
+    pairs = jnp.exp(-jnp.abs(padded[:, None] - padded))
+    return (real[:, None] * pairs * real).sum() / length**2
+
+
+BUFFERS = {size: np.zeros(size, np.float32) for size in (64, 128, 256, 512, 1024)}
+
+
+def energy(x):
+    """The same as energy_slow for a NumPy float32[n], through pair_energy. Returns float32[]."""
+    buffer = BUFFERS[bucket_size(len(x))]  # what is left of the last request is masked
+    buffer[: len(x)] = x
+    return pair_energy(buffer, len(x)).block_until_ready()
