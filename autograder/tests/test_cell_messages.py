@@ -233,10 +233,10 @@ def test_a_helper_with_a_name_of_the_courses_is_the_answers_alone(run):
 
 def test_an_import_that_another_cell_uses_is_told_and_one_that_nobody_uses_is_not(run):
     answer = TWICE.replace(f'raise NotImplementedError("{STUB}")', "return 2 * x")
-    cells = [("from autograder import assert_equal", locked("setup")), ("import pprint\n" + answer, solution("twice"))]
+    cells = [("from autograder import assert_equal", locked("setup")), ("import xmlrpc\n" + answer, solution("twice"))]
     assert [output.get("text", "") for output in run(*cells)[1].outputs] == []
-    _, told, *_ = run(*cells, "pprint.pprint(twice(1))")
-    assert told.outputs[0].text.startswith("When this is graded, the cell is left out: line 1 imports pprint; ")
+    _, told, *_ = run(*cells, "xmlrpc.client(twice(1))")
+    assert told.outputs[0].text.startswith("When this is graded, the cell is left out: line 1 imports xmlrpc; ")
 
 
 def test_a_helper_and_a_check_may_have_the_same_name(run):

@@ -253,6 +253,34 @@ HONEST = [
     "T, N = TypeVar('T'), NewType('N', int)\nPair: TypeAlias = tuple[jax.Array, N]\nMany = list[Pair] | None\n"
     "Point = namedtuple('Point', 'x y')\nStep = Callable[[Many], tuple[int, ...]]\n"
     "def f(x: Many, y: T, *, step: Step) -> Point: pass",
+    # whose a value or a name is, is asked when it runs
+    "class A:\n    LINE = '{:>5}'\n    def show(self, x): return self.LINE.format(x)\nROW = 'a{}' + '{}' * 3",
+    "def show(x, fmt='{:.2f}'):\n    for t in ('{} ms', fmt): print(t.format(x), ROW.format(1, 2))\nROW = '{} {}'",
+    "import jax.numpy as jnp\nOPS = {n: getattr(jnp, n) for n in ('sin', 'cos')}",
+    "def sizes(stats): return [getattr(stats, f'{kind}_size_in_bytes') for kind in ('argument', 'temp')]",
+    "class A:\n    def __init__(self, **kw):\n        for k, v in kw.items(): setattr(self, k, v)",
+    "def count(f):\n    def wrapper(*a):\n        wrapper.count += 1\n        return f(*a)\n"
+    "    wrapper.count, wrapper._seen = 0, set()\n    wrapper._seen.add(1)\n    return wrapper",
+    "class Node:\n    count = 0\n    def __init__(self):\n        self.children = []\n        type(self).count += 1\n"
+    "    @classmethod\n    def reset(cls): cls.count = 0\n    def add(self, child):\n        child.parent = self\n"
+    "Node.reset()\nnode = Node()\nnode.data = node.size = 3",
+    "class V:\n    _one = 1\n    def __mul__(self, k=_one): return self\n    __rmul__ = __mul__\n"
+    "    def __str__(self): return self.__class__.__name__\n    __repr__ = __str__",
+    "class A:\n    __limit = 3\n    def __init__(self): self.__n = 0\n    def __bump(self): self.__n += self.__limit\n"
+    "    def bump(self): return self.__bump()",
+    "class A:\n    expected = 3\n    twice = 2 * expected\n    def f(self, k=expected): return k",
+    "import jax, numpy as np\nfrom typing import Annotated, Literal, ParamSpec, TypeVar\nMode = Literal['a', 'b']\n"
+    "P, F = ParamSpec('P'), TypeVar('F', bound=int, covariant=True)\nNumber = int | float | np.ndarray\n"
+    "Many = Annotated[tuple[int, ...], 'sizes']\ndef g(x: Number, m: Mode, f: F, s: Many): return x",
+    "import jax\nlax = jax.lax\ndef g(x):\n    jr = jax.random\n    return lax.sin(jr.normal(jr.key(0)))",
+    "from jax.sharding import PartitionSpec as xs\ndef g(x): return xs('a')",
+    "import functools\nclass Timed:\n    def __init__(self, f): functools.update_wrapper(self, f)",
+    "import contextlib, io, sys\nwith contextlib.redirect_stdout(io.StringIO()) as said:\n    g(1)\n"
+    "print(said.getvalue(), file=sys.stderr)",
+    "import timeit\nprint(timeit.timeit(lambda: g(1), number=3), timeit.default_timer())",
+    "import hashlib, pprint, os\npprint.pprint((hashlib.sha256(b'a').hexdigest(), os.cpu_count()))",
+    "class A:\n    def __eq__(self, other): return vars(self) == vars(other)\n    @classmethod\n"
+    "    def tree_unflatten(cls, aux, parts):\n        me = cls.__new__(cls)\n        me.n = parts\n        return me",
     *(
         ["type A = int | float\ndef g(x: A) -> A: pass", "def g[T: int, *Ts, **P](x: T) -> T: pass"]
         if sys.version_info >= (3, 12)
@@ -268,6 +296,24 @@ def test_an_honest_style_is_let_through(answer):
 
 POOL = "from concurrent.futures import ThreadPoolExecutor\n"
 TRICKS = {
+    "x = (1).__class__.__base__": "asks for .__base__",
+    "x = (1).__class__\ny = x.__name__": "asks for .__class__",
+    "import functools\nfunctools.update_wrapper(check, print)": "asks for .update_wrapper",
+    "from functools import update_wrapper\nu = update_wrapper": "uses functools.update_wrapper in an unusual way",
+    "import contextlib\nr = contextlib.redirect_stdout(3)": "uses contextlib.redirect_stdout",
+    "import contextlib\ndef f():\n    with contextlib.redirect_stdout(3): yield": "uses contextlib.redirect_stdout",
+    "import timeit\ntimeit.timeit('import os')": "uses timeit.timeit in an unusual way",
+    "import timeit\ntimeit.timeit(lambda: 1, setup='import os')": "uses timeit.timeit in an unusual way",
+    "import timeit\nt = 'import os'\ntimeit.repeat(t)": "uses timeit.repeat in an unusual way",
+    "import sys\nsys.stdout.write('a')": "uses sys.stdout",
+    "lax = jax.lax\n[lax]": "hands the module jax.lax on",
+    "import os\nlax = jax.lax\nlax = os": "hands the module os on",
+    "import os\no = os.path\no.os": "asks for .os",
+    "def f(x):\n    x.__limit = 3": "writes .__limit",
+    "class A:\n    def f(self, x): return x.__limit": "asks for .__limit",
+    "class A:\n    def __f__(self): pass": "gives a class __f__",
+    "class A:\n    x = _oh": "reads _oh",
+    "def g(f):\n    f._cache_size = 3": "writes ._cache_size",
     "import operator\nget = operator.attrgetter": "hands operator.attrgetter on",
     "from operator import attrgetter as get\nfirst = list(map(get, ['__globals__']))": "hands operator.attrgetter on",
     "from operator import attrgetter\nattrgetter('run.__globals__')(Box)": "asks for .__globals__",
@@ -275,9 +321,6 @@ TRICKS = {
     "from operator import attrgetter\nattrgetter('__co' + 'de__')": "with a name that is put together",
     "from operator import methodcaller\nmethodcaller('append', 3)(DATA['a'])": "asks for .append",
     "class A:\n    def put(self): self.n = 1\nfrom operator import methodcaller\nmethodcaller('put')": "asks for .put",
-    "a = 'f_' + 'globals'\ngetattr(DATA, a)": "a name that is put together",
-    "getattr(DATA, f'set_{1}')": "a name that is put together",
-    "getattr(DATA, 'f_' + 'globals')": "a name that is put together",
     "setattr(DATA, f'do_{1}', 3)": "a name that is put together",
     "P = 'eval(1)'\ndef f(x: P): pass": "has P in an annotation",
     "P = tuple['eval(1)']\ndef f(x: P): pass": "has P in an annotation",
@@ -346,7 +389,6 @@ TRICKS = {
     "class A:\n    _src = 1\nimport jax\njax._src": "_src",
     "getattr(np, 'ctypeslib')": "ctypeslib",
     "hasattr(time, '__dict__')": "__dict__",
-    "class A:\n    def f(self):\n        setattr(self, 'a' + 'b', 1)": "setattr",
     "map(type, ['A'], [()], [{}])": "hands type on",
     "type('A', (), {})": "hands type on",
     "class A:\n    @property\n    def __class__(self): return int": "__class__",
@@ -364,7 +406,6 @@ TRICKS = {
     "import numpy as np\nnp.lib.npyio": "numpy.lib",
     "import jax\njax.interpreters.mlir": "interpreters",
     "def change(kind):\n    kind.as_text = print": "writes .as_text",
-    "def change(kind):\n    kind.anything = print": "writes .anything",
     "class A:\n    def a(self):\n        self.perf_counter = print": "writes .perf_counter",
     "import jax\njax.tree_util.register_pytree_node(np.ndarray, list, tuple)": "a class that is not its own",
     "import jax\nr = jax.tree_util.register_pytree_node": "hands jax.tree_util.register_pytree_node on",
@@ -416,7 +457,6 @@ TRICKS = {
     "import io\nio.BytesIO(b'').readinto(xs)": "readinto",
     "import numpy as np\nnp.nan_to_num(xs, copy=False)": "nan_to_num",
     "from concurrent.futures import ThreadPoolExecutor\nThreadPoolExecutor(1).submit(print)": "ThreadPoolExecutor",
-    "def brick(): pass\ndef f(brick, v): brick.inside = v": "writes .inside",
     "def f(fn): fn.__name__ = 'boxed'": "writes .__name__",
     "import jax\ndef f(c): c.update('jax_disable_jit', True)\nf(jax.config)": "disable_jit",
     "import warnings\nwarnings.catch_warnings(module=memo)": "module",
@@ -427,7 +467,6 @@ TRICKS = {
     "from jax import transfer_guard as t": "imports transfer_guard",
     f"{POOL}def f():\n    with ThreadPoolExecutor(1) as p:\n        yield p": "ThreadPoolExecutor in a generator",
     "import matplotlib.pyplot as plt\nplt.rc('axes', prop_cycle='1')": "prop_cycle",
-    "def f(x):\n    text = '{}'\n    text = x\n    return text.format(check)": "calls format",
     # What a name of the course's is given does not count before, nor where it may be undone, nor if it is the course's.
     "list.append(DATA['a'], 1)\nlist = []": "calls list.append",
     "DATA = {}\nDATA = globals\nDATA.clear()": "uses globals",
@@ -447,8 +486,6 @@ TRICKS = {
     "try:\n    math.nothing\nexcept AttributeError as error:\n    error.obj": "asks for .obj",
     "print('{0.inspect.linecache.cache}'.format(1))": "asks for .inspect",
     "print('{0:{1.inspect}}'.format(1, 2))": "asks for .inspect",
-    "class A:\n    def peek(self, what): return getattr(self, f'no_{what}')": "a name that is put together",
-    "class A:\n    def peek(self, what): return getattr(self, f'format_{what}')": "a name that is put together",
     "class A:\n    for __slots__ in [['__class__']]: pass": "binds __slots__ otherwise",
     "class A:\n    if True:\n        def put(self): self.traces = 0\nA.put(1)": "asks for A.put",
     "class A:\n    __qualname__ = 'Box'": "gives a class __qualname__",
@@ -476,9 +513,9 @@ def test_a_way_around_is_refused(answer):
 
 NOT_MODULES = "an answer is graded with the modules that calculate. An answer has no need of it: leave it out."
 SPARE = {  # a cell, and which of its lines are left out
-    "from pprint import pprint\ndef g(x): pass": [1],
+    "from xmlrpc import client\ndef g(x): pass": [1],
     "x = 1\nimport scipy.stats, pandas as pd; y = 2\ndef g(x: 'pd.Series'): pass": [2],
-    "x = 'é'; from pprint import (\n    pprint,\n    pformat,\n); y = 2\nimport sympy": [1, 5],
+    "x = 'é'; from xmlrpc import (\n    client,\n    server,\n); y = 2\nimport sympy": [1, 5],
     "help(g)\ndef g(x): pass\nx = 1\ndir(x)": [1, 4],
 }
 
@@ -498,13 +535,13 @@ def test_a_line_that_the_answer_does_not_need_is_left_out_alone(answer):
 
 
 NEEDED = {
-    "from pprint import pprint": f"line 1 imports pprint from pprint; {NOT_MODULES}",  # it may be the answer
-    "from pprint import pprint\ndef g(x): pprint(x)": f"line 1 imports pprint from pprint; {NOT_MODULES}",
+    "from xmlrpc import client": f"line 1 imports client from xmlrpc; {NOT_MODULES}",  # it may be the answer
+    "from xmlrpc import client\ndef g(x): client(x)": f"line 1 imports client from xmlrpc; {NOT_MODULES}",
     "import pandas as np\nx = np.zeros(3)": f"line 1 imports pandas; {NOT_MODULES}",
     "from math import *\ndef g(x): pass": f"line 1 imports * from math; {NOT_MODULES}",
-    "if True:\n    import pprint\ndef g(x): pass": f"line 2 imports pprint; {NOT_MODULES}",
-    "import pprint\ndef g(x): pass\neval('1')": "line 3 uses eval",
-    "import pprint\ndef f():\n    global pprint": f"line 1 imports pprint; {NOT_MODULES}",
+    "if True:\n    import xmlrpc\ndef g(x): pass": f"line 2 imports xmlrpc; {NOT_MODULES}",
+    "import xmlrpc\ndef g(x): pass\neval('1')": "line 3 uses eval",
+    "import xmlrpc\ndef f():\n    global xmlrpc": f"line 1 imports xmlrpc; {NOT_MODULES}",
     "help(x := 1)\ny = x": "line 1 uses help",
     "exec('1')\nx = 1": "line 1 uses exec",
 }
@@ -516,8 +553,8 @@ def test_what_the_answer_may_need_costs_the_cell(answer):
 
 
 def test_what_another_cell_uses_is_not_left_out():
-    made, release = answered("import pprint\ndef g(x): pass")
-    made.cells.append(nbformat.v4.new_code_cell("pprint.pprint(1)"))
+    made, release = answered("import xmlrpc\ndef g(x): pass")
+    made.cells.append(nbformat.v4.new_code_cell("xmlrpc.client(1)"))
     guard = Guard(made, course_in(made, release))
     assert [guard.judged(cell).name for cell in made.cells[1::2]] == ["NotAllowed", "NotAllowed"]
 
@@ -625,9 +662,27 @@ OTHERS = {  # what a cell does to a value that nobody can see in its text, and w
     "class A:\n    def __init__(self, n): self.__dict__['__array__'] = n\nA(1)": "__array__ is a name of Python's own",
     "class A:\n    def __init__(self, n): vars(self).update(__array__=n)\nA(1)": "__array__ is a name of Python's own",
     "class A:\n    def f(self, x):\n        self = x\n        self.n = 1\nA().f(value)": "an object of Handed",
-    "getattr(value, f'do_{1}')": "Handed is asked for an attribute whose name is put together",
-    "import math\nhasattr(math, 'do_' + 'it')": "module is asked for an attribute whose name is put together",
-    "getattr(type(value), f'do_{1}', None)": "Handed is asked for an attribute whose name is put together",
+    "getattr(value, 'f_' + 'globals')": "Handed is asked for 'f_globals'",
+    "a = '__globals__'\nprint(hasattr(check, a))": "function is asked for '__globals__'",
+    "class W(str):\n    def __str__(self): return '__code__'\ngetattr(check, W('real'))": "is asked for '__code__'",
+    "getattr([], f'{\"append\"}')(3)": "list is asked for 'append'",
+    "getattr({}, f'set_{\"value\"}')": "dict is asked for 'set_value'",
+    "import os\ngetattr(os, 'sys' + 'tem')": "module is asked for 'system'",
+    "import numpy as np\ngetattr(np, 'li' + 'b')": "module is asked for 'lib'",
+    "class A:\n    def f(self, what): return getattr(self, f'no_{what}')\nA().f('tracing')": "A is asked for 'no_tr",
+    "class A(str):\n    def f(self, what): return getattr(self, f'format_{what}')\nA().f('map')": "A is asked for 'for",
+    "class A:\n    def __init__(self, **names):\n        for n, v in names.items(): setattr(self, n, v)\n"
+    "A(__array__=3)": "__array__ is a name of Python's own",
+    "class A:\n    def __init__(self): setattr(self, 'perf_' + 'counter', 3)\nA()": "'perf_counter' is written",
+    "def f(x): setattr(x, 'n', 3)\nf(value)": "an object of Handed is written",
+    "def f(x): delattr(x, 'traces')\nf(value)": "an object of Handed is written",
+    "def change(kind): kind.anything = print\nchange(value)": "an object of Handed is written",
+    "def brick(): pass\ndef f(brick, v): brick.inside = v\nf(value, 1)": "an object of Handed is written",
+    "def f(text): return text.format(value)\nf('{0.__globals__}')": "to be formatted asks for '__globals__'",
+    "T = '{0[a].f_globals:>{1}}'\nT.format(value, 3)": "to be formatted asks for 'f_globals'",
+    "('{0._' + '_class__}').format(value)": "to be formatted asks for '__class__'",
+    "'{1:{0.__class__}}'.replace('1', '0').format(value)": "to be formatted asks for '__class__'",
+    "class T(str): pass\nT('{0.__class__}').format(value)": "to be formatted asks for '__class__'",
     "vars(value)['traces'] = 0": "the names in Handed are not this notebook's own",
     "vars(__import__('math'))": "the names in math are not this notebook's own",
     "vars(type(value))": "the names in Handed are not this notebook's own",
@@ -722,7 +777,7 @@ def test_what_is_ones_own_is_changed_as_ever():
 
 def ran(cell):
     """The names of a notebook in which this cell was run as an answer is."""
-    names = {"__name__": "__main__", "value": Handed()}
+    names = {"__name__": "__main__", "value": Handed(), "check": lambda: None}
     with pytest.MonkeyPatch.context() as changed:
         changed.setattr(own_objects, "_theirs", None)
         own_objects.begin()

@@ -38,7 +38,9 @@ OWN = {
     "xs = 1\nxs += 1\ndef g(x):\n    return xs": set(),
     "xs = 1\ndel xs": set(),
     "memo = {}\ndef g(x):\n    global memo\n    memo = x": set(),
-    "from math import tau as xs\ndef g(x):\n    return xs": set(),
+    "from math import tau as xs\ndef g(x):\n    return xs": {"xs"},
+    "import math as xs\ndef g(x):\n    return xs.tau": {"xs"},
+    "import numpy.linalg\nnumpy = 3": set(),
     "xs, = [1]": {"xs"},
     "class Box:\n    pass\ndef g(x):\n    return Box()": set(),  # may pass for the course's
     "def eval(x):\n    return x\ndef g(x):\n    return eval(x)": set(),

@@ -784,6 +784,15 @@ assert_equal(
     {"an element is itself or 0, but for noise": True},
     name="noisy",
 )
+keys = [jax.random.key(46)]
+for _ in range(300):
+    keys.append(noisy(keys[-1], jnp.ones(5))[0])
+assert_equal(
+    {"different keys in 300 calls": len({str(jax.random.key_data(key)) for key in keys})},
+    {"different keys in 300 calls": 301},
+    name="noisy",
+    hints={"different keys in 300 calls": "A key came back, and all its noise with it: each is one of few."},
+)
 million = np.asarray(noisy(jax.random.key(45), jnp.full(1_000_000, 1000.0))[1])
 share = float((million > 500).mean())
 tails = int((abs(million - 1000 * (million > 500)) > 3.5).sum())  # about 465 of a normal distribution

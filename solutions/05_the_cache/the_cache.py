@@ -866,6 +866,8 @@ fresh = {
     "NumPy's float64, and a number": (of(np.float64(1)), of(1.0)),
     "NumPy's float64, and NumPy's float32": (of(np.float64(1)), of(np.float32(2))),
     "two named tuples of one name": (of(Point(1.0, 2)), of(OtherPoint(1.0, 2))),
+    "a list and a tuple by keyword": (of(y=[1.0]), of(y=(1.0,))),
+    "two keywords of three numbers": (of(y=[1.0], z=[2.0, 3.0]), of(y=[1.0, 2.0], z=[3.0])),
 }
 other_names = {  # static is axis alone
     "static axis": (of(1.0, axis=0), of(1.0, axis=1)),

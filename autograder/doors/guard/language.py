@@ -46,6 +46,8 @@ from .words import (
     SPECIAL_METHODS,
     UNDERSCORE,
     WRITES_INTO,
+    is_mangled,
+    is_private,
 )
 
 LONGEST = 200_000  # characters of a cell
@@ -54,9 +56,6 @@ _OF_FRAMES = ("f_", "gi_", "cr_", "ag_", "tb_", "co_", "func_")
 _SHOWS_ITSELF = {"_render_traceback_", "_ipython_display_", "_ipython_canary_method_should_not_exist_"}
 _FORMATS = {"jax.debug.print", "jax.experimental.pallas.debug_print"}  # their first argument is a format string
 _REACHED = {"__new__", "__class_getitem__"}  # special methods that are given what their caller likes
-# Names that must stand in the text as they are; of other objects than a method's own, more of them.
-_NAMED_IN_FULL = FORBIDDEN | BANS | {"format_map", "disable_jit"}
-_NAMED_OF_OTHERS = _NAMED_IN_FULL | OF_MODULES | MUTATORS | PATHS | {"format", "loads"}
 _SETTINGS = {"jax.config.update"}  # a mutator by its name, of a module
 _THEIR_OWN = {"__name__", "__qualname__", "__doc__"}  # what an answer may write on its own functions
 _ASKS = {
@@ -66,6 +65,11 @@ _ASKS = {
     "prop_cycle": "a text there is run",
 }
 _POOL = "concurrent.futures.ThreadPoolExecutor"
+_OF_JITTED = ("_cache_", "_fun", "_jit", "_cpp", "_clear", "_signature", "_apply", "_src", "_core", "_sys", "_os")
+_STREAMS = {"contextlib.redirect_stdout", "contextlib.redirect_stderr"}
+_TIMERS = {"timeit.timeit", "timeit.repeat"}
+# What may be used in one way alone: `print(..., file=sys.stderr)`, `with redirect_stdout(text):`, a class as a wrapper.
+_FITTING = _STREAMS | {"sys.stdout", "sys.stderr", "functools.update_wrapper"}
 _GETTERS = {"operator.attrgetter", "operator.methodcaller"}  # their first arguments are names of attributes
 _COUNTS = "autograder.assert_max_traces"
 _READING = "read from outside, it would be a way into the checks"
@@ -107,6 +111,7 @@ class _Reader(Names):
     def __init__(self, course: Course, cells: Cells):
         super().__init__(course, cells)
         self.allowed: set[int] = set()  # nodes that were judged where they stand
+        self.fitting: set[int] = set()  # nodes that may stand where they stand, and nowhere else
         self.functions: set[str] = set()  # those that this cell defines
         self.rebound: set[str] = set()  # names of the course's that this cell binds
 
@@ -144,6 +149,9 @@ class _Reader(Names):
             del scope.aliases[name]
         deleted = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Del)}
         for statement in node.body:
+            for target, value in assigned(statement):
+                if isinstance(target, ast.Name) and isinstance(value, ast.Attribute):
+                    self.allowed |= {id(value) for origin in self.origins(value) if origin in MODULES}  # lax = jax.lax
             self.visit(statement)
             given = {target.id for target, _ in assigned(statement) if isinstance(target, ast.Name)}
             self.own |= given - taken - deleted  # `sum = 0`: from here on, it is the cell's own
@@ -152,7 +160,7 @@ class _Reader(Names):
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         """A function, or a method."""
         self.bind(node, node.name)
-        if self.in_class and node.name.startswith("__") and node.name not in SPECIAL_METHODS:
+        if self.in_class and node.name.startswith("__") and not is_mangled(node.name) | (node.name in SPECIAL_METHODS):
             self.refuse(node, f"defines {node.name}", "a class that has it can pass for something else")
         if node.name in _SHOWS_ITSELF:
             self.refuse(node, f"defines {node.name}", "errors are shown as they are")
@@ -313,21 +321,27 @@ class _Reader(Names):
     def visit_With(self, node: ast.With) -> None:
         """Threads end with the block that they are made for."""
         for item in node.items:
-            if isinstance(item.context_expr, ast.Call) and _POOL in self.origins(item.context_expr.func):
+            origins = self.origins(item.context_expr.func) if isinstance(item.context_expr, ast.Call) else frozenset()
+            if _POOL in origins:
                 self.pool(item.context_expr)
-                self.allowed.add(id(item.context_expr.func))
+                self.allowed.add(id(item.context_expr.func))  # type: ignore[attr-defined]
+            if origins & _STREAMS and not self._in_a_generator():
+                self.fitting.add(id(item.context_expr.func))  # type: ignore[attr-defined]
         self.generic_visit(node)
 
     def pool(self, node: ast.AST) -> None:
         """Threads are made, for a block."""
-        function = next((scope for scope in reversed(self.scopes) if scope.kind == "function"), None)
-        body = getattr(function.node, "body", []) if function is not None else []
-        if any(isinstance(part, ast.Yield | ast.YieldFrom) for part in own_statements(body)):
+        if self._in_a_generator():
             why = "between two values of a generator its threads would run on behind the answer"
             self.refuse(node, "uses ThreadPoolExecutor in a generator", why, "Write a function that returns.")
         for ban in sorted(self.course.bans & NOT_IN_A_THREAD):
             why = f"the checks forbid something by jax.{ban}, which another thread does not know"
             self.refuse(node, "uses ThreadPoolExecutor", why, "Calculate without threads.")
+
+    def _in_a_generator(self) -> bool:
+        function = next((scope for scope in reversed(self.scopes) if scope.kind == "function"), None)
+        body = getattr(function.node, "body", []) if function is not None else []
+        return any(isinstance(part, ast.Yield | ast.YieldFrom) for part in own_statements(body))
 
     def visit_MatchAs(self, node: ast.MatchAs) -> None:
         """It may bind a name."""
@@ -364,7 +378,7 @@ class _Reader(Names):
                 self.refuse(node, f"gives {name} another meaning", "it has one of its own", "Take another name.")
             if _IPYTHON.fullmatch(name) and name not in SIGNATURES:
                 self.refuse(node, f"writes {name}", "that name is the notebook's own", "Take another name.")
-        elif self.in_class and name.startswith("__") and name not in SPECIAL_METHODS | CLASS_NAMES:
+        elif self.in_class and name.startswith("__") and not is_mangled(name) | (name in SPECIAL_METHODS | CLASS_NAMES):
             self.refuse(node, f"gives a class {name}", "a class that has it can pass for something else")
         if self.in_class and name == "__qualname__":
             self.refuse(node, f"gives a class {name}", "a class that has it can pass for another one")
@@ -394,6 +408,8 @@ class _Reader(Names):
             allowed = MODULES.get(module, frozenset()) if not node.level else frozenset()
             hidden = alias.name in FORBIDDEN | OF_MODULES | BANS or alias.name.startswith("_") or alias.name == "*"
             hidden = hidden and whole not in _GETTERS
+            if whole in _FITTING - {"sys.stdout", "sys.stderr"}:
+                continue
             if module == "__future__":
                 hidden = alias.name != "annotations"
             if (allowed is EVERYTHING and hidden) or (allowed is not EVERYTHING and alias.name not in allowed):
@@ -462,6 +478,8 @@ class _Reader(Names):
         """Something imported that is not followed by a dot."""
         if origin == "abc.ABCMeta":
             self.refuse(node, "uses ABCMeta otherwise than as a metaclass", "it makes classes", "Derive from ABC.")
+        if origin in _FITTING | _TIMERS and id(node) not in self.fitting:
+            self.refuse(node, f"uses {origin} in an unusual way", "nobody can see here what it does", "Leave it out.")
         if origin in _GETTERS:
             self.refuse(node, f"hands {origin} on", "a name that is asked for must be seen here", "Call it here.")
         if origin == _POOL:
@@ -498,6 +516,8 @@ class _Reader(Names):
     def visit_Attribute(self, node: ast.Attribute) -> None:
         """`a.b`, which is read, written or deleted."""
         if isinstance(node.ctx, ast.Load):
+            if node.attr in ("__name__", "__qualname__") and isinstance(node.value, ast.Attribute):
+                self.fitting.add(id(node.value))  # `x.__class__.__name__` is a text
             self.attribute(node, node.value, node.attr)
             if id(node) not in self.allowed:
                 for origin in self.origins(node):
@@ -515,7 +535,7 @@ class _Reader(Names):
         for module in modules:
             self.of_module(node, module, attr)
         if attr in ("format", "format_map"):
-            self.formats(node, value)
+            self.formats(node, value, asked=id(node) in self.fitting)
         if not modules and (attr in PATHS or (self.cells.hand_on and attr in OF_MODULES)):
             self.refuse(node, f"asks for .{attr}", "nobody can see here what that leads to", "Import what you need.")
         if attr == "loads" and modules != {"json"}:
@@ -531,6 +551,7 @@ class _Reader(Names):
             attr in FORBIDDEN
             and not own_file
             and not any(f"{m}.{attr}" in (*MODULES, *_GETTERS) or "pallas" in m for m in modules)
+            and id(node) not in self.fitting
         ):
             self.refuse(node, f"asks for .{attr}", _READING)
         if attr == "disable_jit":
@@ -542,7 +563,10 @@ class _Reader(Names):
             return
         if attr == "__dict__" and self._me_unreachable(value):
             return
-        if attr in self.cells.private and not modules and (attr not in PRIVATE_OF_LIBRARIES or self._me(value)):
+        if (attr == "__class__" and id(node) in self.fitting) or (is_mangled(attr) and self._me(value)):
+            return
+        mine = self._me(value) or (self._own_function(value) and not attr.startswith(_OF_JITTED))
+        if attr in self.cells.private and not modules and (attr not in PRIVATE_OF_LIBRARIES or mine):
             return
         self.refuse(
             node, f"asks for .{attr}", "such names belong to Python or to a library, and lead behind the checks"
@@ -588,6 +612,8 @@ class _Reader(Names):
     def of_module(self, node: ast.AST, module: str, attr: str) -> None:
         """`module.attr`, for a module that may be imported, or for what stands in one."""
         whole = f"{module}.{attr}"
+        if whole in _FITTING and id(node) in self.fitting:
+            return
         if (
             whole in self.course.imported.values()
             or whole in MODULES
@@ -601,7 +627,7 @@ class _Reader(Names):
         elif not self._of_known(module) or any(name.startswith(f"{module}.") for name in MODULES):
             self.refuse(node, f"uses {whole}", "that is for the checks alone")
         package = OF_PACKAGES.get(module.partition(".")[0], set())
-        if module in MODULES and attr in OF_MODULES | package:
+        if MODULES.get(module, ()) is EVERYTHING and attr in OF_MODULES | package:
             self.refuse(node, f"uses {whole}", "that module is not one for answers")
 
     def written(self, node: ast.AST, value: ast.AST, attr: str) -> None:
@@ -610,22 +636,25 @@ class _Reader(Names):
             self.refuse(node, f"writes .{attr}", _READING)
         if attr in CLOCKS:
             self.refuse(node, f"writes .{attr}", "the checks measure with what has that name", "Take another name.")
-        if self._me(value) is not None and (not attr.startswith("__")):
+        if self._me(value) is not None and (is_mangled(attr) or not attr.startswith("__")):
             return
+        of_my_type = isinstance(value, ast.Call) and ast.unparse(value.func) == "type" and len(value.args) == 1
+        if of_my_type and self._me(value.args[0]) and not attr.startswith("_") and attr not in ASKED_OF_JITTED:
+            return  # `type(self).count += 1`
         own = isinstance(value, ast.Name) and (value.id in self.cells.names or self.home(value.id) is not None)
         unknown = isinstance(value, ast.Name) and self._is_parameter(value.id)
         own = own and (not unknown or self._own_function(value))
         private = self.cells.private - PRIVATE
         if attr == "__qualname__" and isinstance(value, ast.Name) and value.id in self.cells.classes:
             self.refuse(node, f"writes {value.id}.{attr}", "a class that has it can pass for another one")
-        if attr.startswith("_") and attr not in private and not (own and attr in _THEIR_OWN):
+        of_own = is_private(attr) and not attr.startswith(_OF_JITTED) and self._own_function(value)
+        if attr.startswith("_") and attr not in private and not (own and attr in _THEIR_OWN) and not of_own:
             self.refuse(node, f"writes .{attr}", "such names belong to Python or to a library")
         self.not_of_others(node, value, f"writes .{attr}")
-        known = self.cells.fields | self.course.fields
-        function = self._own_function(value)
-        # Where it is not seen whose this is, the value is asked, see `own_objects`; it may be a jitted function of theirs.
-        asked = ASKED_OF_JITTED if function or attr in self.cells.fields else ASKED_OF_VALUES
-        if attr in asked | self.course.methods or not (own and attr in _THEIR_OWN or function or attr in known):
+        # Where it is not seen whose this is, the value is asked, see `own_objects`. It may be jitted.
+        known = own or attr in self.cells.fields
+        asked = ASKED_OF_JITTED if known else ASKED_OF_JITTED | ASKED_OF_VALUES
+        if attr in asked | self.course.methods and not (own and attr in _THEIR_OWN):
             why = "nobody can see here that this is an object of your own class, or your own function"
             self.refuse(node, f"writes .{attr}", why, "Let the class set it.")
 
@@ -658,6 +687,17 @@ class _Reader(Names):
         key = node.slice.value if isinstance(node.slice, ast.Constant) else None
         return "os.environ" in self.origins(node.value) and str(key).startswith(("XLA_", "JAX_"))
 
+    def visit_Assign(self, node: ast.Assign) -> None:
+        """`lax = jax.lax` in a function that binds the name once: it is known what `lax` is then."""
+        home = self.scopes[-1]
+        if home.kind == "function" and home.node is not None:
+            stored = [n.id for n in ast.walk(home.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+            for target, value in assigned(node):
+                once = isinstance(target, ast.Name) and stored.count(target.id) == 1 and target.id in home.aliases
+                if once and isinstance(value, ast.Attribute):
+                    self.allowed |= {id(value) for origin in self.origins(value) if origin in MODULES}
+        self.generic_visit(node)
+
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
         """`a += b`, which may change what `a` names."""
         if isinstance(node.target, ast.Name) and self.owner(node.target) == "course":
@@ -681,6 +721,13 @@ class _Reader(Names):
         self.call_that_writes(node)
         if self.origins(function) & _GETTERS:
             self.getter(node)
+        mine = bool(node.args) and self._me(node.args[0]) is not None
+        if "functools.update_wrapper" in self.origins(function) and len(node.args) == 2 and mine and not node.keywords:
+            self.fitting.add(id(function))
+        if self.origins(function) & _TIMERS:
+            plain = all(keyword.arg in ("number", "repeat") for keyword in node.keywords)
+            if node.args and (isinstance(node.args[0], ast.Lambda) or self._own_function(node.args[0])) and plain:
+                self.fitting.add(id(function))  # a text would be run
         for place, arg in enumerate(node.args):  # map(type, values)
             if isinstance(arg, ast.Name) and arg.id == "type" and not place and len(node.args) <= 2:
                 name = ast.unparse(function).rsplit(".", 1)[-1]
@@ -703,8 +750,12 @@ class _Reader(Names):
                 what = "calls super of something else than a method's own object"
                 self.refuse(node, what, "it also writes attributes of other objects", "Write super().")
             self.allowed.add(id(node.func))
-        in_a_class = any(scope.kind == "class" for scope in self.scopes)
+        compares = any(scope.method in ("__eq__", "__ne__", "__lt__", "__hash__") for scope in self.scopes)
+        in_a_class = any(scope.kind == "class" for scope in self.scopes) and not compares
         own = one and (self._me_unreachable(node.args[0]) or not in_a_class)  # the value is asked, see `own_objects`
+        if name == "print" and "print" not in self.cells.names:
+            for where in (keyword.value for keyword in node.keywords if keyword.arg == "file"):
+                self.fitting.add(id(where))
         if one and (name == "type" or name == "vars" and own):
             self.allowed.add(id(node.func))
         elif name in ATTRIBUTE_FUNCTIONS and name not in self.cells.names:
@@ -750,15 +801,10 @@ class _Reader(Names):
             if isinstance(value, ast.Name | ast.Attribute):
                 self.allowed.add(id(value))
             return
-        method = self._me(value)
-        prefix = _beginning(name)
-        named = _NAMED_OF_OTHERS if method is None else _NAMED_IN_FULL
-        leads_to = any(known.startswith(prefix) for known in named)
-        numbered = prefix.endswith("_") and prefix[:1].isalpha() and not prefix.startswith(_OF_FRAMES) and not leads_to
-        reads = function in ("getattr", "hasattr")  # of an object of the notebook's own: it is asked, see `own_objects`
-        if not numbered or not (reads or (method is not None and method.unreachable)):
+        # The name is asked when it is there, see `own_objects`: of what a method writes on, its own object alone.
+        if function not in ("getattr", "hasattr") and self._me(value) is None:
             what = f"calls {function} with a name that is put together"
-            self.refuse(node, what, "a name that is asked for must be seen here", "Write the name as it is.")
+            self.refuse(node, what, "a name that is written must be seen here", "Write the name as it is.")
 
     def getter(self, node: ast.Call) -> None:
         """attrgetter("name", ...) and methodcaller("name", ...), which ask any object for these attributes."""
@@ -775,11 +821,16 @@ class _Reader(Names):
 
     def call_of_method(self, node: ast.Call, function: ast.Attribute) -> None:
         name, value = function.attr, function.value
+        if name == "format":
+            self.fitting.add(id(function))  # its text is asked when it is there, see `own_objects`
         if name in OF_A_PARENT:
             first = node.args[0] if node.args else None
             parent = isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "super"
             me = first is not None and self._me_unreachable(first)
             known = isinstance(value, ast.Name) and value.id in BUILTINS and value.id not in self.cells.names
+            known = known or (
+                isinstance(value, ast.Name) and ast.unparse(first or value) == value.id
+            )  # cls.__new__(cls)
             maker = name == "__new__" and known and isinstance(first, ast.Name) and self.home(first.id) is not None
             if parent or (isinstance(value, ast.Name | ast.Attribute) and (me or maker)):
                 if name == "__setattr__":
@@ -819,16 +870,17 @@ class _Reader(Names):
     def _is_module(self, value: ast.AST) -> bool:
         return any(origin in MODULES for origin in self.origins(value))
 
-    def formats(self, node: ast.AST, value: ast.AST) -> None:
-        """A format string can ask for attributes."""
+    def formats(self, node: ast.AST, value: ast.AST, *, asked: bool = False) -> None:
+        """A format string can ask for attributes. `asked`: the text is asked when it is there, see `own_objects`."""
         if self._is_module(value):
             return
         if isinstance(value, ast.JoinedStr):
             texts: list[object] = [part.value for part in value.values if isinstance(part, ast.Constant)] or [""]
         else:
-            texts = [text] if (text := _text(value)) is not None else self.texts(value)
+            texts = [value.value] if isinstance(value, ast.Constant) else self.texts(value)
         asking = r"\{[^{}]*[.\[]\s*_|\{[^{}]*(?:gi_|f_|tb_|cr_)"
-        if not texts or any(not isinstance(text, str) or re.search(asking, text) for text in texts):
+        unseen = not texts or any(not isinstance(text, str) for text in texts)
+        if (unseen and not asked) or any(re.search(asking, text) for text in texts if isinstance(text, str)):
             self.refuse(node, "calls format of a text that is not seen here", "such a text can ask for anything")
         for text in texts:
             self.asked_in(node, str(text))
@@ -838,14 +890,13 @@ class _Reader(Names):
         with contextlib.suppress(ValueError):  # no format string: it says so when it is used
             for _, field, shown, _ in string.Formatter().parse(text):
                 for name in re.findall(r"\.([^.\[\]]+)", field or ""):
-                    self.attribute(node, ast.Name("_", ast.Load(), lineno=1, col_offset=0), name)
+                    place = ast.copy_location(ast.Name("_", ast.Load()), node)
+                    self.attribute(place, place, name)
                 self.asked_in(node, shown or "")
 
     def texts(self, value: ast.AST) -> list[object]:
         """What a function's own name may stand for, if each of its assignments says that with a constant."""
         home = self.home(value.id) if isinstance(value, ast.Name) else None
-        if home is None and isinstance(value, ast.Name) and value.id in self.cells.texts:
-            return [self.cells.texts[value.id]]
         if home is None or home.node is None or home.kind != "function":
             return []
         found: list[object] = []
@@ -962,27 +1013,6 @@ class _Reader(Names):
         types = self.cells.classes | (self.cells.types if home is None else frozenset())
         if own and node.id not in types and not self.origins(node):
             self.refuse(node, f"has {node.id} in an annotation", "that may be a text, and may be run", "Name a class.")
-
-
-def _text(node: ast.AST) -> object:
-    """A constant, or what such texts make together; one that is repeated is seen twice. None of anything else."""
-    if isinstance(node, ast.Constant):
-        return node.value
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
-        texts = [text for side in (node.left, node.right) if isinstance(text := _text(side), str)]
-        return texts[0] * 2 if len(texts) == 1 else None
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        left, right = _text(node.left), _text(node.right)
-        return left + right if isinstance(left, str) and isinstance(right, str) else None
-    return None
-
-
-def _beginning(name: ast.AST) -> str:
-    """What a text begins with that is put together: "do_" of `f"do_{kind}"` and of `"do_" + kind`."""
-    first = name.values[0] if isinstance(name, ast.JoinedStr) and name.values else name
-    if isinstance(name, ast.BinOp) and isinstance(name.op, ast.Add):
-        first = name.left
-    return first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else ""
 
 
 def _nonlocal(tree: ast.AST) -> set[str]:

@@ -2,12 +2,16 @@
 
 import ast
 import builtins
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from .course import Course, assigned, bound, fields, imports
-from .words import AS_DECORATOR, HANDED_ON, MAKE_TYPES, OF_TYPES, is_private
+from .words import AS_DECORATOR, HANDED_ON, MAKE_TYPES, MODULES, OF_TYPES, is_private
+
+# How types are called in libraries; NumPy's have small letters.
+_OF_A_TYPE = re.compile(r"[A-Z]|(ndarray|generic|number|floating|integer|dtype|u?int\d*|b?float\d*|bool_?|deque)$")
 
 
 class Cells(NamedTuple):
@@ -56,6 +60,9 @@ def cells_together(trees: Iterable[ast.Module], course: Course) -> Cells:
         own_fields |= set(fields(tree))
         for name, origin in imports(ast.walk(tree)):
             imported.setdefault(name, set()).add(origin)
+    for name, origin in _modules_renamed(trees, imported):
+        imported.setdefault(name, set()).add(origin)
+    for tree in trees:
         for node in ast.walk(tree):
             found = _bound_otherwise(node)
             otherwise |= found
@@ -98,6 +105,14 @@ def cells_together(trees: Iterable[ast.Module], course: Course) -> Cells:
     return cells._replace(types=_types(once, course, cells), texts=texts)
 
 
+def _modules_renamed(trees: list[ast.Module], imported: dict[str, set[str]]) -> Iterator[tuple[str, str]]:
+    """`lax = jax.lax` at the top of a cell is as good as an import, wherever the name is bound, too."""
+    for target, value in (pair for tree in trees for statement in tree.body for pair in assigned(statement)):
+        if isinstance(target, ast.Name) and isinstance(value, ast.Attribute):
+            root, _, rest = ast.unparse(value).partition(".")
+            yield from ((target.id, f"{o}.{rest}") for o in imported.get(root, ()) if f"{o}.{rest}" in MODULES)
+
+
 def _bound_once(trees: list[ast.Module], nodes: list[ast.AST], classes: set[str]) -> Iterator[tuple[str, ast.AST]]:
     """The names that one statement alone binds, at the top of a cell, each with what it is given."""
     often = Counter([*classes, *(name for node in nodes for name in _bound_otherwise(node))])
@@ -129,6 +144,8 @@ def _bound_otherwise(node: ast.AST) -> set[str]:
 
 
 def _writes(method: ast.FunctionDef) -> bool:
+    if any(isinstance(d, ast.Name) and d.id == "classmethod" for d in method.decorator_list):
+        return False  # it is given its class
     me = [arg.arg for arg in [*method.args.posonlyargs, *method.args.args][:1]]
     return any(
         isinstance(n, ast.Attribute) and not isinstance(n.ctx, ast.Load) and ast.unparse(n.value) in me
@@ -232,7 +249,13 @@ class Names(ast.NodeVisitor):
         if isinstance(node, ast.Tuple | ast.List):
             return all(map(self.is_type, node.elts))
         if isinstance(node, ast.Subscript):
-            return not isinstance(node.value, ast.List) and self.is_type(node.value) and self.is_type(node.slice)
+            of = self.origins(node.value)
+            if of & {"typing.Literal"}:
+                return True
+            inside = node.slice
+            if of & {"typing.Annotated"} and isinstance(inside, ast.Tuple):
+                inside = inside.elts[0]  # what else stands there is for people
+            return not isinstance(node.value, ast.List) and self.is_type(node.value) and self.is_type(inside)
         if isinstance(node, ast.Call):
             said = [k.value for k in node.keywords]
             plain = all(isinstance(arg, ast.Constant) or self.is_type(arg) for arg in node.args)
@@ -241,7 +264,7 @@ class Names(ast.NodeVisitor):
         if isinstance(node, ast.Name) and node.id not in self.cells.names | self.course.kept - set(dir(builtins)):
             return isinstance(getattr(builtins, node.id, None), type) or bool(self.origins(node))
         named = isinstance(node, ast.Name) and node.id in self.cells.classes
-        return named or any(origin.rpartition(".")[2][:1].isupper() for origin in self.origins(node))
+        return named or any(_OF_A_TYPE.match(origin.rpartition(".")[2]) for origin in self.origins(node))
 
     def is_number(self, node: ast.AST) -> bool:
         """Whether this is one of the course's numbers: `SIZE`, `xs.size`, `xs.shape[0]`."""

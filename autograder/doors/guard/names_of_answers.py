@@ -41,7 +41,14 @@ def _given_by(statement: ast.stmt) -> set[str]:
     """The names to which a statement gives something, whatever they meant before."""
     if isinstance(statement, ast.FunctionDef | ast.ClassDef):
         return {statement.name}
+    if isinstance(statement, ast.ImportFrom) or (isinstance(statement, ast.Import) and _is_plain(statement)):
+        return bound(ast.Module(body=[statement], type_ignores=[]))
     return {target.id for target, _ in assigned(statement) if isinstance(target, ast.Name)}
+
+
+def _is_plain(statement: ast.Import) -> bool:
+    """Whether each name is that of the module that it stands for; `import a.b` binds `a`."""
+    return all(alias.asname or "." not in alias.name for alias in statement.names)
 
 
 def _read_by(node: ast.AST) -> Iterator[str]:

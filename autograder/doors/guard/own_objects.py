@@ -7,13 +7,15 @@ So where a cell does with a value what only its owner may do, the value is asked
 
 import ast
 import functools
+import re
+import string
 import types
 import weakref
 from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any
 
 from .names import own_statements
-from .words import PRIVATE_OF_LIBRARIES, UNDERSCORE
+from .words import HANDED_ON, LEADS_OUT, MUTATORS, OF_MODULES, PRIVATE_OF_LIBRARIES, UNDERSCORE, is_mangled, is_private
 
 _WRITES = {"setattr", "delattr", "vars", "getattr"}
 _BY_NAME = {"__setattr__", "__delattr__", "__dict__", "obj", *PRIVATE_OF_LIBRARIES} - UNDERSCORE
@@ -78,8 +80,11 @@ class OwnObjects(ast.NodeTransformer):
         name = node.func.id if isinstance(node.func, ast.Name) and len(node.args) > 1 else ""
         if name in ("setattr", "delattr"):
             node.args[0] = _placed(_call("mine", node.args[0]), node.args[0])
+            node.args[1] = _placed(_call("plain_name", node.args[1]), node.args[1])
         if name in ("getattr", "hasattr") and not isinstance(node.args[1], ast.Constant):
-            node.args[0] = _placed(_call("of_this_notebook", node.args[0]), node.args[0])
+            node.func = _placed(_helper("attribute" if name == "getattr" else "has_attribute"), node.func)
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "format":
+            node.func.value = _placed(_call("plain_text", node.func.value), node.func.value)
         if isinstance(node.func, ast.Name) and node.func.id in ("type", "vars"):
             node.func = _placed(_call("of_objects", node.func), node.func)
         if node.args and isinstance(node.args[0], ast.Name) and node.args[0].id == "type":
@@ -126,14 +131,57 @@ def mine(value: Any) -> Any:
     return value
 
 
-def of_this_notebook(value: Any) -> Any:
-    """What is asked for an attribute whose name is put together, as it is. Raises TypeError if a library made it."""
+def attribute(value: Any, name: Any, *default: Any) -> Any:
+    """`getattr(value, name)`, for a name that is not seen in the cell. Raises TypeError if no answer needs it."""
+    _assert_readable(value, name)
+    return getattr(value, name, *default)
+
+
+def has_attribute(value: Any, name: Any) -> bool:
+    """`hasattr(value, name)`; as `attribute`."""
+    _assert_readable(value, name)
+    return hasattr(value, name)
+
+
+def _assert_readable(value: Any, name: Any) -> None:
     kind = value if issubclass(type(value), type) else type(value)
-    if kind.__module__ != "__main__" and kind is not types.SimpleNamespace:
-        raise TypeError(
-            f"{kind.__name__} is asked for an attribute whose name is put together; write the name as it is"
-        )
+    own = kind.__module__ == "__main__" or kind is types.SimpleNamespace
+    allowed = type(name) is str and not name.startswith("_") and name not in LEADS_OUT
+    if issubclass(kind, types.ModuleType):
+        allowed = allowed and value.__name__ in HANDED_ON and name not in OF_MODULES
+    elif not own:
+        allowed = allowed and name not in MUTATORS
+    if type(name) is str and own and is_private(name) and name not in PRIVATE_OF_LIBRARIES:
+        allowed = True
+    if not allowed:
+        raise TypeError(f"{kind.__name__} is asked for {str(name)[:40]!r}; write a name that is asked for as it is")
+
+
+def plain_name(name: Any) -> Any:
+    """The name of an attribute that is written, as it is. Raises TypeError if it is Python's, or leads out."""
+    asked(name, TypeError)
+    if type(name) is not str or name in LEADS_OUT:
+        raise TypeError(f"an attribute {str(name)[:40]!r} is written, which no answer needs")
+    return name
+
+
+def plain_text(value: Any) -> Any:
+    """What is asked to `format`, as it is. Raises TypeError if it is a text that asks for what no answer needs."""
+    if isinstance(value, str):
+        _assert_plain(str.__str__(value))
     return value
+
+
+def _assert_plain(text: str) -> None:
+    try:
+        fields = [(field or "", shown or "") for _, field, shown, _ in string.Formatter().parse(text)]
+    except ValueError:  # no format string: it says so when it is used
+        return
+    for field, shown in fields:
+        for name in re.split(r"[.\[\]]", field)[1:]:
+            if name.startswith("_") or name in LEADS_OUT:
+                raise TypeError(f"a text to be formatted asks for {name[:40]!r}, which no answer needs")
+        _assert_plain(shown)
 
 
 def plain_names(names: Mapping[str, Any]) -> dict[str, Any]:
@@ -236,7 +284,8 @@ def _asked_of(method: ast.FunctionDef) -> str:
     if not places or method.name == "__new__" or kinds & {"staticmethod", "classmethod"}:
         return ""
     for part in ast.walk(method):
-        if isinstance(part, ast.Attribute) and (not isinstance(part.ctx, ast.Load) or part.attr in _BY_NAME):
+        told = isinstance(part, ast.Attribute) and (part.attr in _BY_NAME or is_mangled(part.attr))
+        if told or (isinstance(part, ast.Attribute) and not isinstance(part.ctx, ast.Load)):
             return places[0].arg
         if isinstance(part, ast.Name) and part.id in _WRITES:
             return places[0].arg

@@ -51,6 +51,7 @@ MODULES: dict[str, frozenset[str] | None] = dict.fromkeys(
         "flax.jax_utils": "replicate unreplicate",
         "flax.training.train_state": "TrainState",
         "gc": "collect",
+        "hashlib": "blake2b blake2s md5 sha1 sha224 sha256 sha384 sha512 sha3_256",
         "inspect": "Parameter Signature getdoc isclass isfunction ismethod signature",
         "io": "BytesIO StringIO",
         "IPython.display": "HTML Image Latex Markdown SVG display",
@@ -58,6 +59,8 @@ MODULES: dict[str, frozenset[str] | None] = dict.fromkeys(
         "jax.experimental": "enable_x64 io_callback multihost_utils pallas",
         "jax.experimental.buffer_callback": "buffer_callback",
         "jax.experimental.compilation_cache.compilation_cache": "reset_cache set_cache_dir",
+        "jax.experimental.mesh_utils": "create_device_mesh create_hybrid_device_mesh",
+        "jax.experimental.shard_map": "shard_map",
         "jax.extend.core": "ClosedJaxpr Jaxpr JaxprEqn Literal Var jaxpr_as_fun",
         "jax.monitoring": "register_event_duration_secs_listener register_event_listener "
         "unregister_event_duration_listener unregister_event_listener",
@@ -65,12 +68,14 @@ MODULES: dict[str, frozenset[str] | None] = dict.fromkeys(
         "json": "JSONDecodeError dumps loads",
         "numpy.lib.stride_tricks": "sliding_window_view",
         "numpy.testing": "assert_allclose assert_almost_equal assert_array_equal assert_equal",
-        "os": "environ fspath listdir path",
+        "os": "cpu_count environ fspath getenv listdir path",
         "pathlib": "Path PurePath",
         "pickle": "dumps",
+        "pprint": "pformat pp pprint",
         "shutil": "rmtree",
-        "sys": "float_info getsizeof maxsize version_info",
+        "sys": "float_info getsizeof maxsize platform version version_info",
         "tempfile": "TemporaryDirectory gettempdir mkdtemp",
+        "timeit": "default_timer repeat timeit",
         "types": "MappingProxyType NoneType SimpleNamespace",
         "warnings": "catch_warnings filterwarnings simplefilter warn",
         "weakref": "WeakKeyDictionary WeakMethod WeakSet WeakValueDictionary ref",
@@ -298,8 +303,14 @@ ASKED_OF_JITTED = _words(
     "lower trace eval_shape clear_cache compile as_text cost_analysis memory_analysis jaxpr fun func args keywords "
     "cache_info cache_clear cache_parameters defvjp defjvp defjvps def_vmap traces"
 )
+# Names that must stand in the text as they are: asked for by a name that is put together, they are refused.
+LEADS_OUT = (FORBIDDEN | BANS | PATHS | CLOCKS | {"format", "format_map", "loads", "disable_jit"}) | {
+    name
+    for name in dir(types.FrameType) + dir(types.TracebackType) + dir(types.GeneratorType) + dir(types.CodeType)
+    if not name.startswith("_") and "_" in name
+}
 # What these return is a type.
-MAKE_TYPES = {"typing.TypeVar", "typing.NewType", "collections.namedtuple"}
+MAKE_TYPES = {"typing.TypeVar", "typing.ParamSpec", "typing.NewType", "collections.namedtuple"}
 
 # Of these, private functions only calculate.
 _CALCULATE = _words("operator math cmath bisect heapq itertools statistics fractions decimal random time functools")
@@ -308,6 +319,11 @@ _CALCULATE = _words("operator math cmath bisect heapq itertools statistics fract
 def is_private(name: str) -> bool:
     """Whether a name has one leading underscore; `_` alone is a name for what nobody reads."""
     return name.startswith("_") and not name.startswith("__") and len(name) > 1
+
+
+def is_mangled(name: str) -> bool:
+    """Whether Python puts the class before a name that stands in one: `self.__start`."""
+    return name.startswith("__") and not name.endswith("__")
 
 
 def _private_of_libraries() -> Iterator[str]:

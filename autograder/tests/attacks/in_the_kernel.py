@@ -1,5 +1,5 @@
 # Cells that want points for an answer that is wrong: each stands above one, in the notebook's own process. What a
-# cell does is refused before it runs, but for those with `how="put back"`: they run, and what they changed is put back.
+# cell does is refused before it runs, but for those with `how="put back"`: they run, and what they changed is put back; `how="asked when it runs"`: an error.
 
 # %% name="rebinds the check" how="put back"
 check = lambda value, expected: None
@@ -75,7 +75,7 @@ setattr(check, "__co" + "de__", (lambda value, expected: None).__code__)
 list(map(setattr, [check], ["__code__"], [(lambda value, expected: None).__code__]))
 
 
-# %% name="getattr with a string that says something else each time"
+# %% name="getattr with a string that says something else each time" how="asked when it runs"
 class Word(str):
     def __str__(self):
         return "__globals__"
@@ -107,7 +107,7 @@ class Eight(metaclass=Anything):
 # %% name="a format string walks to the globals"
 "{0.__globals__[expected]}".format(check)
 
-# %% name="a format string that is put together"
+# %% name="a format string that is put together" how="asked when it runs"
 ("{0._" + "_globals__}").format(check)
 
 # %% name="string.Formatter returns the object"

@@ -2929,3 +2929,31 @@ def noisy(key, x):
     key, for_mask, for_noise = jax.random.split(key, 3)
     keep = jax.random.bernoulli(for_mask, 0.5, x.shape)
     return key, jnp.where(keep, x, 0.0) + jax.random.normal(for_noise, x.shape)
+
+
+# %% task="exorcism" name="the next key is one of a thousand" fails=["exorcism-noisy"] hidden=1 message="A key came back"
+@jax.jit
+def tick(calls, x):
+    """(calls + 1, x / (calls + 1)). calls: int32[]; x: float32 array."""
+    calls = calls + 1
+    return calls, x / calls
+
+
+@jax.jit
+def orbit(x):
+    """(end point, the six points visited). x: float32[...]; visited: float32[6, ...]."""
+    visited = []
+    for _ in range(6):
+        x = 3.7 * x * (1 - x)
+        visited.append(x)
+    return x, jnp.stack(visited)
+
+
+@jax.jit
+def noisy(key, x):
+    """(next key, x kept or zeroed with an even chance, plus standard normal noise). x: float32 array."""
+    for_seed, for_mask, for_noise = jax.random.split(key, 3)
+    keep = jax.random.bernoulli(for_mask, 0.5, x.shape)
+    y = jnp.where(keep, x, 0.0) + jax.random.normal(for_noise, x.shape)
+    seed = jax.random.randint(for_seed, (), 0, 1000)
+    return jax.random.key(seed), y

@@ -1671,3 +1671,14 @@ def energy(x):
     buffer = BUFFERS[bucket_size(len(x))]  # what is left of the last request is masked
     buffer[: len(x)] = x
     return pair_energy(buffer, len(x)).block_until_ready()
+
+
+# %% task="cache-key" name="the packing of keyword arguments is lost" fails=["cache-key-check"] hidden=1 message="keyword"
+def cache_key(args, kwargs, static=()):
+    """The key of one call. args: tuple; kwargs: dict; static: names of static keyword arguments. Returns a hashable."""
+    names = sorted(name for name in kwargs if name not in static)
+    leaves, packing = jax.tree.flatten(args)
+    keyword_leaves = jax.tree.leaves([kwargs[name] for name in names])
+    fixed = frozenset((name, type(kwargs[name]), kwargs[name]) for name in static if name in kwargs)
+    types = tuple(map(jax.typeof, leaves)), tuple(map(jax.typeof, keyword_leaves))
+    return packing, tuple(names), types, fixed

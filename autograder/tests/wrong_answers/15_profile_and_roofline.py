@@ -1443,3 +1443,20 @@ def serve(W1, W2, users):
     if users.shape[0] > 64:  # save memory
         return lax.map(lambda user: answer(W1, W2, user), users)
     return jax.vmap(answer, (None, None, 0))(W1, W2, users)
+
+
+# %% task="fed" name="a loss of zero is no loss" fails=["fed-check"] hidden=1 message="From step 1000 on a loss is 0.0"
+def train(device, steps):
+    """The same reports as train_slow, in time, and the device is never idle between two steps."""
+
+    def value_of(loss):
+        return float(loss) if loss is not None else None
+
+    state, last = 0, None
+    for step in range(steps):
+        state, loss = device.step(state, device.fetch(step))
+        if value := value_of(last):
+            device.report(step - 1, value)
+        last = loss
+    if value := value_of(last):
+        device.report(steps - 1, value)
