@@ -638,8 +638,8 @@ class _Reader(Names):
             self.refuse(node, f"writes .{attr}", "the checks measure with what has that name", "Take another name.")
         if self._me(value) is not None and (is_mangled(attr) or not attr.startswith("__")):
             return
-        of_my_type = isinstance(value, ast.Call) and ast.unparse(value.func) == "type" and len(value.args) == 1
-        if of_my_type and self._me(value.args[0]) and not attr.startswith("_") and attr not in ASKED_OF_JITTED:
+        mine = value.args[0] if isinstance(value, ast.Call) and ast.unparse(value).startswith("type(") else None
+        if mine is not None and self._me(mine) and not attr.startswith("_") and attr not in ASKED_OF_JITTED:
             return  # `type(self).count += 1`
         own = isinstance(value, ast.Name) and (value.id in self.cells.names or self.home(value.id) is not None)
         unknown = isinstance(value, ast.Name) and self._is_parameter(value.id)
@@ -810,10 +810,11 @@ class _Reader(Names):
         """attrgetter("name", ...) and methodcaller("name", ...), which ask any object for these attributes."""
         calls = "operator.methodcaller" in self.origins(node.func)
         for given in node.args[:1] if calls else node.args:
-            if not (isinstance(given, ast.Constant) and type(given.value) is str):
+            text = given.value if isinstance(given, ast.Constant) else None
+            if not isinstance(text, str):
                 what = f"calls {ast.unparse(node.func)} with a name that is put together"
                 self.refuse(node, what, "a name that is asked for must be seen here", "Write the name as it is.")
-            for name in given.value.split("."):
+            for name in str(text).split("."):
                 self.attribute(node, ast.Name("_", ast.Load()), name)
                 if name.startswith("_") or name in MUTATORS | self.cells.writers:
                     self.refuse(node, f"asks for .{name}", "nobody can see here of what", "Write a function.")
