@@ -41,6 +41,8 @@ _VARIABLES = (
     "LC_ALL",
     "LC_CTYPE",
 )
+# As they were when this module was read: an answer may change its own, and what it has measured could travel in one.
+_ENVIRONMENT = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
 _STANDARD, _NUMPY = os.path.dirname(os.__file__), os.path.dirname(np.__file__)
 
 
@@ -139,9 +141,7 @@ def call_alone(fn: Callable[..., Any], args: tuple, keywords: Mapping[str, Any],
 
 def _run(task: dict[str, Any], packed: bytes, lent: list[Any]) -> dict[str, Any]:
     """What the child answers; while it calculates, what was lent is called for it."""
-    # No other variable: an answer may set some of JAX's, and what it has measured could travel in one.
-    environment = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
-    environment["OPENBLAS_NUM_THREADS"] = "1"  # or it asks for memory for every core
+    environment = _ENVIRONMENT | {"OPENBLAS_NUM_THREADS": "1"}  # or it asks for memory for every core
     child = subprocess.Popen(
         [sys.executable, "-I", "-S", alone_child.__file__],
         stdin=subprocess.PIPE,

@@ -222,7 +222,8 @@ class _Hub:
 class _Monitoring:
     """Python 3.12 and later report the starts of just the code objects asked for, at no other cost.
 
-    For a namespace every start is reported once, and a code object of another namespace is then left alone.
+    For a namespace every start is reported once, and a code object of another namespace is then left alone. A generator
+    that is resumed starts to run as well, as a profiler has it.
     """
 
     def __init__(self, tool: int, entered: Entered):
@@ -232,7 +233,17 @@ class _Monitoring:
         def started(code: types.CodeType, offset: int) -> Any:
             return None if entered(sys._getframe(1)) else sys.monitoring.DISABLE
 
-        sys.monitoring.register_callback(tool, sys.monitoring.events.PY_START, started)
+        def thrown_into(code: types.CodeType, offset: int, error: BaseException) -> None:
+            entered(sys._getframe(1))
+
+        events = sys.monitoring.events
+        self._callbacks: dict[int, Any] = {
+            events.PY_START: started,
+            events.PY_RESUME: started,
+            events.PY_THROW: thrown_into,
+        }
+        for event, callback in self._callbacks.items():
+            sys.monitoring.register_callback(tool, event, callback)
 
     @classmethod
     def claim(cls, entered: Entered) -> "_Monitoring | None":
@@ -247,17 +258,19 @@ class _Monitoring:
 
     def observe(self, what: types.CodeType | dict[str, Any], on: bool) -> None:
         events = sys.monitoring.events
-        wanted = events.PY_START if on else events.NO_EVENTS
         if isinstance(what, types.CodeType):
+            wanted = events.PY_START | events.PY_RESUME if on else events.NO_EVENTS
             sys.monitoring.set_local_events(self._tool, what, wanted)
         else:
             self._namespaces += 1 if on else -1
-            sys.monitoring.set_events(self._tool, events.PY_START if self._namespaces else events.NO_EVENTS)
+            wanted = events.PY_START | events.PY_RESUME | events.PY_THROW if self._namespaces else events.NO_EVENTS
+            sys.monitoring.set_events(self._tool, wanted)
         if on:
             sys.monitoring.restart_events()  # what was left alone may be wanted now
 
     def release(self) -> None:
-        sys.monitoring.register_callback(self._tool, sys.monitoring.events.PY_START, None)
+        for event in self._callbacks:
+            sys.monitoring.register_callback(self._tool, event, None)
         sys.monitoring.free_tool_id(self._tool)
 
 

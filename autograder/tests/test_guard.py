@@ -296,6 +296,25 @@ def test_an_honest_style_is_let_through(answer):
 
 POOL = "from concurrent.futures import ThreadPoolExecutor\n"
 TRICKS = {
+    # a fifth reader of the guard
+    "if False:\n    from jax.experimental import pallas as look\nlook = (1 for _ in [1])\n"
+    "look.gi_frame": "asks for .gi_frame",
+    "from jax.experimental import pallas as pl\npl.gi_frame": "asks for .gi_frame",
+    "import json\njson = [json]\njson.loads('1')": "hands the module json on",
+    "if False:\n    import json\njson = g\njson.loads('1')": "asks for .loads",
+    "from jax.experimental import multihost_utils\nmultihost_utils.core": "uses jax.experimental.multihost_utils.core",
+    "import numbers\nM = numbers.ABCMeta": "otherwise than as a metaclass",
+    "def f(log, __import__=print):\n    log.x = 1": "has an argument __import__",
+    "f = lambda __class__: 1": "has an argument __class__",
+    "def f():\n    __import__ = print": "gives __import__ another meaning",
+    "def f(x):\n    match x:\n        case {'a': __import__}: pass": "gives __import__ another meaning",
+    "f = [__import__ for __import__ in [print]]": "gives __import__ another meaning",
+    "class A:\n    def f(self):\n        nonlocal __class__\n"
+    "        __class__ = object": "gives __class__ another meaning",
+    "from types import SimpleNamespace\nSimpleNamespace({'a': 1})": "hands SimpleNamespace on",
+    "import types\nlist(map(types.SimpleNamespace, [{}]))": "hands SimpleNamespace on",
+    "class A:\n    def __init__(self, n):\n        super().__setattr__(**n)": "calls __setattr__ in an unusual way",
+    "import matplotlib.pyplot as plt\nplt.gca().xaxis.set_major_formatter('{x}')": "asks for .set_major_formatter",
     "x = (1).__class__.__base__": "asks for .__base__",
     "x = (1).__class__\ny = x.__name__": "asks for .__class__",
     "import functools\nfunctools.update_wrapper(check, print)": "asks for .update_wrapper",
@@ -662,6 +681,24 @@ OTHERS = {  # what a cell does to a value that nobody can see in its text, and w
     "class A:\n    def __init__(self, n): self.__dict__['__array__'] = n\nA(1)": "__array__ is a name of Python's own",
     "class A:\n    def __init__(self, n): vars(self).update(__array__=n)\nA(1)": "__array__ is a name of Python's own",
     "class A:\n    def f(self, x):\n        self = x\n        self.n = 1\nA().f(value)": "an object of Handed",
+    "class A:\n    _watch = 1\nprint(value._watch)": "Handed is asked for what belongs to its library alone",
+    "class A:\n    n = 0\n    def f(self, x):\n        def put(self): self.n = 1\n        put(x)\n"
+    "A().f(value)": "an object of Hand",
+    "class A:\n    n = 0\n    def f(self, x):\n        (lambda self: setattr(self, 'n', 1))(x)\n"
+    "A().f(value)": "an object of",
+    "class A:\n    n = 0\n    def f(self, x):\n        match x:\n            case self: pass\n"
+    "        self.n = 1\nA().f(value)": "an object of Handed is written",
+    "class A:\n    n = 0\n    def f(self, x):\n        def put():\n            nonlocal self\n            match x:\n"
+    "                case self: pass\n        put()\n        self.n = 1\n"
+    "A().f(value)": "an object of Handed is written",
+    "class A:\n    n = 0\n    def f(self, x):\n        for self in [x]: self.n = 1\n"
+    "A().f(value)": "an object of Handed",
+    "class A:\n    __getattr__ = lambda self, name: {}\nA().__array_interface__": "is a name of Python's own",
+    "class A:\n    def __getattr__(self, *names): return {}\nA().__array_interface__": "is a name of Python's own",
+    "class A:\n    def __setattr__(self, name, value):\n        def change():\n            nonlocal name\n"
+    "            name = '__array_' + 'interface__'\n        change()\n        super().__setattr__(name, value)\n"
+    "A().a = 1": "__array_interface__ is a name of Python's own",
+    "from types import SimpleNamespace\ntype(SimpleNamespace(a=1))": "makes objects with any attributes",
     "getattr(value, 'f_' + 'globals')": "Handed is asked for 'f_globals'",
     "a = '__globals__'\nprint(hasattr(check, a))": "function is asked for '__globals__'",
     "class W(str):\n    def __str__(self): return '__code__'\ngetattr(check, W('real'))": "is asked for '__code__'",
@@ -773,6 +810,51 @@ def test_what_is_ones_own_is_changed_as_ever():
         6,
         {"e": 3, "f": 4, "_seen": {"f": 4}},
     ]
+
+
+KINDS = """
+import dataclasses, enum
+from abc import ABC
+from typing import Generic, NamedTuple, Protocol, TypedDict, TypeVar
+import numpy as np
+T = TypeVar("T")
+class Word(str): pass
+class Pair(NamedTuple):
+    n: int = 1
+@dataclasses.dataclass(frozen=True, slots=True)
+class Frozen:
+    n: int = 1
+class Colour(enum.Enum):
+    RED = 1
+class Walks(Protocol):
+    def walk(self): ...
+class Box(Generic[T]): pass
+class Table(TypedDict):
+    n: int
+class Wrong(ValueError): pass
+class Base(ABC): pass
+class Sub(np.ndarray): pass
+class Says:
+    def __array__(self, dtype=None, copy=None):
+        return np.arange(3)
+class Forwards:
+    def __init__(self, to):
+        self.to = to
+    def __getattr__(self, name):
+        return getattr(self.to, name)
+found = [np.asarray(Says()).sum(), Forwards([1, 2]).count(1), Pair().n, Frozen().n, Colour.RED.value, Word("a") + "b"]
+found += [np.zeros(2).view(Sub).sum() + 1, hasattr(Forwards(3), "nothing"), np.sum(Forwards(3).real), Table(n=1)["n"]]
+"""
+
+
+def test_every_kind_of_class_works_and_none_tells_numpy_where_to_read():
+    names = ran(KINDS)
+    assert names["found"] == [3, 1, 1, 1, 1, "ab", 1, False, 3, 1]
+    memory = {"shape": (1,), "typestr": "<u8", "data": (id(names), False), "version": 3}
+    for kind in ("Wrong", "Box", "Base", "Says", "Forwards"):
+        one = names[kind](3) if kind in ("Wrong", "Forwards") else names[kind]()
+        one.__dict__["__array_interface__"] = memory
+        assert not hasattr(one, "__array_interface__") and np.asarray(one).dtype != np.uint64, kind
 
 
 def ran(cell):

@@ -37,6 +37,7 @@ from .words import (
     OF_IMPORTED,
     OF_MODULES,
     OF_PACKAGES,
+    OF_PALLAS,
     OTHER_SETTINGS,
     PATHS,
     PRIVATE,
@@ -179,6 +180,9 @@ class _Reader(Names):
 
     def function(self, node: ast.FunctionDef | ast.Lambda, body: list, *, method: bool) -> None:
         args = parameters(node.args)
+        for arg in args:
+            if arg.arg.startswith("__") and arg.arg.endswith("__"):
+                self.refuse(node, f"has an argument {arg.arg}", "that name is Python's", "Take another name.")
         whole = ast.Module(body=[s if isinstance(s, ast.stmt) else ast.Expr(s) for s in body], type_ignores=[])
         names = bound(whole) | {arg.arg for arg in args}
         outer = {n for s in own_statements(body) if isinstance(s, ast.Global | ast.Nonlocal) for n in s.names}
@@ -312,6 +316,11 @@ class _Reader(Names):
                     "Take another name.",
                 )
 
+    def visit_Nonlocal(self, node: ast.Nonlocal) -> None:
+        """Of the names of the functions around."""
+        for name in node.names:
+            self.bind(node, name)
+
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
         """It may bind a name."""
         if node.name:
@@ -371,6 +380,8 @@ class _Reader(Names):
 
     def bind(self, node: ast.AST, name: str, *, at_top: bool = False) -> None:
         """A name that a statement binds."""
+        if name in ("__import__", "__class__", "__build_class__"):
+            self.refuse(node, f"gives {name} another meaning", "it has one of its own", "Take another name.")
         if is_of_a_check(name):
             self.refuse(node, f"writes {name}", "the checks keep something of their own there", "Take another name.")
         if (at_top or self.scopes[-1].kind in ("module", "class")) and not (self.in_class and not at_top):
@@ -476,10 +487,13 @@ class _Reader(Names):
 
     def bare(self, node: ast.AST, origin: str) -> None:
         """Something imported that is not followed by a dot."""
-        if origin == "abc.ABCMeta":
+        if origin.endswith(".ABCMeta"):
             self.refuse(node, "uses ABCMeta otherwise than as a metaclass", "it makes classes", "Derive from ABC.")
         if origin in _FITTING | _TIMERS and id(node) not in self.fitting:
             self.refuse(node, f"uses {origin} in an unusual way", "nobody can see here what it does", "Leave it out.")
+        if origin == "types.SimpleNamespace":
+            why = "from a table it makes an object with any attributes"
+            self.refuse(node, "hands SimpleNamespace on", why, "Call it here, with keywords.")
         if origin in _GETTERS:
             self.refuse(node, f"hands {origin} on", "a name that is asked for must be seen here", "Call it here.")
         if origin == _POOL:
@@ -532,13 +546,15 @@ class _Reader(Names):
     def attribute(self, node: ast.AST, value: ast.AST, attr: str) -> None:
         """An attribute that is read."""
         modules = self.origins(value)
+        root = root_of(value)
+        sure = modules if not (isinstance(root, ast.Name) and root.id in self.cells.otherwise) else frozenset()
         for module in modules:
             self.of_module(node, module, attr)
         if attr in ("format", "format_map"):
             self.formats(node, value, asked=id(node) in self.fitting)
-        if not modules and (attr in PATHS or (self.cells.hand_on and attr in OF_MODULES)):
+        if not sure and (attr in PATHS or (self.cells.hand_on and attr in OF_MODULES)):
             self.refuse(node, f"asks for .{attr}", "nobody can see here what that leads to", "Import what you need.")
-        if attr == "loads" and modules != {"json"}:
+        if attr == "loads" and sure != {"json"}:
             self.refuse(node, "asks for .loads", "what is read may be run")
         if attr in MUTATORS and self.is_kind(value):
             what = f"asks for {ast.unparse(value)[:40]}.{attr}"
@@ -550,7 +566,7 @@ class _Reader(Names):
         if (
             attr in FORBIDDEN
             and not own_file
-            and not any(f"{m}.{attr}" in (*MODULES, *_GETTERS) or "pallas" in m for m in modules)
+            and not any(f"{m}.{attr}" in (*MODULES, *_GETTERS) or ("pallas" in m and attr in OF_PALLAS) for m in sure)
             and id(node) not in self.fitting
         ):
             self.refuse(node, f"asks for .{attr}", _READING)
@@ -558,7 +574,7 @@ class _Reader(Names):
             self.without_jit(node)
         if attr in BANS and id(node) not in self.allowed:
             self.refuse(node, f"asks for .{attr}", "it can lift what a check forbids", f"Call jax.{attr}, to forbid.")
-        usual = attr in (OF_IMPORTED if modules else UNDERSCORE)
+        usual = attr in (OF_IMPORTED if sure else OF_IMPORTED & UNDERSCORE if modules else UNDERSCORE)
         if not attr.startswith("_") or usual or (id(node) in self.allowed and attr in OF_A_PARENT):
             return
         if attr == "__dict__" and self._me_unreachable(value):
@@ -724,6 +740,8 @@ class _Reader(Names):
         mine = bool(node.args) and self._me(node.args[0]) is not None
         if "functools.update_wrapper" in self.origins(function) and len(node.args) == 2 and mine and not node.keywords:
             self.fitting.add(id(function))
+        if "types.SimpleNamespace" in self.origins(function) and not node.args:
+            self.allowed.add(id(function))
         if self.origins(function) & _TIMERS:
             plain = all(keyword.arg in ("number", "repeat") for keyword in node.keywords)
             if node.args and (isinstance(node.args[0], ast.Lambda) or self._own_function(node.args[0])) and plain:
@@ -835,6 +853,8 @@ class _Reader(Names):
             maker = name == "__new__" and known and isinstance(first, ast.Name) and self.home(first.id) is not None
             if parent or (isinstance(value, ast.Name | ast.Attribute) and (me or maker)):
                 if name == "__setattr__":
+                    if node.keywords or any(isinstance(arg, ast.Starred) for arg in node.args):
+                        self.refuse(node, "calls __setattr__ in an unusual way", "a name that is written must be seen")
                     given = node.args[0 if parent else 1 :][:1]
                     if given and isinstance(given[0], ast.Constant) and str(given[0].value).startswith("__"):
                         self.refuse(node, f"writes .{given[0].value!s}", "such names belong to Python")
@@ -981,6 +1001,7 @@ class _Reader(Names):
 
     def of_type(self, node: ast.AST) -> None:
         """The T of `def f[T: int](x: T)`, as an alias."""
+        self.bind(node, node.name)  # type: ignore[attr-defined]
         self.annotation(getattr(node, "bound", None))
         self.annotation(getattr(node, "default_value", None))
         self.generic_visit(node)

@@ -27,6 +27,7 @@ class Cells(NamedTuple):
     only_classes: names that nothing but a `class` binds, below decorators of Python's and JAX's alone.
     types: names that are bound once, at the top of a cell, to what can be nothing but a type: `Pair = tuple[int, int]`.
     texts: names that are bound once, at the top of a cell, to a text, with this text.
+    otherwise: names that something else than an import binds, anywhere.
     hand_on: whether one of them hands a module on, as in `def f(x, xp=np)`.
     """
 
@@ -40,6 +41,7 @@ class Cells(NamedTuple):
     only_classes: frozenset[str] = frozenset()
     types: frozenset[str] = frozenset()
     texts: dict[str, str] = {}
+    otherwise: frozenset[str] = frozenset()
     hand_on: bool = False
 
 
@@ -102,6 +104,9 @@ def cells_together(trees: Iterable[ast.Module], course: Course) -> Cells:
     cells = cells._replace(only_classes=frozenset(classes - otherwise), hand_on=hand_on)
     once = dict(_bound_once(trees, nodes, classes))
     texts = {name: v.value for name, v in once.items() if isinstance(v, ast.Constant) and type(v.value) is str}
+    arguments = {node.arg for node in nodes if isinstance(node, ast.arg)}
+    renamed = {name for name, _ in _modules_renamed(trees, imported)}
+    cells = cells._replace(otherwise=frozenset((stored | classes | arguments) - {n for n in renamed if n in once}))
     return cells._replace(types=_types(once, course, cells), texts=texts)
 
 

@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any
 
+from .course import bound, parameters
 from .names import own_statements
 from .words import HANDED_ON, LEADS_OUT, MUTATORS, OF_MODULES, PRIVATE_OF_LIBRARIES, UNDERSCORE, is_mangled, is_private
 
@@ -37,29 +38,49 @@ class OwnObjects(ast.NodeTransformer):
 
     def __init__(self) -> None:
         self._asking: dict[int, str] = {}  # methods -> their first argument, which they ask whose it is
-        self._me: list[str] = []  # of the methods around
+        self._me: set[str] = set()  # of the methods around: names that mean an object which was asked
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
         """A class."""
         methods = [part for part in own_statements(node.body) if isinstance(part, ast.FunctionDef)]
         self._asking |= {id(method): _asked_of(method) for method in methods}
+        before, self._me = self._me, self._me - bound(node)
         self.generic_visit(node)
+        self._me = before
         for method in methods:
             documented = ast.get_docstring(method, clean=False) is not None
             me = self._asking[id(method)]
             for question in filter(None, (_own(me, node) if me else None, _name_asked(method))):
                 method.body.insert(int(documented), _placed(ast.Expr(question), method.body[0]))
         node.decorator_list.insert(0, _placed(_helper("theirs"), node))
+        if node.decorator_list[1:]:  # a decorator may keep the class as it is below it
+            node.decorator_list.append(_placed(_helper("theirs"), node))
         return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         """A function, or a method."""
         me = self._asking.get(id(node), "")
-        stored = (n.id for n in ast.walk(node) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load))
-        self._me.append("" if me in stored else me)
+        others = _bound_anywhere(node.body) | {arg.arg for arg in parameters(node.args)} - {me}
+        before, self._me = self._me, (self._me | {me}) - others
         self.generic_visit(node)
-        self._me.pop()
+        self._me = before
         return node
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.Lambda:
+        """A function."""
+        before, self._me = self._me, self._me - {arg.arg for arg in parameters(node.args)}
+        self.generic_visit(node)
+        self._me = before
+        return node
+
+    def _of_loops(self, node: Any) -> Any:
+        targets = {n.id for loop in node.generators for n in ast.walk(loop.target) if isinstance(n, ast.Name)}
+        before, self._me = self._me, self._me - targets
+        self.generic_visit(node)
+        self._me = before
+        return node
+
+    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _of_loops
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.Attribute:
         """`a.b = c` writes on something of one's own."""
@@ -69,6 +90,9 @@ class OwnObjects(ast.NodeTransformer):
             node.value = _placed(_call("mine", node.value), node.value)
         if node.attr == "__dict__" and not written:
             return _placed(_call("attributes", node.value), node)
+        mine = isinstance(node.value, ast.Name) and node.value.id in self._me
+        if not written and not mine and is_private(node.attr) and node.attr not in UNDERSCORE:
+            node.value = _placed(_call("readable", node.value), node.value)
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.Call:
@@ -83,6 +107,10 @@ class OwnObjects(ast.NodeTransformer):
             node.args[1] = _placed(_call("plain_name", node.args[1]), node.args[1])
         if name in ("getattr", "hasattr") and not isinstance(node.args[1], ast.Constant):
             node.func = _placed(_helper("attribute" if name == "getattr" else "has_attribute"), node.func)
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "__setattr__" and node.args:
+            place = 0 if isinstance(node.func.value, ast.Call) else 1  # super().__setattr__(name, value)
+            if place < len(node.args):
+                node.args[place] = _placed(_call("plain_name", node.args[place]), node.args[place])
         if isinstance(node.func, ast.Attribute) and node.func.attr == "format":
             node.func.value = _placed(_call("plain_text", node.func.value), node.func.value)
         if isinstance(node.func, ast.Name) and node.func.id in ("type", "vars"):
@@ -93,10 +121,50 @@ class OwnObjects(ast.NodeTransformer):
 
 
 def theirs(kind: Any) -> Any:
-    """A class of a student's, as it is."""
+    """A class of a student's, as it is, but for this: its objects cannot say where in memory their numbers are."""
     if _theirs is not None and isinstance(kind, type):
         _theirs.add(kind)
+        close_memory(kind)
+        asks = vars(kind).get("__getattr__")
+        if asks is not None and not isinstance(asks, _AskedFirst):
+            kind.__getattr__ = _AskedFirst(asks)  # type: ignore[attr-defined]
     return kind
+
+
+def close_memory(kind: type) -> None:
+    """NumPy reads memory at the address that an object names, whatever is there. Objects of this class name none."""
+    for name in ("__array_interface__", "__array_struct__"):
+        if not isinstance(vars(kind).get(name), _Nothing):
+            setattr(kind, name, _Nothing(name))
+
+
+class _Nothing:
+    """An attribute that is not there, whatever the object holds under this name."""
+
+    def __init__(self, name: str):
+        self._name = name
+
+    def __get__(self, value: Any, kind: type) -> Any:
+        raise AttributeError(self._name)
+
+    def __set__(self, value: Any, new: Any) -> None:
+        raise TypeError(f"{self._name} is a name of Python's own")
+
+
+class _AskedFirst:
+    """A class's `__getattr__`, which is asked for none of Python's own names."""
+
+    def __init__(self, function: Any):
+        self._function = function
+
+    def __get__(self, value: Any, kind: type) -> Any:
+        bound = self._function.__get__(value, kind) if hasattr(type(self._function), "__get__") else self._function
+
+        def get(name: str) -> Any:
+            asked(name)
+            return bound(name)
+
+        return get
 
 
 def own(me: Any, kind: type) -> None:
@@ -157,6 +225,17 @@ def _assert_readable(value: Any, name: Any) -> None:
         raise TypeError(f"{kind.__name__} is asked for {str(name)[:40]!r}; write a name that is asked for as it is")
 
 
+def readable(value: Any) -> Any:
+    """What is asked for an attribute with a leading underscore, as it is. Raises TypeError if it is somebody else's."""
+    kind = value if issubclass(type(value), type) else type(value)
+    own = kind.__module__ == "__main__" or kind is types.SimpleNamespace or kind.__module__ == "jaxlib._jax"
+    if kind is types.FunctionType:
+        own = value.__globals__.get("__name__") == "__main__"
+    if not (own or issubclass(kind, (*_WRAPPERS, tuple, BaseException)) or hasattr(kind, "clear_cache")):
+        raise TypeError(f"an object of {kind.__name__} is asked for what belongs to its library alone")
+    return value
+
+
 def plain_name(name: Any) -> Any:
     """The name of an attribute that is written, as it is. Raises TypeError if it is Python's, or leads out."""
     asked(name, TypeError)
@@ -206,6 +285,8 @@ def of_objects(function: Any) -> Any:
 
 
 def _type_of(value: Any) -> type:
+    if type(value) is types.SimpleNamespace:
+        raise TypeError("type(x) of a SimpleNamespace makes objects with any attributes, which no answer needs")
     if issubclass(type(value), type):
         raise TypeError(f"type({value.__name__}) is a class of classes, which no answer needs")
     return type(value)
@@ -256,6 +337,7 @@ class _Attributes(MutableMapping[str, Any]):
 
 
 def _helper(name: str) -> ast.expr:
+    # No cell can give `__import__` another meaning (see `language`), and it is there in a measuring process, too.
     return ast.parse(f"__import__({__name__!r}, fromlist=['_']).{name}", mode="eval").body
 
 
@@ -275,6 +357,12 @@ def _placed(node: Any, at: ast.AST) -> Any:
         if not hasattr(part, "lineno"):
             ast.copy_location(part, at)
     return ast.fix_missing_locations(node)
+
+
+def _bound_anywhere(body: list[ast.stmt]) -> set[str]:
+    """The names that a function binds, and those that functions in it do: one of them may be `nonlocal`."""
+    inner = [node for part in body for node in ast.walk(part) if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+    return set().union(bound(ast.Module(body=list(body), type_ignores=[])), *map(bound, inner))
 
 
 def _asked_of(method: ast.FunctionDef) -> str:

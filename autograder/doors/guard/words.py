@@ -56,10 +56,11 @@ MODULES: dict[str, frozenset[str] | None] = dict.fromkeys(
         "io": "BytesIO StringIO",
         "IPython.display": "HTML Image Latex Markdown SVG display",
         "jax.core": "Atom ClosedJaxpr Jaxpr JaxprEqn Literal ShapedArray Tracer Var get_aval",
-        "jax.experimental": "enable_x64 io_callback multihost_utils pallas",
+        "jax.experimental": "enable_x64 io_callback pallas",
         "jax.experimental.buffer_callback": "buffer_callback",
         "jax.experimental.compilation_cache.compilation_cache": "reset_cache set_cache_dir",
         "jax.experimental.mesh_utils": "create_device_mesh create_hybrid_device_mesh",
+        "jax.experimental.multihost_utils": "assert_equal broadcast_one_to_all process_allgather sync_global_devices",
         "jax.experimental.shard_map": "shard_map",
         "jax.extend.core": "ClosedJaxpr Jaxpr JaxprEqn Literal Var jaxpr_as_fun",
         "jax.monitoring": "register_event_duration_secs_listener register_event_listener "
@@ -174,6 +175,7 @@ FORBIDDEN = HIDDEN_MODULES | _words(
     "switch_backend get_ipython register getweakrefs finalize EnumMeta EnumType NamedTupleMeta "
     "measure NpzFile read_array readinto pack_into "
     "iadd iand iconcat ifloordiv ilshift imatmul imod imul ior ipow irshift isub itruediv ixor "
+    "set_major_formatter set_minor_formatter StrMethodFormatter FormatStrFormatter "
     "write_text write_bytes symlink_to hardlink_to rename chmod lchmod open putenv unsetenv obj"
 )
 # In a block of these JAX forbids something, in this thread: a check asks for it, and an answer may ask for it, too. It
@@ -309,6 +311,8 @@ LEADS_OUT = (FORBIDDEN | BANS | PATHS | CLOCKS | {"format", "format_map", "loads
     for name in dir(types.FrameType) + dir(types.TracebackType) + dir(types.GeneratorType) + dir(types.CodeType)
     if not name.startswith("_") and "_" in name
 }
+# Of Pallas, whose references and grids these names belong to.
+OF_PALLAS = _words("load")
 # What these return is a type.
 MAKE_TYPES = {"typing.TypeVar", "typing.ParamSpec", "typing.NewType", "collections.namedtuple"}
 
