@@ -1,6 +1,7 @@
 """Count traces, compiles and cache hits, and say why each trace happened."""
 
 import functools
+import gc
 import html
 import inspect
 import threading
@@ -341,6 +342,8 @@ class _Caller:
 
 def _runs(value: Any, code: types.CodeType) -> bool:
     """Whether a call of `value` ends in this code. An object's own attributes are not asked: it may be anything."""
+    if type(value) is types.GeneratorType:  # `generator.send`
+        return value.gi_code is code
     if issubclass(type(value), (types.FunctionType, types.MethodType, functools.partial)):
         ends = layers(value)  # a function may wrap another, or say so
     else:
@@ -355,8 +358,10 @@ def _hands_on(value: Any, code: types.CodeType, deep: int = _DEEP) -> bool:
     """Whether a call of `value` may end in this code by way of something that is not in Python, such as `reduce`."""
     if issubclass(type(value), functools.partial):
         inner = [value.func, *value.args, *value.keywords.values()]
-    elif type(value) in (types.MethodWrapperType, types.BuiltinMethodType):  # `f.__call__`
+    elif type(value) in (types.MethodWrapperType, types.BuiltinMethodType):  # `f.__call__`, `generator.send`
         inner = [value.__self__]
+    elif _is_iterator(value):  # `partial(next, map(f, xs))`
+        inner = gc.get_referents(value)
     elif type(value) is types.FunctionType or issubclass(type(value), type):
         return False
     else:
@@ -364,7 +369,15 @@ def _hands_on(value: Any, code: types.CodeType, deep: int = _DEEP) -> bool:
         inner = [call.__func__] if isinstance(call, staticmethod | classmethod) else []
         if _made_by_python(call):
             return True
-    return bool(deep) and any(_runs(part, code) or _hands_on(part, code, deep - 1) for part in inner if callable(part))
+    return bool(deep) and any(
+        _runs(part, code) or ((callable(part) or _is_iterator(part)) and _hands_on(part, code, deep - 1))
+        for part in inner
+    )
+
+
+def _is_iterator(value: Any) -> bool:
+    """Whether this is one of Python's own iterators, which call what they were made with."""
+    return type(value).__module__ in ("builtins", "itertools") and hasattr(type(value), "__next__")
 
 
 def _made_by_python(call: Any) -> bool:

@@ -573,6 +573,61 @@ def test_every_layer_of_the_function_starts_with_an_empty_cache():
     assert log.traces == 1
 
 
+def sends(xs):
+    def worker():
+        result = None
+        while True:
+            result = 2 * (yield result)
+
+    for x in xs:
+        begun = worker()
+        next(begun)
+        jax.jit(begun.send)(x)
+
+
+def begins_in_a_trace(xs):
+    begun = []
+
+    def worker():
+        result = None
+        while True:
+            x = yield result
+            result = jax.jit(lambda y: x + y)(x)
+
+    def first(x):
+        begun.append(worker())
+        next(begun[0])
+        return x
+
+    jax.jit(first)(0.0)
+    for x in xs:
+        begun[0].send(x)
+
+
+def asks_the_next(xs):
+    for x in xs:
+        jax.jit(functools.partial(next, map(lambda y: 2.0 * y, [x])))()
+
+
+@pytest.mark.parametrize("fn, traces", [(sends, 3), (begins_in_a_trace, 4), (asks_the_next, 3)])
+def test_what_goes_on_in_a_generator_or_an_iterator_is_traced_as_well(fn, traces):
+    with pytest.raises(CheckFailed, match=f"traced {traces} times"), assert_max_traces(fn, 1):
+        fn([1.0, 2.0, 3.0])
+
+
+def reads_a_generator(xs):
+    def halves():
+        for x in xs:
+            yield jnp.sin(x) / 2
+
+    return jax.jit(lambda: sum(halves()))()
+
+
+def test_a_generator_that_is_read_inside_a_trace_is_a_part_of_it():
+    with assert_max_traces(reads_a_generator, 1):
+        reads_a_generator([1.0, 2.0, 3.0])
+
+
 def test_none_allowed_keeps_the_cache(capfd):
     scale(5.0)
     with assert_max_traces(scale, 0):

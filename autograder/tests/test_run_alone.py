@@ -162,10 +162,12 @@ def test_what_is_not_plain_python_is_named(notebook, source, name):
 
 def test_neither_variables_nor_names_of_files_carry_what_was_measured(notebook, monkeypatch, tmp_path):
     monkeypatch.setenv("JAX_FOUND", "3")
+    monkeypatch.setenv("TEMP", "measured")
     (tmp_path / "3").mkdir()
     folder, name = str(tmp_path), str(tmp_path / "3")
     body = f"return [os.environ.get('JAX_FOUND'), os.path.exists({name!r}), Path({folder!r}).exists()]"
     assert ran(f"import os\nfrom pathlib import Path\ndef f():\n    {body}", notebook) == [None, False, False]
+    assert ran("import os\ndef f():\n    return os.environ.get('TEMP')", notebook) != "measured"
     later = "def f():\n    import fractions, json, os\n    return os.path.exists(fractions.__file__)"
     assert ran(later, notebook) is True, "what can be imported is there"
 

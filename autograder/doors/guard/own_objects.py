@@ -9,6 +9,7 @@ import ast
 import functools
 import re
 import string
+import sys
 import types
 import weakref
 from collections.abc import Iterator, Mapping, MutableMapping
@@ -82,6 +83,14 @@ class OwnObjects(ast.NodeTransformer):
 
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _of_loops
 
+    def _import(self, node: ast.Import | ast.ImportFrom) -> Any:
+        """Flax's objects, too, name no memory from where it is imported on."""
+        names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+        flax = any(name.partition(".")[0] == "flax" for name in names)
+        return [node, _placed(ast.Expr(_call("close_libraries")), node)] if flax else node
+
+    visit_Import = visit_ImportFrom = _import
+
     def visit_Attribute(self, node: ast.Attribute) -> ast.Attribute:
         """`a.b = c` writes on something of one's own."""
         self.generic_visit(node)
@@ -129,6 +138,13 @@ def theirs(kind: Any) -> Any:
         if asks is not None and not isinstance(asks, _AskedFirst):
             kind.__getattr__ = _AskedFirst(asks)  # type: ignore[attr-defined]
     return kind
+
+
+def close_libraries() -> None:
+    """As `close_memory`, for what libraries give attributes of any name: `nnx.Dict`."""
+    if nnx := sys.modules.get("flax.nnx"):
+        close_memory(nnx.Object)
+        close_memory(nnx.Pytree)
 
 
 def close_memory(kind: type) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 
 from .names_of_answers import OfAnswers
 from .names_of_checks import OfChecks
-from .own_objects import OwnObjects, asked, begin, close_memory
+from .own_objects import OwnObjects, asked, begin, close_libraries
 from .words import MODULES
 
 _MISSING = object()
@@ -80,8 +80,7 @@ class _Keeper:
         self.put_back, self.names = [], {}
         watched = _watched()
         _freeze(self.shell.user_ns)
-        if nnx := sys.modules.get("flax.nnx"):  # `nnx.Dict` has attributes of any name
-            close_memory(nnx.Object)
+        close_libraries()
         for module in watched:
             if module.__name__.partition(".")[0] == "autograder" and module.__name__ not in self.tools:
                 self.tools[module.__name__] = _of_tools(module)
