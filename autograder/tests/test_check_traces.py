@@ -592,7 +592,7 @@ def begins_in_a_trace(xs):
         result = None
         while True:
             x = yield result
-            result = jax.jit(lambda y: x + y)(x)
+            result = jax.jit(lambda y, x=x: x + y)(x)
 
     def first(x):
         begun.append(worker())

@@ -720,6 +720,7 @@ OTHERS = {  # what a cell does to a value that nobody can see in its text, and w
     "('{0._' + '_class__}').format(value)": "to be formatted asks for '__class__'",
     "'{1:{0.__class__}}'.replace('1', '0').format(value)": "to be formatted asks for '__class__'",
     "class T(str): pass\nT('{0.__class__}').format(value)": "to be formatted asks for '__class__'",
+    "from flax import nnx\nnnx.Dict({'__array_' + 'interface__': {}})": "__array_interface__ is a name of Python's own",
     "vars(value)['traces'] = 0": "the names in Handed are not this notebook's own",
     "vars(__import__('math'))": "the names in math are not this notebook's own",
     "vars(type(value))": "the names in Handed are not this notebook's own",
