@@ -484,3 +484,39 @@ def replay(tape, *args):
     for equation in tape.equations:
         run(*equation)
     return values
+
+
+# %% task="minijit-trace" name="getattr and filter"
+import operator
+from functools import partial
+
+is_tracer = partial(lambda cls, x: isinstance(x, cls), Tracer)
+
+
+def record(primitive, operands, params):
+    """Write one equation on the tape of the operands; return the tracer of its result.
+
+    primitive: its name. operands: tracers (one at least), plain numbers, arrays. params: a dict.
+    """
+    first, *_others = filter(is_tracer, operands)
+    late = first.tape.new(result_type(primitive, operands, params))
+    names = []
+    for x in operands:
+        if is_tracer(x):
+            names.append(x.name)
+        else:
+            names.append(x)
+    first.tape.equations.append((late.name, primitive, tuple(names), params))
+    return late
+
+
+def trace(fn, *types):
+    """Run fn once, on one tracer for each Type in types; return its Tape. fn returns one value."""
+    tape = Tape()
+    tracers = []
+    for kind in types:
+        tracers.append(tape.new(kind))
+    tape.inputs = list(map(operator.attrgetter("name"), tracers))
+    result = fn(*tracers)
+    tape.output = result.name if is_tracer(result) else result
+    return tape

@@ -526,3 +526,41 @@ def trace(fn, *types):
     if kept := survivors(tape):
         raise Leak(" ".join(f"{tracer.name}:{tracer.type}" for tracer in kept))
     return tape
+
+
+# %% task="be-the-jit" name="a class inside, actions as methods"
+def ghost(script):
+    """Play the script without JAX: (answers of all calls, runs of the body of f)."""
+
+    class Stage:
+        def __init__(self):
+            self.g, self.runs, self.answers = 0.0, 0, []
+            self.of_f = {}
+            self.current = self.of_f
+
+        def do_set(self, value):
+            self.g = value
+
+        def do_look(self, dtype, shape):
+            kind = (dtype, tuple(shape))
+            if kind not in self.current:
+                self.runs += 1
+                self.current[kind] = self.g
+            return self.current[kind]
+
+        def do_call(self, dtype, shape):
+            self.answers.append(float(1 + self.do_look(dtype, shape)))
+
+        def do_rejit(self):
+            self.current = self.of_f
+
+        def do_wrap(self):
+            self.current = {}
+
+        def do_clear(self):
+            self.current.clear()
+
+    stage = Stage()
+    for action, *details in script:
+        getattr(stage, f"do_{action}")(*details)
+    return stage.answers, stage.runs

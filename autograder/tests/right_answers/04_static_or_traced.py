@@ -420,3 +420,24 @@ def find_static(box, args):
             if traces_with(position, new):
                 static.add(position)
     return sorted(static)
+
+
+# %% task="negatives" name="every number is sent to its place, or to the bin"
+from typing import TypeAlias
+
+Pair: TypeAlias = tuple[jax.Array, jax.Array]
+
+
+def rank(mask):
+    """How many are True before each place."""
+    return jnp.cumsum(mask, dtype=jnp.int32) - mask.astype(jnp.int32)
+
+
+@partial(jax.jit, static_argnames="size")
+def get_negatives(x, size) -> Pair:
+    """The first `size` negatives of x in their order, filled up with zeros; and the number of all negatives, int32."""
+    mask = x < 0
+    BIN = size  # one place too many: what we do not want ends there
+    place = jnp.where(mask, jnp.minimum(rank(mask), BIN), BIN)
+    result = jnp.zeros(size + 1, x.dtype).at[place].set(x)
+    return result[:size], jnp.count_nonzero(mask).astype(jnp.int32)

@@ -462,3 +462,45 @@ def tower(weights, x):
         return carry, ()
 
     return jax.lax.scan(body, x, stacked, length=weights.shape[0] // 2)[0]
+
+
+# %% task="second" name="a report that listens"
+from dataclasses import dataclass
+
+
+@dataclass(eq=False)
+class Report:
+    asked: int = 0
+    found: int = 0
+    written: int = 0
+
+    def __call__(self, event, **kwargs):
+        match event.split("/"):
+            case ["", "jax", "compilation_cache", "compile_requests_use_cache"]:
+                self.asked += 1
+            case ["", "jax", "compilation_cache", "cache_hits"]:
+                self.found += 1
+            case ["", "jax", "compilation_cache", "cache_misses"]:
+                self.written += 1
+
+    @property
+    def passed_over(self):
+        return self.asked - (self.found + self.written)
+
+
+def keep_programs(folder):
+    """From now on JAX keeps every program that it compiles in `folder`."""
+    compilation_cache.reset_cache()
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_compilation_cache_dir", str(Path(folder)))
+    compilation_cache.reset_cache()
+
+
+def cache_report(run):
+    """Calls run(), and returns {"asked", "found", "written", "passed over"}: numbers of programs."""
+    report = Report()
+    jax.monitoring.register_event_listener(report)
+    with contextlib.ExitStack() as stack:
+        stack.callback(jax.monitoring.unregister_event_listener, report)
+        run()
+    return {**vars(report), "passed over": report.passed_over}
