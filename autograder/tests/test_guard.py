@@ -296,6 +296,14 @@ def test_an_honest_style_is_let_through(answer):
 
 POOL = "from concurrent.futures import ThreadPoolExecutor\n"
 TRICKS = {
+    "import timeit\ndef f(): pass\nf = 'import os'\ntimeit.timeit(f)": "uses timeit.timeit in an unusual way",
+    "import timeit\ntimeit.timeit(lambda: 1, *['import os'])": "uses timeit.timeit in an unusual way",
+    "def f(): yield\nprint(1, file=f().gi_frame)": "asks for .gi_frame",
+    "def f(): yield\nf().gi_frame.__name__": "asks for .gi_frame",
+    "class A:\n    eval = 1\n    del eval\n    x = eval('1')": "gives a class eval",
+    "class A:\n    compile = 1\n    del compile\n    x = compile('1')": "uses compile",
+    "class A:\n    open = 1\n    try: g(1)\n    except Exception as open: pass\n    x = open": "uses open",
+    "class A:\n    _oh = 1\n    del _oh\n    x = _oh": "reads _oh",
     # a fifth reader of the guard
     "if False:\n    from jax.experimental import pallas as look\nlook = (1 for _ in [1])\n"
     "look.gi_frame": "asks for .gi_frame",
@@ -721,6 +729,10 @@ OTHERS = {  # what a cell does to a value that nobody can see in its text, and w
     "'{1:{0.__class__}}'.replace('1', '0').format(value)": "to be formatted asks for '__class__'",
     "class T(str): pass\nT('{0.__class__}').format(value)": "to be formatted asks for '__class__'",
     "from flax import nnx\nnnx.Dict({'__array_' + 'interface__': {}})": "__array_interface__ is a name of Python's own",
+    "str.format('{0.__class__}', value)": "str.format is called with a text that is not seen here",
+    "type('')\nf = type('a')\nf.format('{0.__class__}', value)": "str.format is called with a text",
+    "import functools\nclass A:\n    def f(self, g): functools.update_wrapper(self, g)\n"
+    "A.f(value, len)": "an object of Handed is written",
     "vars(value)['traces'] = 0": "the names in Handed are not this notebook's own",
     "vars(__import__('math'))": "the names in math are not this notebook's own",
     "vars(type(value))": "the names in Handed are not this notebook's own",

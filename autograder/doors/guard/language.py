@@ -53,7 +53,6 @@ from .words import (
 
 LONGEST = 200_000  # characters of a cell
 _IPYTHON = re.compile(r"__+|___|_i+h?|_oh|_dh|_i?\d+|_exit_code|__\w*")  # names that IPython gives to a notebook
-_OF_FRAMES = ("f_", "gi_", "cr_", "ag_", "tb_", "co_", "func_")
 _SHOWS_ITSELF = {"_render_traceback_", "_ipython_display_", "_ipython_canary_method_should_not_exist_"}
 _FORMATS = {"jax.debug.print", "jax.experimental.pallas.debug_print"}  # their first argument is a format string
 _REACHED = {"__new__", "__class_getitem__"}  # special methods that are given what their caller likes
@@ -474,7 +473,13 @@ class _Reader(Names):
 
     def _bound_above(self, node: ast.Name, home: Scope) -> bool:
         """Whether a name that is read in a class has been bound there: `__radd__ = __add__`."""
-        above = [s for s in getattr(home.node, "body", []) if s.lineno < node.lineno]
+        body = getattr(home.node, "body", [])
+        above = [s for s in body if s.lineno < node.lineno]
+        inside = [part for statement in body for part in ast.walk(statement)]
+        gone = {p.id for p in inside if isinstance(p, ast.Name) and isinstance(p.ctx, ast.Del)}
+        gone |= {p.name for p in inside if isinstance(p, ast.ExceptHandler) and p.name}
+        if node.id in gone | (ALL_BUILTINS - BUILTINS):
+            return False
         return any(
             node.id == name
             for statement in above
@@ -530,7 +535,8 @@ class _Reader(Names):
     def visit_Attribute(self, node: ast.Attribute) -> None:
         """`a.b`, which is read, written or deleted."""
         if isinstance(node.ctx, ast.Load):
-            if node.attr in ("__name__", "__qualname__") and isinstance(node.value, ast.Attribute):
+            inner = node.value.attr if isinstance(node.value, ast.Attribute) else ""
+            if node.attr in ("__name__", "__qualname__") and inner == "__class__":
                 self.fitting.add(id(node.value))  # `x.__class__.__name__` is a text
             self.attribute(node, node.value, node.attr)
             if id(node) not in self.allowed:
@@ -744,8 +750,8 @@ class _Reader(Names):
             self.allowed.add(id(function))
         if self.origins(function) & _TIMERS:
             plain = all(keyword.arg in ("number", "repeat") for keyword in node.keywords)
-            if node.args and (isinstance(node.args[0], ast.Lambda) or self._own_function(node.args[0])) and plain:
-                self.fitting.add(id(function))  # a text would be run
+            if len(node.args) == 1 and isinstance(node.args[0], ast.Lambda) and plain:
+                self.fitting.add(id(function))  # a text would be run, and a name may be one
         for place, arg in enumerate(node.args):  # map(type, values)
             if isinstance(arg, ast.Name) and arg.id == "type" and not place and len(node.args) <= 2:
                 name = ast.unparse(function).rsplit(".", 1)[-1]
@@ -773,7 +779,7 @@ class _Reader(Names):
         own = one and (self._me_unreachable(node.args[0]) or not in_a_class)  # the value is asked, see `own_objects`
         if name == "print" and "print" not in self.cells.names:
             for where in (keyword.value for keyword in node.keywords if keyword.arg == "file"):
-                self.fitting.add(id(where))
+                self.fitting |= {id(where)} if self.origins(where) & {"sys.stdout", "sys.stderr"} else set()
         if one and (name == "type" or name == "vars" and own):
             self.allowed.add(id(node.func))
         elif name in ATTRIBUTE_FUNCTIONS and name not in self.cells.names:

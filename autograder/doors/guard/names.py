@@ -26,7 +26,6 @@ class Cells(NamedTuple):
     writers: those of methods, special ones left out, that write attributes of their object.
     only_classes: names that nothing but a `class` binds, below decorators of Python's and JAX's alone.
     types: names that are bound once, at the top of a cell, to what can be nothing but a type: `Pair = tuple[int, int]`.
-    texts: names that are bound once, at the top of a cell, to a text, with this text.
     otherwise: names that something else than an import binds, anywhere.
     hand_on: whether one of them hands a module on, as in `def f(x, xp=np)`.
     """
@@ -40,7 +39,6 @@ class Cells(NamedTuple):
     writers: frozenset[str] = frozenset()
     only_classes: frozenset[str] = frozenset()
     types: frozenset[str] = frozenset()
-    texts: dict[str, str] = {}
     otherwise: frozenset[str] = frozenset()
     hand_on: bool = False
 
@@ -103,11 +101,10 @@ def cells_together(trees: Iterable[ast.Module], course: Course) -> Cells:
     hand_on = any(known.origins(node) & HANDED_ON for node in bare)
     cells = cells._replace(only_classes=frozenset(classes - otherwise), hand_on=hand_on)
     once = dict(_bound_once(trees, nodes, classes))
-    texts = {name: v.value for name, v in once.items() if isinstance(v, ast.Constant) and type(v.value) is str}
     arguments = {node.arg for node in nodes if isinstance(node, ast.arg)}
     renamed = {name for name, _ in _modules_renamed(trees, imported)}
     cells = cells._replace(otherwise=frozenset((stored | classes | arguments) - {n for n in renamed if n in once}))
-    return cells._replace(types=_types(once, course, cells), texts=texts)
+    return cells._replace(types=_types(once, course, cells))
 
 
 def _modules_renamed(trees: list[ast.Module], imported: dict[str, set[str]]) -> Iterator[tuple[str, str]]:

@@ -120,6 +120,9 @@ class OwnObjects(ast.NodeTransformer):
             place = 0 if isinstance(node.func.value, ast.Call) else 1  # super().__setattr__(name, value)
             if place < len(node.args):
                 node.args[place] = _placed(_call("plain_name", node.args[place]), node.args[place])
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        if called == "update_wrapper" and node.args:
+            node.args[0] = _placed(_call("mine", node.args[0]), node.args[0])
         if isinstance(node.func, ast.Attribute) and node.func.attr == "format":
             node.func.value = _placed(_call("plain_text", node.func.value), node.func.value)
         if isinstance(node.func, ast.Name) and node.func.id in ("type", "vars"):
@@ -262,6 +265,8 @@ def plain_name(name: Any) -> Any:
 
 def plain_text(value: Any) -> Any:
     """What is asked to `format`, as it is. Raises TypeError if it is a text that asks for what no answer needs."""
+    if issubclass(type(value), type) and issubclass(value, str):
+        raise TypeError("str.format is called with a text that is not seen here: write an f-string")
     if isinstance(value, str):
         _assert_plain(str.__str__(value))
     return value
