@@ -100,12 +100,12 @@ def haunting(n):
     }
 
 
-# %% task="seance" name="measured instead" fails=["seance-check"] message="seance uses hold_seance, which does not exist where it is run"
+# %% task="seance" name="measured instead" fails=["seance-check"] message="hold_seance"
 def seance(old, new):
     return hold_seance(old, new)
 
 
-# %% task="seance" name="haunting measured instead" fails=["seance-haunting"] message="haunting uses go_haunting, which does not exist where it is run"
+# %% task="seance" name="haunting measured instead" fails=["seance-haunting"] message="go_haunting"
 def haunting(n):
     return go_haunting(n)
 
@@ -489,7 +489,7 @@ def mixer(n):
         return jax.random.normal(jax.random.key(n), (n, n))
 
 
-# %% task="leak-hunt" name="measured instead" fails=["leak-hunt-check"] message="who_leaks uses interrogate, which does not exist where it is run"
+# %% task="leak-hunt" name="measured instead" fails=["leak-hunt-check"] message="interrogate"
 def who_leaks():
     return interrogate()
 
