@@ -258,6 +258,7 @@ class _Answers(NamedTuple):
     theirs: list[str]  # what is not locked
     course: "Course"
     of_checks: frozenset[str]
+    judged: dict[tuple[str, bool], "Judged"]  # what was said of an answer: it is asked for before it runs, and after
 
     def has(self, source: str) -> bool:
         """Whether a cell is one of the answers."""
@@ -299,7 +300,10 @@ def _judged(source: str, *, beside_others: bool = False) -> "Judged | None":
     known = _read_answers(path)
     if not known.has(source):
         return None
-    return judge([source, *known.theirs] if beside_others else [source], known.course)[source]
+    if (source, beside_others) not in known.judged:
+        sources = [source, *known.theirs] if beside_others else [source]
+        known.judged[source, beside_others] = judge(sources, known.course)[source]
+    return known.judged[source, beside_others]
 
 
 def names_of_check(source: str) -> frozenset[str]:
@@ -324,5 +328,5 @@ def _read_answers(path: Path) -> _Answers:
         theirs = [cell.source for cell in cells if not cell.locked]
         released = course_of(locked, checks)  # no cell that is handed out open binds a name of a locked one
         course = course_of(locked, checks, theirs)._replace(kept=released.kept)
-        _answers = _Answers(version, defined, theirs, course, released.of_checks)
+        _answers = _Answers(version, defined, theirs, course, released.of_checks, {})
     return _answers

@@ -150,8 +150,8 @@ class _Reader(Names):
         deleted = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Del)}
         for statement in node.body:
             for target, value in assigned(statement):
-                if isinstance(target, ast.Name) and isinstance(value, ast.Attribute):
-                    self.allowed |= {id(value) for origin in self.origins(value) if origin in MODULES}  # lax = jax.lax
+                if isinstance(target, ast.Name):
+                    self.module_renamed(value)
             self.visit(statement)
             given = {target.id for target, _ in assigned(statement) if isinstance(target, ast.Name)}
             self.own |= given - taken - deleted  # `sum = 0`: from here on, it is the cell's own
@@ -715,10 +715,14 @@ class _Reader(Names):
         if home.kind == "function" and home.node is not None:
             stored = [n.id for n in ast.walk(home.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
             for target, value in assigned(node):
-                once = isinstance(target, ast.Name) and stored.count(target.id) == 1 and target.id in home.aliases
-                if once and isinstance(value, ast.Attribute):
-                    self.allowed |= {id(value) for origin in self.origins(value) if origin in MODULES}
+                if isinstance(target, ast.Name) and stored.count(target.id) == 1 and target.id in home.aliases:
+                    self.module_renamed(value)
         self.generic_visit(node)
+
+    def module_renamed(self, value: ast.AST) -> None:
+        """`jax.lax` may stand alone where it is given another name."""
+        if isinstance(value, ast.Attribute) and self.origins(value) & MODULES.keys():
+            self.allowed.add(id(value))
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
         """`a += b`, which may change what `a` names."""

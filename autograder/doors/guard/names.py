@@ -60,8 +60,11 @@ def cells_together(trees: Iterable[ast.Module], course: Course) -> Cells:
         own_fields |= set(fields(tree))
         for name, origin in imports(ast.walk(tree)):
             imported.setdefault(name, set()).add(origin)
-    for name, origin in _modules_renamed(trees, imported):
-        imported.setdefault(name, set()).add(origin)
+    given = [pair for tree in trees for statement in tree.body for pair in assigned(statement)]  # at the top of cells
+    renamed = set()
+    for name, origins in _modules_renamed(given, imported):  # one may be a part of one above
+        imported.setdefault(name, set()).update(origins)
+        renamed.add(name)
     for tree in trees:
         for node in ast.walk(tree):
             found = _bound_otherwise(node)
@@ -100,28 +103,23 @@ def cells_together(trees: Iterable[ast.Module], course: Course) -> Cells:
     bare = (node for node in nodes if isinstance(node, ast.Name | ast.Attribute) and id(node) not in followed)
     hand_on = any(known.origins(node) & HANDED_ON for node in bare)
     cells = cells._replace(only_classes=frozenset(classes - otherwise), hand_on=hand_on)
-    once = dict(_bound_once(trees, nodes, classes))
+    often = Counter([*classes, *(name for node in nodes for name in _bound_otherwise(node))])
+    often.update(name for node in nodes if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names)
+    once = {target.id: value for target, value in given if isinstance(target, ast.Name) and often[target.id] == 1}
     arguments = {node.arg for node in nodes if isinstance(node, ast.arg)}
-    renamed = {name for name, _ in _modules_renamed(trees, imported)}
-    cells = cells._replace(otherwise=frozenset((stored | classes | arguments) - {n for n in renamed if n in once}))
+    cells = cells._replace(otherwise=frozenset((stored | classes | arguments) - (renamed & once.keys())))
     return cells._replace(types=_types(once, course, cells))
 
 
-def _modules_renamed(trees: list[ast.Module], imported: dict[str, set[str]]) -> Iterator[tuple[str, str]]:
+def _modules_renamed(
+    given: list[tuple[ast.AST, ast.AST]], imported: dict[str, set[str]]
+) -> Iterator[tuple[str, set[str]]]:
     """`lax = jax.lax` at the top of a cell is as good as an import, wherever the name is bound, too."""
-    for target, value in (pair for tree in trees for statement in tree.body for pair in assigned(statement)):
+    for target, value in given:
         if isinstance(target, ast.Name) and isinstance(value, ast.Attribute):
             root, _, rest = ast.unparse(value).partition(".")
-            yield from ((target.id, f"{o}.{rest}") for o in imported.get(root, ()) if f"{o}.{rest}" in MODULES)
-
-
-def _bound_once(trees: list[ast.Module], nodes: list[ast.AST], classes: set[str]) -> Iterator[tuple[str, ast.AST]]:
-    """The names that one statement alone binds, at the top of a cell, each with what it is given."""
-    often = Counter([*classes, *(name for node in nodes for name in _bound_otherwise(node))])
-    often.update(name for node in nodes if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names)
-    for target, value in (pair for tree in trees for statement in tree.body for pair in assigned(statement)):
-        if isinstance(target, ast.Name) and often[target.id] == 1:
-            yield target.id, value
+            if origins := {f"{origin}.{rest}" for origin in imported.get(root, ())} & MODULES.keys():
+                yield target.id, origins
 
 
 def _types(once: dict[str, ast.AST], course: Course, cells: Cells) -> frozenset[str]:

@@ -23,14 +23,13 @@ def own_names(tree: ast.Module, course: Course) -> frozenset[str]:
     carried out before reads it, and nothing else writes it. Raises nothing.
     """
     theirs = (course.kept - ALL_BUILTINS) | BUILTINS
-    first: dict[str, ast.stmt] = {}
+    given: set[str] = set()  # by the statements above
+    other: set[str] = set()  # read before they are given, or bound otherwise
     for statement in tree.body:
-        for name in _given_by(statement) & theirs - first.keys():
-            first[name] = statement
-    own = {name for name in first if not name.startswith("__")} - course.classes
-    for statement in tree.body:
-        own -= bound(ast.Module(body=[statement], type_ignores=[])) - _given_by(statement)
-        own -= {name for name in _read_by(statement) if name in own and _not_after(statement, first[name], tree)}
+        other |= set(_read_by(statement)) - given
+        given |= _given_by(statement)
+        other |= bound(ast.Module(body=[statement], type_ignores=[])) - _given_by(statement)
+    own = {name for name in given & theirs - other if not name.startswith("__")} - course.classes
     for node in ast.walk(tree):
         if isinstance(node, ast.Global):
             own -= {*node.names}
@@ -57,10 +56,6 @@ def _read_by(node: ast.AST) -> Iterator[str]:
         yield node.id
     for part in around(node) if isinstance(node, _FUNCTIONS) else ast.iter_child_nodes(node):
         yield from _read_by(part)
-
-
-def _not_after(statement: ast.stmt, other: ast.stmt, tree: ast.Module) -> bool:
-    return tree.body.index(statement) <= tree.body.index(other)
 
 
 class OfAnswers(Apart):

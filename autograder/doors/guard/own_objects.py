@@ -146,7 +146,6 @@ def theirs(kind: Any) -> Any:
 def close_libraries() -> None:
     """As `close_memory`, for what libraries give attributes of any name: `nnx.Dict`."""
     if nnx := sys.modules.get("flax.nnx"):
-        close_memory(nnx.Object)
         close_memory(nnx.Pytree)
 
 
@@ -230,8 +229,13 @@ def has_attribute(value: Any, name: Any) -> bool:
     return hasattr(value, name)
 
 
+def _class_of(value: Any) -> type:
+    """The class of an object; a class itself."""
+    return value if issubclass(type(value), type) else type(value)
+
+
 def _assert_readable(value: Any, name: Any) -> None:
-    kind = value if issubclass(type(value), type) else type(value)
+    kind = _class_of(value)
     own = kind.__module__ == "__main__" or kind is types.SimpleNamespace
     allowed = type(name) is str and not name.startswith("_") and name not in LEADS_OUT
     if issubclass(kind, types.ModuleType):
@@ -246,7 +250,7 @@ def _assert_readable(value: Any, name: Any) -> None:
 
 def readable(value: Any) -> Any:
     """What is asked for an attribute with a leading underscore, as it is. Raises TypeError if it is somebody else's."""
-    kind = value if issubclass(type(value), type) else type(value)
+    kind = _class_of(value)
     own = kind.__module__ == "__main__" or kind is types.SimpleNamespace or kind.__module__ == "jaxlib._jax"
     if kind is types.FunctionType:
         own = value.__globals__.get("__name__") == "__main__"
@@ -393,8 +397,9 @@ def _asked_of(method: ast.FunctionDef) -> str:
     if not places or method.name == "__new__" or kinds & {"staticmethod", "classmethod"}:
         return ""
     for part in ast.walk(method):
-        told = isinstance(part, ast.Attribute) and (part.attr in _BY_NAME or is_mangled(part.attr))
-        if told or (isinstance(part, ast.Attribute) and not isinstance(part.ctx, ast.Load)):
+        if isinstance(part, ast.Attribute) and (
+            not isinstance(part.ctx, ast.Load) or part.attr in _BY_NAME or is_mangled(part.attr)
+        ):
             return places[0].arg
         if isinstance(part, ast.Name) and part.id in _WRITES:
             return places[0].arg
