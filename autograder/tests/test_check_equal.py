@@ -111,6 +111,19 @@ class _YesWithAHash(_Yes):
         return 1
 
 
+class _YesTwice(_YesWithAHash):
+    """Says that it is a list, which says that it is a text."""
+
+    def __init__(self, *said):
+        self.said = said
+
+    def tolist(self):
+        return _YesTwice(*self.said[1:]) if len(self.said) > 1 else self.said[0]
+
+    def strip(self):
+        return self
+
+
 @dataclasses.dataclass
 class _Part:
     n: object
@@ -146,6 +159,10 @@ def _fraction_of(part):
         ({"a": _Yes()}, {"a": 1}),
         (_Yes(), {1, 2}),
         (_Yes(), b"1"),
+        (_YesTwice("a text"), "mul"),
+        (_YesTwice(_YesTwice("a text")), "mul"),
+        (_YesTwice(_YesTwice([0])), [3]),
+        (_YesTwice(7.5), 7),
     ],
     ids=lambda value: type(value).__name__,  # its own text holds an address, another one in each process
 )

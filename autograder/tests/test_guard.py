@@ -17,6 +17,8 @@ import nbformat
 import numpy as np
 import pytest
 from conftest import COURSE, UNITS, graded, locked, right_answers, solution, wrong_answers
+from IPython.core.error import InputRejected
+from IPython.core.interactiveshell import InteractiveShell
 
 from autograder import trace_log
 from autograder.doors.fair_run import run_fairly
@@ -150,6 +152,12 @@ NOT_PYTHON = {
     "x = " + "+".join(["1"] * 2000): "nested too deeply",
     "import scipy\nscipy" + ".a" * 2000: "nested too deeply",
     f"x: '{'-' * 100_000}1'": "nested too deeply",
+    "x = get_ipython().system()": "asks for .system",
+    "get_ipython().run_cell_magic()": "get_ipython",
+    "get_ipython().run_line_magic('time')": "get_ipython",
+    "get_ipython().run_line_magic('time', 3)": "get_ipython",
+    "!ls\n" * 600: "hundreds of magics",
+    f"@(lambda f: f)(0x{'f' * 6000})\ndef f(x): pass": "thousands of digits",
 }
 
 
@@ -956,6 +964,18 @@ def test_a_cell_cannot_change_a_module_and_its_own_code_can(monkeypatch):
         exec("del module.__doc__", cell)
     module.sum = len
     assert module.sum is len
+
+
+def test_a_cell_whose_tree_cannot_be_changed_is_not_run():
+    """Of any other error IPython would say so, forget who asks, and run the cell as it stands."""
+    shell = InteractiveShell()
+    keeper = types.SimpleNamespace(known="a cell")
+    changes = {"a cell": types.SimpleNamespace(visit=lambda tree: 1 / 0)}
+    shell.ast_transformers.append(restorer._Of(keeper, changes))
+    result = shell.run_cell("has_run = True")
+    assert isinstance(result.error_before_exec, InputRejected) and "has_run" not in shell.user_ns
+    keeper.known = "another cell"
+    assert shell.run_cell("has_run = True").success and len(shell.ast_transformers) == 1
 
 
 @pytest.mark.notebooks

@@ -20,6 +20,9 @@ _KEEPS_ITS_STATEMENT = {"time"}
 _CELL_LEFT_OUT = {"timeit", "html", "HTML", "latex", "markdown", "javascript", "js", "svg", "prun", "memit"}
 _CELL_KEPT = {"time", "capture"}
 _ROUNDS = 10  # a magic in a magic
+_LONGEST_NUMBER = 2**13  # bits; Python writes none as a text that has some six thousand more
+# By which methods of its own IPython calls a magic, and with how many texts.
+_MAGICS = {"run_line_magic": 2, "run_cell_magic": 3, "system": 1, "getoutput": 1, "set_next_input": 1}
 _DEEPEST = 250  # parts of a text inside each other; with some hundred more, Python gives up reading
 
 
@@ -106,8 +109,10 @@ class _Plain:
             self.error = "is a bracket or a quotation mark missing, or is there a character that cannot be seen?"
         except (RecursionError, MemoryError):
             self.refused = TOO_DEEP
-        if self.tree is not None and _depth(self.tree) > _DEEPEST:
-            self.tree, self.refused = None, TOO_DEEP
+        except RuntimeError:  # IPython's, after some hundred lines
+            self.refused = Refusal(1, "belongs to a cell with hundreds of magics", "it is not read to its end", "")
+        if self.tree is not None and (unreadable := _unreadable(self.tree)):
+            self.tree, self.refused = None, unreadable
 
     def leave_out(self, course: Course, used: set[str]) -> None:
         """Leave out what is refused and only stands there: imports whose names nobody uses, `help(f)`.
@@ -136,6 +141,16 @@ class _Plain:
         other = copy.copy(self)
         other.tree, other.apart = OfAnswersAsRead(names).visit(copy.deepcopy(self.tree)), names
         return other
+
+
+def _unreadable(tree: ast.Module) -> Refusal | None:
+    """What is refused before anything is read: with it Python can neither walk the tree nor write it as a text."""
+    if _depth(tree) > _DEEPEST:
+        return TOO_DEEP
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value.bit_length() > _LONGEST_NUMBER:
+            return Refusal(node.lineno, "has a number of thousands of digits", "nobody can read that", "")
+    return None
 
 
 def _depth(tree: ast.AST) -> int:
@@ -182,9 +197,9 @@ def _magic(node: ast.Call) -> str:
     function = node.func
     if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Call):
         maker = function.value.func
-        known = function.attr in ("run_line_magic", "run_cell_magic", "system", "getoutput", "set_next_input")
-        constant = all(isinstance(arg, ast.Constant) for arg in node.args)
-        if isinstance(maker, ast.Name) and maker.id == "get_ipython" and known and constant:
+        constant = all(isinstance(arg, ast.Constant) and isinstance(arg.value, str) for arg in node.args)
+        written = constant and len(node.args) == _MAGICS.get(function.attr) and not node.keywords
+        if isinstance(maker, ast.Name) and maker.id == "get_ipython" and written:
             return function.attr
     return ""
 

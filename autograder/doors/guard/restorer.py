@@ -17,6 +17,8 @@ import warnings
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from IPython.core.error import InputRejected
+
 from .names_of_answers import OfAnswers
 from .names_of_checks import OfChecks
 from .own_objects import OwnObjects, asked, begin, close_libraries
@@ -141,7 +143,12 @@ class _Of:
 
     def visit(self, tree: ast.Module) -> ast.Module:
         change = self.changes.get(self.keeper.known)
-        return tree if change is None else change.visit(tree)
+        if change is None:
+            return tree
+        try:
+            return change.visit(tree)
+        except Exception as error:  # of any other one IPython would run the cell as it stands, and ask no more
+            raise InputRejected(f"this cell could not be read: {error}") from error
 
 
 def _close_names_in_texts() -> None:
