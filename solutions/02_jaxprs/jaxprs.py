@@ -1548,9 +1548,22 @@ runs, kept = [], np.arange(3)
 trace(lambda x: (runs.append(x), x * 2)[1], Type((3,), "int32"))
 mine = trace(lambda x: (runs.append(x), x * 2, kept)[2], Type((3,), "int32"))
 numbers = [type(x).__name__ for _, _, operands, _ in mine.equations for x in operands if not isinstance(x, str)]
+many = trace(lambda *args: args[27], *[Type((), "float32")] * 30)
 assert_equal(
-    {"runs of fn, traced twice": len(runs), "numbers on the tape": numbers, "an array as result": mine.output is kept},
-    {"runs of fn, traced twice": 2, "numbers on the tape": ["int"], "an array as result": True},
+    {
+        "runs of fn, traced twice": len(runs),
+        "numbers on the tape": numbers,
+        "an array as result": mine.output is kept,
+        "arguments, of thirty": len(many.inputs),
+        "the last three, and one of them as result": [*many.inputs[27:], many.output],
+    },
+    {
+        "runs of fn, traced twice": 2,
+        "numbers on the tape": ["int"],
+        "an array as result": True,
+        "arguments, of thirty": 30,
+        "the last three, and one of them as result": ["b1", "c1", "d1", "b1"],
+    },
     name="trace",
 )
 (equation,) = trace(lambda x: x * kept, Type((3,), "int32")).equations

@@ -1843,3 +1843,26 @@ def count_primitives(tape):
                 if hasattr(value, "eqns"):
                     counts += count_primitives(value)
     return counts
+
+
+# %% task="minijit-trace" name="inputs are the first letters" fails=["minijit-trace-check"] message="arguments, of thirty" hidden=1
+def record(primitive, operands, params):
+    """Write one equation on the tape of the operands; return the tracer of its result.
+
+    primitive: its name. operands: tracers (one at least), plain numbers, arrays. params: a dict.
+    """
+    tape = next(x.tape for x in operands if isinstance(x, Tracer))
+    result = tape.new(result_type(primitive, operands, params))
+    names = tuple(x.name if isinstance(x, Tracer) else x for x in operands)
+    tape.equations.append((result.name, primitive, names, params))
+    return result
+
+
+def trace(fn, *types):
+    """Run fn once, on one tracer for each Type in types; return its Tape. fn returns one value."""
+    tape = Tape()
+    tracers = [tape.new(type) for type in types]
+    tape.inputs = list(string.ascii_lowercase[: len(types)])
+    result = fn(*tracers)
+    tape.output = result.name if isinstance(result, Tracer) else result
+    return tape
