@@ -16,7 +16,7 @@ import re
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import jax
 import jax.extend
@@ -117,7 +117,8 @@ def clear_cache(fn: Any) -> None:
     And on `flax.nnx.jit`, which keeps what `jax.jit` gave it. Without it a block of `assert_max_traces` that is run
     again finds no trace.
     """
-    fn = getattr(fn, "jitted_fn", fn)
+    if in_flax(fn):
+        fn = getattr(fn, "jitted_fn", fn)
     if hasattr(fn, "clear_cache"):
         fn.clear_cache()
     elif isinstance(fn, types.FunctionType) and not inspect.isgeneratorfunction(fn):  # which `jax.jit` refuses
@@ -131,6 +132,20 @@ def in_jax(value: Any) -> bool:
     Relies on the names of JAX's two packages. Without it a call of a compiled function is told as "ran eagerly".
     """
     return type(value).__module__.partition(".")[0] in {"jax", "jaxlib"}
+
+
+def is_jax_array(value: Any) -> TypeGuard[jax.Array]:
+    """Whether a value is one of JAX's own arrays or tracers. A class that only derives from `jax.Array` may say what it
+    likes of itself, and compute when it is looked at.
+
+    Relies on the names of JAX's two packages, as `in_jax`.
+    """
+    return in_jax(value) and isinstance(value, jax.Array)
+
+
+def in_flax(value: Any) -> bool:
+    """Whether a value is of one of Flax's own types, as what `flax.nnx.jit` returns."""
+    return type(value).__module__.partition(".")[0] == "flax"
 
 
 def wants_hashable_static(error: ValueError) -> bool:

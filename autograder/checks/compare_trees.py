@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from autograder.instruments.call_signature import aval_text
-from autograder.jax_internals import is_tracer, tree_notation
+from autograder.jax_internals import is_jax_array, is_tracer, tree_notation
 from autograder.tolerance import Tolerance, agrees, coarser, default_tolerance, eps, wide
 from autograder.wording import array_type
 
@@ -226,5 +226,6 @@ def _real(leaf: Any) -> Any:
 
 
 def _of_jax(leaf: Any) -> bool:
-    """Whether a leaf is an array of JAX's, by its type: what an object says of its class may be anything."""
-    return issubclass(type(leaf), jax.Array)
+    """Whether a leaf is an array of JAX's, by its type: what an object says of its class may be anything, and so may
+    what a class says that only derives from JAX's."""
+    return is_jax_array(leaf)

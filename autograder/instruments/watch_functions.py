@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from autograder.jax_internals import JITTED, in_jax
+from autograder.jax_internals import JITTED, in_flax, in_jax
 
 # A function that runs in another process is observed there: by what stands for it here, what makes an instrument for it
 # of a public name and its arguments. See doors/judge.
@@ -67,19 +67,19 @@ def layers(fn: Any) -> list[Any]:
     while len(found) < 100:  # a decorator could wrap itself
         fn = found[-1]
         kind = type(fn)  # what an object says of its class may be anything
-        if issubclass(kind, functools.partial):
+        method = inspect.getattr_static(kind, "__call__", None)  # what is called, whatever else the object holds
+        if method is functools.partial.__call__:
             found.append(fn.func)
         elif kind is types.MethodType:
             found.append(fn.__func__)
+        elif isinstance(method, types.FunctionType) and not (in_jax(fn) or in_flax(fn)):
+            found.append(method)
         elif getattr(fn, "__wrapped__", None) is not None and not _claims_to_wrap(fn):
             found.append(fn.__wrapped__)
-        elif issubclass(kind, (types.FunctionType, type)) or in_jax(fn):
-            break
-        else:
-            method = inspect.getattr_static(type(fn), "__call__", None)
-            if not isinstance(method, types.FunctionType):
-                break
+        elif isinstance(method, types.FunctionType) and not in_jax(fn):
             found.append(method)
+        else:
+            break
     return found
 
 

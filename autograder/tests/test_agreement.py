@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from autograder.measuring.wire import arrays
 from autograder.measuring.worker import agreement
 
 EPS = 2.0**-23
@@ -126,3 +127,23 @@ def test_identical_is_to_the_last_bit():
     assert not agreement.identical([WANT], [off(EPS)])
     assert not agreement.identical([WANT], [WANT, WANT])
     assert not agreement.identical([WANT], [WANT.astype(np.float64)])
+
+
+class _Late(jax.Array):
+    """Says that it is an array, in the coarsest dtype, and computes when it is looked at."""
+
+    dtype, shape = ml_dtypes.float8_e8m0fnu, (2,)
+
+    def __array__(self, dtype=None, copy=None):
+        return np.zeros(2, np.float32)
+
+
+_Late.__abstractmethods__ = frozenset()  # type: ignore[attr-defined]
+
+
+def test_what_only_derives_from_an_array_is_compared_by_its_numbers_and_travels_no_way():
+    late = _Late()
+    assert agreement.other_values([late], [jnp.ones(2)], [0.0]) is not None
+    assert agreement.other_structure([late], [jnp.ones(2)]) is None
+    assert not arrays.is_data(late) and not arrays.is_data(type("Late", (complex,), {})(1j))
+    assert arrays.is_data(jnp.ones(2)) and arrays.is_data(np.float32(1)) and arrays.is_data(1j)

@@ -156,7 +156,16 @@ NOT_PYTHON = {
     "get_ipython().run_cell_magic()": "get_ipython",
     "get_ipython().run_line_magic('time')": "get_ipython",
     "get_ipython().run_line_magic('time', 3)": "get_ipython",
-    "!ls\n" * 600: "hundreds of magics",
+    "!ls\n" * 600: "50 magics",
+    "x = [" + "1, " * 30_000 + "]": "parts",
+    "def g(x):\n    return np.zeros(3).resize(5, refcheck=False)": "says refcheck",
+    "def g(x):\n    return np.ndarray(3, np.uint64, x)": "calls np.ndarray",
+    "class A(jax.Array):\n    pass": "derives A from jax.Array",
+    "def g(x):\n    np.set_printoptions(precision=x)": "uses set_printoptions inside a function",
+    "def g(x):\n    np.printoptions(precision=x).__enter__()": "uses printoptions otherwise",
+    "def g(x):\n    with np.printoptions(precision=x):\n        yield x": "uses printoptions otherwise",
+    "def g(x):\n    return x\ng.jitted_fn = len": "writes .jitted_fn",
+    "def g(x):\n    return getattr(x, 'keywords')": "asks for keywords by its name",
     f"@(lambda f: f)(0x{'f' * 6000})\ndef f(x): pass": "thousands of digits",
 }
 
@@ -964,6 +973,61 @@ def test_a_cell_cannot_change_a_module_and_its_own_code_can(monkeypatch):
         exec("del module.__doc__", cell)
     module.sum = len
     assert module.sum is len
+
+
+ASKED = """
+import functools
+import os
+import numpy as np
+np.set_printoptions(precision=3)
+held, first = [DATA], functools.partial(sorted, [1, 2])
+first.keywords["re" + "verse"] = True
+def objects():
+    return np.array([None, 1], dtype=object)
+def put(names):
+    names["PUT_BY_AN_ANSWER"] = "1"
+def says(attempt):
+    try:
+        return attempt()
+    except TypeError as error:
+        return str(error)
+def g(x):
+    held[0]["a"].append(3)
+    held[0].clear()
+    put(os.environ)
+    return first(), [
+        says(lambda: functools.partial(type(np.zeros(1)), (2,), np.uint64)(objects())),
+        says(lambda: np.frombuffer(objects(), np.uint64)),
+        says(lambda: np.frombuffer(objects().data, np.uint64)),
+        says(lambda: np.zeros(3).resize(5, **{"ref" + "check": False})),
+    ], np.frombuffer(b"ab", np.uint8).tolist(), len(DATA["a"])
+"""
+ASKED_CHECK = """import os
+print(g(2))
+assert DATA == {"a": [1, 2]} and "PUT_BY_AN_ANSWER" not in os.environ
+assert np.get_printoptions()["precision"] == 8"""
+
+
+def test_what_no_name_shows_is_asked_or_lent_when_it_is_there(tmp_path):
+    """Memory of objects, words behind two stars, words of a partial; the course's tables and the environment."""
+    made, release = answered(ASKED, ASKED_CHECK)
+    with Runner(made, tmp_path, 60, guard=Guard(made, course_in(made, release))) as runner:
+        runner.run_all()
+    assert [failure_text(cell) for cell in made.cells if is_graded(cell)] == [""]
+    first, said, numbers, length = ast.literal_eval(made.cells[2].outputs[0].text)
+    assert (first, numbers, length) == ([1, 2], [97, 98], 2)
+    assert [re.findall("no arguments|array of objects|no answer needs", text) for text in said] == [
+        *(["no arguments"], ["array of objects"], ["array of objects"], ["no answer needs"])
+    ]
+
+
+def test_what_libraries_give_attributes_of_any_name_names_no_memory():
+    from flax import nnx
+
+    own_objects.close_libraries()
+    one = nnx.Variable(1)
+    one.set_metadata("__array_interface__", {"shape": (1,), "typestr": "<u8", "data": (id(one), False), "version": 3})
+    assert not hasattr(one, "__array_interface__")
 
 
 def test_a_cell_whose_tree_cannot_be_changed_is_not_run():

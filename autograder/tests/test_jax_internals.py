@@ -13,6 +13,7 @@ import sys
 import jax
 import jax.export
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from flax import nnx
 
@@ -319,6 +320,27 @@ def test_in_jax():
     for value in theirs:
         assert jax_internals.in_jax(value), moved("in_jax", f"keeps {type(value)} in its own packages")
     assert not any(map(jax_internals.in_jax, [double, Model(), 1.0]))
+
+
+def test_in_flax():
+    held = nnx.jit(double)
+    assert jax_internals.in_flax(held), moved("in_flax", f"keeps {type(held)} in flax's own package")
+    assert not any(map(jax_internals.in_flax, [double, jax.jit(double), Model(), 1.0]))
+
+
+class Derived(jax.Array):
+    """Says of itself what it likes."""
+
+
+Derived.__abstractmethods__ = frozenset()  # type: ignore[attr-defined]
+
+
+def test_is_jax_array():
+    seen = []
+    jax.jit(lambda x: seen.append(jax_internals.is_jax_array(x)) or x)(X)
+    theirs = [X, jnp.bfloat16(1), jax.random.key(0)]
+    assert seen == [True] and all(map(jax_internals.is_jax_array, theirs)), moved("is_jax_array", "has other arrays")
+    assert not any(map(jax_internals.is_jax_array, [Derived(), np.ones(2), 1.0, double]))
 
 
 def test_wants_hashable_static():

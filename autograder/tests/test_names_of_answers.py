@@ -46,6 +46,15 @@ OWN = {
     "def eval(x):\n    return x\ndef g(x):\n    return eval(x)": set(),
     "__name__ = 1\ndef g(x):\n    return __name__": set(),
     "mine = 1": set(),
+    # what is called before it is given
+    "def f(x):\n    return sum(x)\ny = f([1])\nsum = y": set(),
+    "f = lambda x: check(x)\nheld = [f]\nheld[0](1)\ndef check(x):\n    return x": set(),
+    "held = {}\nheld[1] = lambda: check(1)\nheld[1]()\ndef check(x):\n    return x": set(),
+    "def f(x):\n    return check(x)\n@jax.jit\ndef check(x):\n    return x\nf = jax.jit(f)": {"check"},
+    "def f(x):\n    return check(x)\ndef check(x):\n    return x\nf(1)": {"check"},
+    # in a class, which has the name for itself
+    "xs = 1\nclass A:\n    a = xs\n    xs = 2": set(),
+    "xs = 1\nclass A:\n    xs = 2\n    def f(self, k=xs):\n        return k": set(),
 }
 
 
@@ -85,6 +94,50 @@ def test_an_answer_has_helpers_with_the_names_of_the_courses_and_checks_have_the
     found = [(score(cell).earned, score(cell).possible, failure_text(cell)) for cell in made.cells if is_graded(cell)]
     assert found and all(earned == possible > 0 for earned, possible, _ in found), found
     assert made.cells[1].outputs == []
+
+
+IN_CLASSES = """
+import dataclasses
+def check(x):
+    return ("mine", x)
+class A:
+    check = property(lambda self: check(1))
+class B:
+    def check(self):
+        return check(2)
+@dataclasses.dataclass
+class C:
+    check: int = 3
+    twice: tuple = dataclasses.field(default_factory=lambda: check(4))
+class D:
+    class E:
+        found = check(5)
+    @staticmethod
+    def check(x):
+        return [check(x) for _ in range(1)]
+def g(x):
+    return A().check, B().check(), C().check, C().twice, D.E.found, D.check(6)
+"""
+
+
+def test_in_a_class_a_name_means_what_it_does_in_python(tmp_path):
+    wanted = "(('mine', 1), ('mine', 2), 3, ('mine', 4), ('mine', 5), [('mine', 6)])"
+    made, release = answered(IN_CLASSES, f"assert g(0) == {wanted}, g(0)")
+    guard = Guard(made, course_in(made, release))
+    assert guard.judged(made.cells[1]).apart == {"check"}
+    with Runner(made, tmp_path, 60, guard=guard) as runner:
+        runner.run_all()
+    assert [failure_text(cell) for cell in made.cells if is_graded(cell)] == [""]
+
+
+def test_the_name_under_which_it_stands_can_be_neither_written_nor_read():
+    for cell in (
+        "sum__of_the_answer = 1",
+        "def g(x):\n    return sum__of_the_answer",
+        "import math as a__of_the_answer",
+    ):
+        assert "that name is the grader's" in judged(cell).why
+    assert judged("x = 'sum__of_the_answer'").name == ""
 
 
 REFUSED = {

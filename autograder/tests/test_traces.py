@@ -14,6 +14,7 @@ import pytest
 from autograder import trace_log
 from autograder.instruments.call_signature import value_text
 from autograder.instruments.trace_log import TraceLog, _covered
+from autograder.instruments.watch_functions import traced_function
 
 
 def reasons(fn, *calls):
@@ -449,3 +450,25 @@ print(log.reasons)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.strip() == "['first call', 'x: float32[4] on one device -> on mesh (i: 2)']", done.stderr
+
+
+class _Called:
+    """Holds another function, as what `functools.update_wrapper` has changed does, and calls its own."""
+
+    def __init__(self, other):
+        functools.update_wrapper(self, other)
+
+    def __call__(self, x):
+        return x * 2
+
+
+class _Partial(functools.partial):
+    def __call__(self, x):
+        return x * 3
+
+
+def test_of_an_object_what_is_called_is_followed_and_not_what_it_holds():
+    for made, call in ((_Called(jnp.sin), _Called.__call__), (_Partial(jnp.sin), _Partial.__call__)):
+        assert traced_function(jax.jit(made)) is traced_function(made) is call
+    plain = functools.partial(lambda x, n: x * n, n=2)
+    assert traced_function(plain) is plain.func

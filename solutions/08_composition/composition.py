@@ -817,7 +817,7 @@ assert_allclose(found, np.ones_like(fresh), atol=0.1, name="one step to the bott
 assert_allclose(newton(bowl, fresh, 0), fresh, rtol=1e-6, name="no step at all")
 callbacks = {"pure_callback"}
 assert_primitives(newton, rope_energy, fresh, 100, smaller=(rope_energy, fresh, 3), excludes=callbacks)
-found = newton(lambda x: 1e-4 * ((x - 1) ** 2).sum(), fresh, 1)
+found = newton(lambda x: 1e-6 * ((x - 1) ** 2).sum(), fresh, 1)
 assert_allclose(found, np.ones_like(fresh), rtol=1e-3, name="one step to the bottom of a flat bowl")
 found = newton(lambda x: ((x - 1) ** 2).sum() + x.sum() ** 2 / 60, fresh, 1)
 assert_allclose(found, np.full_like(fresh, 0.5), rtol=1e-3, name="one step to the bottom of a slanted bowl")
@@ -1179,6 +1179,9 @@ mine, full = (jax.jit(gradient_of(run, swing, 100))(start) for run in (simulate_
 assert_allclose(mine, full, rtol=1e-4, atol=1e-5, name="the gradient of another simulation")
 ends = simulate_lean(swing, start, 64), simulate(swing, start, 64)
 assert_allclose(*ends, rtol=1e-4, atol=1e-5, name="the end of another simulation")
+for step in (lambda u: u - 0.05 * u, lambda u: u + 0.1 * jnp.sin(u)):  # both have one name
+    ends = simulate_lean(step, start, 16), simulate(step, start, 16)
+    assert_allclose(*ends, rtol=1e-4, atol=1e-5, name="the end of one lambda and of another")
 assert_equal(costs(swing, 10_000), budgets(10_000), hints=advice(10_000), name="simulate_lean")
 for length in (100, 10_000):
     assert_primitives(lean_gradient, start, length, smaller=(start, 16))
@@ -1753,6 +1756,12 @@ assert_slopes_agree(
         slope_early: ((slope_w,), "the result is not the last line"),
         slope_constant: ((slope_w,), "a constant: zeros"),
     }
+)
+flat_tape = trace(lambda x: x * 0.0, Type((), "float32"))
+assert_equal(
+    {"names with a slope, be it zero": sorted(replay_backwards(flat_tape, np.float32(2)))},
+    {"names with a slope, be it zero": sorted([*flat_tape.inputs, flat_tape.output])},
+    name="replay_backwards",
 )
 dead_tape = trace(slope_wasteful, type_of(slope_w))
 dead = dead_tape.equations[0][0]

@@ -2,6 +2,7 @@
 
 import ast
 import copy
+import re
 import warnings
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
@@ -9,9 +10,10 @@ from typing import NamedTuple
 from IPython.core.inputtransformer2 import TransformerManager
 
 from .course import Course, bound
-from .language import LONGEST, TOO_DEEP, Refusal, refusal
+from .language import LONGEST, LONGEST_TOGETHER, TOO_DEEP, Refusal, refusal
 from .names import cells_together
 from .names_of_answers import OfAnswersAsRead, own_names
+from .names_of_checks import is_of_an_answer
 from .words import MAGICS_LEFT_OUT, SHOWS
 
 # What IPython knows and Python does not, and what becomes of it: it shows or measures something for the one who sits
@@ -20,10 +22,16 @@ _KEEPS_ITS_STATEMENT = {"time"}
 _CELL_LEFT_OUT = {"timeit", "html", "HTML", "latex", "markdown", "javascript", "js", "svg", "prun", "memit"}
 _CELL_KEPT = {"time", "capture"}
 _ROUNDS = 10  # a magic in a magic
+_MOST_PARTS = 20_000  # of a cell's tree; the longest answer has 600
+_MOST_MAGICS = 50
+_MAGIC_LINE = re.compile(r"^\s*[%!?/,;]|\?\s*$|=\s*[%!]", re.MULTILINE)
 _LONGEST_NUMBER = 2**13  # bits; Python writes none as a text that has some six thousand more
 # By which methods of its own IPython calls a magic, and with how many texts.
 _MAGICS = {"run_line_magic": 2, "run_cell_magic": 3, "system": 1, "getoutput": 1, "set_next_input": 1}
 _DEEPEST = 250  # parts of a text inside each other; with some hundred more, Python gives up reading
+
+
+_CANNOT_BE_READ = Refusal(1, "belongs to a cell that cannot be read", "it is not known to be harmless", "")
 
 
 class Judged(NamedTuple):
@@ -47,7 +55,11 @@ def judge(sources: Iterable[str], course: Course) -> dict[str, Judged]:
 
 
 def _judge(sources: Iterable[str], course: Course) -> dict[str, Judged]:
-    plain = {source: _Plain(source) for source in sources}
+    # Short ones first: what is beyond the longest notebook is the longest of its cells.
+    total, plain = 0, {}
+    for source in sorted(sources, key=lambda source: (len(source), source)):
+        total += len(source)
+        plain[source] = _Plain(source, total)
     # What an answer does not need is left out first. From then on all is as if it had been handed in like that.
     used = {name for text in plain.values() if text.tree is not None for name in _used(text.tree)}
     for text in plain.values():
@@ -71,10 +83,22 @@ def _judge(sources: Iterable[str], course: Course) -> dict[str, Judged]:
 
 def _refuse(texts: Collection["_Plain"], course: Course) -> None:
     """Find what is refused in each of a student's cells, all of which are read first."""
+    for text in texts:
+        if text.tree is not None and _unread(text.tree, course):
+            text.tree, text.refused = None, _CANNOT_BE_READ
     cells = cells_together((text.tree for text in texts if text.tree is not None), course)
     for text in texts:
         if text.tree is not None:
             text.refused = refusal(text.tree, course, cells)
+
+
+def _unread(tree: ast.Module, course: Course) -> bool:
+    """Whether a cell, by itself, ends the reading of it: that would cost all the others their points."""
+    try:
+        refusal(tree, course, cells_together([tree], course))
+    except Exception:  # whatever it is: what cannot be read is not run
+        return True
+    return False
 
 
 def _used(tree: ast.Module) -> Iterator[str]:
@@ -89,13 +113,19 @@ def _used(tree: ast.Module) -> Iterator[str]:
 class _Plain:
     """A cell as Python, and why it is none, or none that is run."""
 
-    def __init__(self, source: str):
+    def __init__(self, source: str, total: int = 0):
         self.text, self.tree, self.error = "", None, ""
         self.left_out: list[str] = []
         self.apart: frozenset[str] = frozenset()
         self.refused: Refusal | None = None
-        if len(source) > LONGEST:
-            self.refused = Refusal(1, f"belongs to a cell of {len(source):,} characters", "nobody can read that", "")
+        if len(source) > LONGEST or total > LONGEST_TOGETHER:
+            whole = (
+                f"a cell of {len(source):,}" if len(source) > LONGEST else f"cells of more than {LONGEST_TOGETHER:,}"
+            )
+            self.refused = Refusal(1, f"belongs to {whole} characters", "nobody can read that", "")
+            return
+        if len(_MAGIC_LINE.findall(source)) > _MOST_MAGICS:  # IPython reads the whole cell again for each of them
+            self.refused = Refusal(1, f"belongs to a cell with more than {_MOST_MAGICS} magics", "nobody needs these")
             return
         try:
             self.text, self.tree = _python(source)
@@ -109,8 +139,6 @@ class _Plain:
             self.error = "is a bracket or a quotation mark missing, or is there a character that cannot be seen?"
         except (RecursionError, MemoryError):
             self.refused = TOO_DEEP
-        except RuntimeError:  # IPython's, after some hundred lines
-            self.refused = Refusal(1, "belongs to a cell with hundreds of magics", "it is not read to its end", "")
         if self.tree is not None and (unreadable := _unreadable(self.tree)):
             self.tree, self.refused = None, unreadable
 
@@ -127,7 +155,8 @@ class _Plain:
             return
         text = self.text
         for node, refused in reversed(spare):
-            text = _replaced(text, node, f"print({f'Left out: {refused}'!r})")
+            said = "pass" if "print" in bound(self.tree) else f"print({f'Left out: {refused}'!r})"
+            text = _replaced(text, node, said)
         try:
             self.text, self.tree = _python(text)
         except (_Magic, SyntaxError):  # lines that Python and this module count in another way
@@ -139,18 +168,31 @@ class _Plain:
         if self.refused is None or self.tree is None or not (names := own_names(self.tree, course)):
             return self
         other = copy.copy(self)
-        other.tree, other.apart = OfAnswersAsRead(names).visit(copy.deepcopy(self.tree)), names
+        try:
+            other.tree, other.apart = OfAnswersAsRead(names).visit(copy.deepcopy(self.tree)), names
+        except RecursionError:  # it stays refused
+            return self
         return other
 
 
 def _unreadable(tree: ast.Module) -> Refusal | None:
-    """What is refused before anything is read: with it Python can neither walk the tree nor write it as a text."""
+    """What is refused before anything is read: it would take long, or Python cannot write it as a text."""
     if _depth(tree) > _DEEPEST:
         return TOO_DEEP
+    if (parts := sum(1 for _ in ast.walk(tree))) > _MOST_PARTS:
+        return Refusal(1, f"belongs to a cell of {parts:,} parts", "nobody can read that", "")
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value.bit_length() > _LONGEST_NUMBER:
             return Refusal(node.lineno, "has a number of thousands of digits", "nobody can read that", "")
+        for name in filter(is_of_an_answer, _identifiers(node)):
+            return Refusal(getattr(node, "lineno", 1), f"has {name}", "that name is the grader's", "Rename it.")
     return None
+
+
+def _identifiers(node: ast.AST) -> Iterator[str]:
+    """The names in a node, as Python reads them."""
+    for _, value in () if isinstance(node, ast.Constant) else ast.iter_fields(node):
+        yield from (part for part in (value if isinstance(value, list) else [value]) if isinstance(part, str))
 
 
 def _depth(tree: ast.AST) -> int:

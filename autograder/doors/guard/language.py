@@ -19,6 +19,7 @@ from .words import (
     AS_DECORATOR,
     ASKED_OF_JITTED,
     ASKED_OF_VALUES,
+    ASKS,
     ATTRIBUTE_FUNCTIONS,
     BANS,
     BUILTINS,
@@ -52,21 +53,18 @@ from .words import (
 )
 
 LONGEST = 200_000  # characters of a cell
+LONGEST_TOGETHER = 400_000  # of all cells of a notebook that are a student's
 _IPYTHON = re.compile(r"__+|___|_i+h?|_oh|_dh|_i?\d+|_exit_code|__\w*")  # names that IPython gives to a notebook
 _SHOWS_ITSELF = {"_render_traceback_", "_ipython_display_", "_ipython_canary_method_should_not_exist_"}
 _FORMATS = {"jax.debug.print", "jax.experimental.pallas.debug_print"}  # their first argument is a format string
 _REACHED = {"__new__", "__class_getitem__"}  # special methods that are given what their caller likes
 _SETTINGS = {"jax.config.update"}  # a mutator by its name, of a module
 _THEIR_OWN = {"__name__", "__qualname__", "__doc__"}  # what an answer may write on its own functions
-_ASKS = {
-    "stacklevel": "that shows who calls",
-    "eval_str": "texts in annotations may be run",
-    "allow_pickle": "what is read may be run",
-    "prop_cycle": "a text there is run",
-}
 _POOL = "concurrent.futures.ThreadPoolExecutor"
 _OF_JITTED = ("_cache_", "_fun", "_jit", "_cpp", "_clear", "_signature", "_apply", "_src", "_core", "_sys", "_os")
 _STREAMS = {"contextlib.redirect_stdout", "contextlib.redirect_stderr"}
+_ARRAYS = {"jax.Array", "jax.numpy.ndarray", "jax.core.Tracer", "numpy.ndarray"}
+_PRINTING = {"set_printoptions", "printoptions"}
 _TIMERS = {"timeit.timeit", "timeit.repeat"}
 # What may be used in one way alone: `print(..., file=sys.stderr)`, `with redirect_stdout(text):`, a class as a wrapper.
 _FITTING = _STREAMS | {"sys.stdout", "sys.stderr", "functools.update_wrapper"}
@@ -236,6 +234,9 @@ class _Reader(Names):
                 self.refuse(decorator, what, "that may be another class then", "Change their order.")
             self.decorator(decorator, True)
         for base in node.bases:
+            if arrays := self.origins(base) & _ARRAYS:
+                why = "an object of it can pass for an array"
+                self.refuse(node, f"derives {node.name} from {min(arrays)}", why, "Let it have an array.")
             if self.owner(base) == "class" or (isinstance(base, ast.Name) and base.id == "type"):
                 self.refuse(node, f"makes {node.name} a kind of type", "classes of such a kind can pass for others")
             self.visit(base)
@@ -333,7 +334,8 @@ class _Reader(Names):
             if _POOL in origins:
                 self.pool(item.context_expr)
                 self.allowed.add(id(item.context_expr.func))  # type: ignore[attr-defined]
-            if origins & _STREAMS and not self._in_a_generator():
+            shows = isinstance(item.context_expr, ast.Call) and _called(item.context_expr) == "printoptions"
+            if (origins & _STREAMS or shows) and not self._in_a_generator():
                 self.fitting.add(id(item.context_expr.func))  # type: ignore[attr-defined]
         self.generic_visit(node)
 
@@ -348,8 +350,8 @@ class _Reader(Names):
 
     def _in_a_generator(self) -> bool:
         function = next((scope for scope in reversed(self.scopes) if scope.kind == "function"), None)
-        body = getattr(function.node, "body", []) if function is not None else []
-        return any(isinstance(part, ast.Yield | ast.YieldFrom) for part in own_statements(body))
+        body = [] if function is None else function.statements
+        return any(isinstance(part, ast.Yield | ast.YieldFrom) for part in body)
 
     def visit_MatchAs(self, node: ast.MatchAs) -> None:
         """It may bind a name."""
@@ -496,6 +498,8 @@ class _Reader(Names):
             self.refuse(node, "uses ABCMeta otherwise than as a metaclass", "it makes classes", "Derive from ABC.")
         if origin in _FITTING | _TIMERS and id(node) not in self.fitting:
             self.refuse(node, f"uses {origin} in an unusual way", "nobody can see here what it does", "Leave it out.")
+        if origin.rpartition(".")[2] in _PRINTING and isinstance(node, ast.Name):
+            self.printing(node, origin.rpartition(".")[2])
         if origin == "types.SimpleNamespace":
             why = "from a table it makes an object with any attributes"
             self.refuse(node, "hands SimpleNamespace on", why, "Call it here, with keywords.")
@@ -578,6 +582,10 @@ class _Reader(Names):
             self.refuse(node, f"asks for .{attr}", _READING)
         if attr == "disable_jit":
             self.without_jit(node)
+        if attr in _PRINTING:
+            self.printing(node, attr)
+        if attr == "keywords" and not isinstance(node, ast.Attribute):
+            self.refuse(node, "asks for keywords by its name", "they could be changed", "Write `.keywords`.")
         if attr in BANS and id(node) not in self.allowed:
             self.refuse(node, f"asks for .{attr}", "it can lift what a check forbids", f"Call jax.{attr}, to forbid.")
         usual = attr in (OF_IMPORTED if sure else OF_IMPORTED & UNDERSCORE if modules else UNDERSCORE)
@@ -600,6 +608,13 @@ class _Reader(Names):
             why = "the checks count traces, and then there are none"
             self.refuse(node, "asks for disable_jit", why, "Leave it out once you have looked.")
 
+    def printing(self, node: ast.AST, name: str) -> None:
+        """NumPy is told how to print. What it prints may be compared: so that is put back after a cell, or a block."""
+        if id(node) not in self.fitting and (name == "printoptions" or len(self.scopes) > 1):
+            where = "otherwise than in a `with`" if name == "printoptions" else "inside a function"
+            instead = "Write `with np.printoptions(…):`, in a function that returns."
+            self.refuse(node, f"uses {name} {where}", "the checks would print like that, too", instead)
+
     def is_kind(self, value: ast.AST) -> bool:
         """Whether this is a class of containers, whose methods can be given any object."""
         if isinstance(value, ast.Name) and self.home(value.id) is None and not self.origins(value):
@@ -617,8 +632,7 @@ class _Reader(Names):
         home = self.home(value.id)
         if home is None:
             return value.id in self.functions
-        body = getattr(home.node, "body", [])
-        return any(isinstance(s, ast.FunctionDef) and s.name == value.id for s in own_statements(body))
+        return any(isinstance(s, ast.FunctionDef) and s.name == value.id for s in home.statements)
 
     def _me(self, value: ast.AST) -> Scope | None:
         """The method whose own object this is."""
@@ -682,7 +696,7 @@ class _Reader(Names):
 
     def _is_parameter(self, name: str) -> bool:
         home = self.home(name)
-        return home is not None and home.node is not None and name not in bound(home.node)
+        return home is not None and home.node is not None and name not in home.bound
 
     def not_of_others(self, node: ast.AST, value: ast.AST, what: str) -> None:
         """Something is to be changed: refuse that if it is not the answer's own."""
@@ -713,9 +727,8 @@ class _Reader(Names):
         """`lax = jax.lax` in a function that binds the name once: it is known what `lax` is then."""
         home = self.scopes[-1]
         if home.kind == "function" and home.node is not None:
-            stored = [n.id for n in ast.walk(home.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
             for target, value in assigned(node):
-                if isinstance(target, ast.Name) and stored.count(target.id) == 1 and target.id in home.aliases:
+                if isinstance(target, ast.Name) and home.stored[target.id] == 1 and target.id in home.aliases:
                     self.module_renamed(value)
         self.generic_visit(node)
 
@@ -747,6 +760,9 @@ class _Reader(Names):
         self.call_that_writes(node)
         if self.origins(function) & _GETTERS:
             self.getter(node)
+        if "numpy.ndarray" in self.origins(function):  # the kernel refuses the others, see `restorer`
+            why = "it can take any memory for its numbers"
+            self.refuse(node, "calls np.ndarray", why, "Make arrays with np.zeros, np.empty or np.asarray.")
         mine = bool(node.args) and self._me(node.args[0]) is not None
         if "functools.update_wrapper" in self.origins(function) and len(node.args) == 2 and mine and not node.keywords:
             self.fitting.add(id(function))
@@ -794,7 +810,7 @@ class _Reader(Names):
         for part in (*node.args, *(k.value for k in node.keywords)):
             for key in part.keys if isinstance(part, ast.Dict) else ():
                 text = key.value if isinstance(key, ast.Constant) else ""
-                if isinstance(text, str) and (text in _ASKS or text.startswith("__") and text.endswith("__")):
+                if isinstance(text, str) and (text in ASKS or text.startswith("__") and text.endswith("__")):
                     self.refuse(node, f"hands over a table with {text}", "with that, classes can be made")
         unseen = any(keyword.arg in ("module", None) for keyword in node.keywords)
         if unseen and "warnings.catch_warnings" in self.origins(node.func):
@@ -893,7 +909,7 @@ class _Reader(Names):
 
     def settings(self) -> None:
         """A setting is changed whose name is not seen: the words of the cell are looked through."""
-        for part in ast.walk(self.scopes[0].node):  # type: ignore[arg-type]
+        for part in self.scopes[0].parts:
             said = part.value if isinstance(part, ast.Constant) else part.arg if isinstance(part, ast.keyword) else ""
             if isinstance(said, str) and " " not in said and any(word in said for word in OTHER_SETTINGS):
                 self.refuse(part, f"may change the setting {said}", "the checks and the baselines have it, too")
@@ -930,18 +946,23 @@ class _Reader(Names):
         home = self.home(value.id) if isinstance(value, ast.Name) else None
         if home is None or home.node is None or home.kind != "function":
             return []
+        name: str = value.id  # type: ignore[attr-defined]
+        if name not in home.texts:
+            home.texts[name] = [] if self._is_parameter(name) else self._texts_of(home, name)
+        return home.texts[name]
+
+    def _texts_of(self, home: Scope, name: str) -> list[object]:
         found: list[object] = []
-        body = list(ast.walk(home.node))
-        constant = [s for s in body if isinstance(s, ast.Assign) and isinstance(s.value, ast.Constant)]
+        constant = [s for s in home.parts if isinstance(s, ast.Assign) and isinstance(s.value, ast.Constant)]
         for statement in constant:
-            if [ast.unparse(target) for target in statement.targets] == [value.id]:  # type: ignore[attr-defined]
+            if [ast.unparse(target) for target in statement.targets] == [name]:
                 found.append(statement.value.value)  # type: ignore[attr-defined]
-        names = [n for n in body if isinstance(n, ast.Name | ast.arg | ast.alias | ast.FunctionDef | ast.ClassDef)]
+        kinds = ast.Name | ast.arg | ast.alias | ast.FunctionDef | ast.ClassDef
+        names = [n for n in home.parts if isinstance(n, kinds)]
         stores = [n for n in names if not isinstance(n, ast.Name) or not isinstance(n.ctx, ast.Load)]
         said = [getattr(n, "id", getattr(n, "arg", getattr(n, "asname", "") or getattr(n, "name", ""))) for n in stores]
-        patterns = any(isinstance(n, ast.match_case | ast.ExceptHandler | ast.Nonlocal | ast.Global) for n in body)
-        whole = said.count(value.id) == len(found) and not patterns  # type: ignore[attr-defined]
-        return found if whole and not self._is_parameter(value.id) else []  # type: ignore[attr-defined]
+        hidden = ast.match_case | ast.ExceptHandler | ast.Nonlocal | ast.Global
+        return [] if any(isinstance(n, hidden) for n in home.parts) or said.count(name) != len(found) else found
 
     def call_that_writes(self, node: ast.Call) -> None:
         function = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
@@ -951,8 +972,8 @@ class _Reader(Names):
         if self.origins(node.func) & _FORMATS and node.args:
             self.formats(node, node.args[0])
         for keyword in node.keywords:
-            if keyword.arg in _ASKS:
-                self.refuse(node, f"says {keyword.arg}", _ASKS[keyword.arg])
+            if keyword.arg in ASKS:
+                self.refuse(node, f"says {keyword.arg}", ASKS[keyword.arg])
         if function in WRITES_INTO or function == "at" and node.args:
             into += node.args[:1]
         if any(origin.startswith("jax.tree_util.register_") for origin in self.origins(node.func)):
@@ -970,8 +991,7 @@ class _Reader(Names):
         home = self.home(name)
         if home is None:
             return name in self.cells.only_classes
-        body = getattr(home.node, "body", [])
-        same = [s for s in own_statements(body) if name in bound(ast.Module(body=[s], type_ignores=[]))]  # type: ignore[list-item]
+        same = [s for s in home.statements if name in bound(ast.Module(body=[s], type_ignores=[]))]  # type: ignore[list-item]
         return bool(same) and all(isinstance(s, ast.ClassDef) and not s.decorator_list for s in same)
 
     def decorator(self, node: ast.AST, innermost: bool) -> None:
@@ -1056,6 +1076,11 @@ def _stored(tree: ast.AST) -> set[str]:
     """The names that are bound otherwise than by an import."""
     named = [part.name for part in ast.walk(tree) if isinstance(part, ast.FunctionDef | ast.ClassDef)]
     return {*named, *(n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load))}
+
+
+def _called(node: ast.Call) -> str:
+    """The name of what is called, without what it is in."""
+    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
 
 
 # What an annotation may consist of; nothing that calculates with texts.

@@ -2,6 +2,7 @@
 
 import ast
 import builtins
+import functools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -10,6 +11,8 @@ from typing import NamedTuple
 from .course import Course, assigned, bound, fields, imports
 from .words import AS_DECORATOR, HANDED_ON, MAKE_TYPES, MODULES, OF_TYPES, is_private
 
+_BUILTINS = frozenset(dir(builtins))
+_ALIASES = 10  # of types, each defined below those that it is made of
 # How types are called in libraries; NumPy's have small letters.
 _OF_A_TYPE = re.compile(r"[A-Z]|(ndarray|generic|number|floating|integer|dtype|u?int\d*|b?float\d*|bool_?|deque)$")
 
@@ -123,13 +126,15 @@ def _modules_renamed(
 
 
 def _types(once: dict[str, ast.AST], course: Course, cells: Cells) -> frozenset[str]:
-    found: set[str] = set()
-    while True:  # aliases of aliases
-        known = Names(course, cells._replace(classes=cells.classes | found))
-        new = {name for name, value in once.items() if known.is_type(value)}
-        if new <= found:
-            return frozenset(found)
-        found |= new
+    known = Names(course, cells)
+    for _ in range(_ALIASES):  # aliases of aliases
+        before = known.cells.classes
+        for name, value in once.items():
+            if name not in known.cells.classes and known.is_type(value):
+                known.cells = known.cells._replace(classes=known.cells.classes | {name})
+        if known.cells.classes == before:
+            break
+    return (known.cells.classes - cells.classes) | {n for n in once.keys() & cells.classes if known.is_type(once[n])}
 
 
 def _bound_otherwise(node: ast.AST) -> set[str]:
@@ -162,6 +167,34 @@ class Scope:
         self.method = ""  # its name
         self.unreachable = False  # a special method, which only Python calls, with an object of its class
         self.aliases: dict[str, str] = {}  # names made from an import or from something of the course's
+        self.texts: dict[str, list[object]] = {}  # what of its names may stand for, as `texts` found
+
+    # What is asked for many times of a long function is found once.
+
+    @functools.cached_property
+    def parts(self) -> list[ast.AST]:
+        """All that is in it, and in what is in it."""
+        return [] if self.node is None else list(ast.walk(self.node))
+
+    @functools.cached_property
+    def statements(self) -> list[ast.AST]:
+        """As `own_statements` has them."""
+        return list(own_statements(getattr(self.node, "body", [])))
+
+    @functools.cached_property
+    def bound(self) -> set[str]:
+        """The names that it binds, its arguments left out."""
+        return set() if self.node is None else bound(self.node)
+
+    @functools.cached_property
+    def imported(self) -> set[str]:
+        """The names that an import binds in it, or in what is in it."""
+        return {name for name, _ in imports(self.parts)}
+
+    @functools.cached_property
+    def stored(self) -> Counter[str]:
+        """How often each name is assigned to in it, or in what is in it."""
+        return Counter(part.id for part in self.parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store))
 
 
 class Names(ast.NodeVisitor):
@@ -198,7 +231,7 @@ class Names(ast.NodeVisitor):
             if alias.startswith("import "):
                 return frozenset([alias.removeprefix("import ")])
             home = self.home(node.id)
-            if home is not None and not self._imports(home, node.id):
+            if home is not None and node.id not in home.imported:
                 return frozenset()
             return self.cells.imported.get(node.id, frozenset())
         if isinstance(node, ast.Attribute):
@@ -212,9 +245,6 @@ class Names(ast.NodeVisitor):
             return self.returns_its_class(node.args[0])
         known = {o in AS_DECORATOR or o.startswith("jax.tree_util.register_") for o in self.origins(called)}
         return known or {False}
-
-    def _imports(self, scope: Scope, name: str) -> bool:
-        return scope.node is not None and any(name == bound_ for bound_, _ in imports(ast.walk(scope.node)))
 
     def owner(self, node: ast.AST) -> str:
         """Whose a thing is that an expression begins with: "import", "course", "class" (of another), or empty."""
@@ -261,7 +291,7 @@ class Names(ast.NodeVisitor):
             plain = all(isinstance(arg, ast.Constant) or self.is_type(arg) for arg in node.args)
             plain = plain and all(self.is_type(v) or getattr(v, "value", "") in (True, False) for v in said)
             return plain and bool(self.origins(node.func) & MAKE_TYPES)
-        if isinstance(node, ast.Name) and node.id not in self.cells.names | self.course.kept - set(dir(builtins)):
+        if isinstance(node, ast.Name) and node.id not in self.cells.names | self.course.kept - _BUILTINS:
             return isinstance(getattr(builtins, node.id, None), type) or bool(self.origins(node))
         named = isinstance(node, ast.Name) and node.id in self.cells.classes
         return named or any(_OF_A_TYPE.match(origin.rpartition(".")[2]) for origin in self.origins(node))

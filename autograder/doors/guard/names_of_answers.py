@@ -9,10 +9,10 @@ import ast
 from collections.abc import Collection, Iterator
 
 from .course import Course, around, assigned, bound
-from .names_of_checks import Apart
-from .words import ALL_BUILTINS, BUILTINS
+from .names import own_statements
+from .names_of_checks import END_OF_ANSWERS, Apart
+from .words import ALL_BUILTINS, BUILTINS, OF_TYPES
 
-_END = "__of_the_answer"
 _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
@@ -25,15 +25,49 @@ def own_names(tree: ast.Module, course: Course) -> frozenset[str]:
     theirs = (course.kept - ALL_BUILTINS) | BUILTINS
     given: set[str] = set()  # by the statements above
     other: set[str] = set()  # read before they are given, or bound otherwise
+    modules: set[str] = set()
+    behind: dict[str, set[str]] = {}  # the names that may be read by whoever uses a name of the statements above
     for statement in tree.body:
-        other |= set(_read_by(statement)) - given
-        given |= _given_by(statement)
-        other |= bound(ast.Module(body=[statement], type_ignores=[])) - _given_by(statement)
+        now = set(_read_by(statement))
+        other |= _behind_all(now, behind) - given
+        mine = _given_by(statement)
+        given |= mine
+        modules |= mine if isinstance(statement, ast.Import | ast.ImportFrom) else set()
+        other |= bound(ast.Module(body=[statement], type_ignores=[])) - mine
+        for name in mine | (now - course.imported.keys() - modules):  # what a module is handed does not stay there
+            behind.setdefault(name, set()).update(_read_in(statement))
     own = {name for name in given & theirs - other if not name.startswith("__")} - course.classes
     for node in ast.walk(tree):
         if isinstance(node, ast.Global):
             own -= {*node.names}
+        elif isinstance(node, ast.ClassDef):  # there, a name may mean one thing on one line and another on the next
+            own -= bound(node) & set(_read_right_in(node))
+        elif isinstance(node, OF_TYPES) and isinstance(node.name, str):
+            own -= {node.name}
     return frozenset(own)
+
+
+def _read_right_in(node: ast.ClassDef) -> Iterator[str]:
+    """The names that a class reads, and no function or class in it."""
+    for part in own_statements(node.body):
+        inner = around(part) if isinstance(part, _FUNCTIONS | ast.ClassDef) else []
+        yield from (name for each in inner for name in _read_by(each))
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
+            yield part.id
+
+
+def _read_in(node: ast.AST) -> set[str]:
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)}
+
+
+def _behind_all(names: set[str], behind: dict[str, set[str]]) -> set[str]:
+    """These names, and all that may be read by whoever uses them."""
+    found, ahead = set(names), [*names]
+    while ahead:
+        new = behind.get(ahead.pop(), set()) - found
+        found |= new
+        ahead += new
+    return found
 
 
 def _given_by(statement: ast.stmt) -> set[str]:
@@ -62,7 +96,7 @@ class OfAnswers(Apart):
     """Changes a cell as it runs: what it calls by one of `names` stands under another name."""
 
     def __init__(self, names: Collection[str]):
-        super().__init__(names, _END)
+        super().__init__(names, END_OF_ANSWERS)
 
 
 class OfAnswersAsRead(OfAnswers):

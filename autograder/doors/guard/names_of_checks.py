@@ -13,14 +13,21 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from .course import around, bound, parameters
+from .names import own_statements
 
 _END = "__of_the_checks"
+END_OF_ANSWERS = "__of_the_answer"
 _MISSING = object()
 
 
 def is_of_a_check(name: str) -> bool:
     """Whether a thing of a check's stands under this name."""
     return name.endswith(_END)
+
+
+def is_of_an_answer(name: str) -> bool:
+    """Whether something stands under this name that an answer calls by one of the course's: see `names_of_answers`."""
+    return name.endswith(END_OF_ANSWERS)
 
 
 def other_name(name: str) -> str:
@@ -89,17 +96,23 @@ class OfChecks(Apart):
 class _Names(ast.NodeVisitor):
     def __init__(self, names: dict[str, str]):
         self._names = names  # each with the other one
-        self._own: list[set[str]] = []  # of the functions, classes and comprehensions around
+        self._own: list[tuple[bool, set[str]]] = []  # of the functions, classes and comprehensions around
 
     def _other(self, name: str) -> str:
-        ours = name in self._names and not any(name in own for own in self._own)
+        # What is in a class does not see its names, but for what stands right there.
+        seen = [own for depth, (of_class, own) in enumerate(reversed(self._own)) if not of_class or not depth]
+        ours = name in self._names and not any(name in own for own in seen)
         return self._names[name] if ours else name
 
-    def _inside(self, own: set[str], parts: Iterable[ast.AST]) -> None:
-        self._own.append(own)
+    def _inside(self, own: set[str], parts: Iterable[ast.AST], *, of_class: bool = False) -> None:
+        self._own.append((of_class, own))
         for part in parts:
             self.visit(part)
         self._own.pop()
+
+    def _around(self, node: ast.AST) -> None:
+        for part in around(node):
+            self.visit(part)
 
     def visit_Name(self, node: ast.Name) -> None:
         node.id = self._other(node.id)
@@ -123,20 +136,19 @@ class _Names(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_FunctionDef(self, node: Any) -> None:
-        declared = {name for part in ast.walk(node) if isinstance(part, ast.Global) for name in part.names}
-        self._inside(set(), around(node))
+        declared = {name for part in own_statements(node.body) if isinstance(part, ast.Global) for name in part.names}
+        self._around(node)
         self._inside(_bound_in(node.body) - declared | {arg.arg for arg in parameters(node.args)}, node.body)
 
     visit_AsyncFunctionDef = visit_FunctionDef
 
     def visit_Lambda(self, node: ast.Lambda) -> None:
-        self._inside(set(), around(node))
+        self._around(node)
         self._inside(_bound_in([node.body]) | {arg.arg for arg in parameters(node.args)}, [node.body])
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        self._inside(set(), around(node))
-        for part in node.body:  # the functions in a class do not see its names
-            self._inside(set() if isinstance(part, ast.FunctionDef) else _bound_in(node.body), [part])
+        self._around(node)
+        self._inside(_bound_in(node.body), node.body, of_class=True)
 
     def visit_comprehension_of(self, node: Any) -> None:
         first = node.generators[0].iter

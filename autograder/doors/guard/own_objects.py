@@ -6,26 +6,45 @@ So where a cell does with a value what only its owner may do, the value is asked
 """
 
 import ast
+import collections
+import copy
 import functools
+import os
 import re
 import string
 import sys
 import types
 import weakref
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Container, Iterable, Iterator, Mapping, MutableMapping
 from typing import Any
 
 from .course import bound, parameters
 from .names import own_statements
-from .words import HANDED_ON, LEADS_OUT, MUTATORS, OF_MODULES, PRIVATE_OF_LIBRARIES, UNDERSCORE, is_mangled, is_private
+from .words import (
+    ASKS,
+    HANDED_ON,
+    LEADS_OUT,
+    MUTATORS,
+    OF_MODULES,
+    PRIVATE_OF_LIBRARIES,
+    UNDERSCORE,
+    is_mangled,
+    is_private,
+)
 
 _WRITES = {"setattr", "delattr", "vars", "getattr"}
 _BY_NAME = {"__setattr__", "__delattr__", "__dict__", "obj", *PRIVATE_OF_LIBRARIES} - UNDERSCORE
+_READ_BY = {"__dict__": "attributes", "keywords": "keywords", "environ": "environment"}  # by which function of these
+_MEMORY = ("__array_interface__", "__array_struct__")
 _WRAPPERS = (functools.partial, type(functools.lru_cache(len)))
 _LIBRARIES = ("flax", "optax")  # whose modules and variables an answer fills
 
+TABLES = (dict, list, set, collections.deque, collections.Counter, collections.defaultdict, collections.OrderedDict)
+
 # Classes that students' cells have made. Only a kernel in which `begin` was called knows them.
 _theirs: "weakref.WeakSet[type] | None" = None
+# The course's tables and lists that no answer may change, by their ids.
+_of_course: dict[int, Any] = {}
 
 
 def begin() -> None:
@@ -37,7 +56,8 @@ def begin() -> None:
 class OwnObjects(ast.NodeTransformer):
     """Changes a cell: it asks whose a value is before it writes on it, or reads what belongs to libraries."""
 
-    def __init__(self) -> None:
+    def __init__(self, tables: Container[str] = ()) -> None:
+        self._tables = tables  # the names of the course's tables
         self._asking: dict[int, str] = {}  # methods -> their first argument, which they ask whose it is
         self._me: set[str] = set()  # of the methods around: names that mean an object which was asked
 
@@ -86,8 +106,14 @@ class OwnObjects(ast.NodeTransformer):
     def _import(self, node: ast.Import | ast.ImportFrom) -> Any:
         """Flax's objects, too, name no memory from where it is imported on."""
         names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
-        flax = any(name.partition(".")[0] == "flax" for name in names)
-        return [node, _placed(ast.Expr(_call("close_libraries")), node)] if flax else node
+        after: list[ast.stmt] = []
+        if any(name.partition(".")[0] == "flax" for name in names):
+            after.append(ast.Expr(_call("close_libraries")))
+        for alias in node.names if names == ["os"] and isinstance(node, ast.ImportFrom) else ():
+            if alias.name == "environ":
+                target = ast.Name(alias.asname or alias.name, ast.Store())
+                after.append(ast.Assign([target], _call("environment", ast.Constant(None))))
+        return [node, *(_placed(statement, node) for statement in after)] if after else node
 
     visit_Import = visit_ImportFrom = _import
 
@@ -97,12 +123,17 @@ class OwnObjects(ast.NodeTransformer):
         written = not isinstance(node.ctx, ast.Load)
         if written and not (isinstance(node.value, ast.Name) and node.value.id in self._me):
             node.value = _placed(_call("mine", node.value), node.value)
-        if node.attr == "__dict__" and not written:
-            return _placed(_call("attributes", node.value), node)
+        if node.attr in _READ_BY and not written:
+            return _placed(_call(_READ_BY[node.attr], node.value), node)
         mine = isinstance(node.value, ast.Name) and node.value.id in self._me
         if not written and not mine and is_private(node.attr) and node.attr not in UNDERSCORE:
             node.value = _placed(_call("readable", node.value), node.value)
         return node
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        """What the course has under this name is lent."""
+        reads = isinstance(node.ctx, ast.Load) and node.id in self._tables
+        return _placed(_call("lent", node), node) if reads else node
 
     def visit_Call(self, node: ast.Call) -> ast.Call:
         """`f(**names)` hands on no name that is Python's; `type` asks for the type of an object."""
@@ -143,15 +174,61 @@ def theirs(kind: Any) -> Any:
     return kind
 
 
+_loaded = 0  # modules in which `close_libraries` has looked
+
+
+def lend(values: Iterable[Any]) -> None:
+    """From now on these are the course's: a student's cell that reads one by its name is given a copy."""
+    _of_course.clear()
+    _of_course.update({id(value): value for value in values if type(value) in TABLES})
+
+
+def lent(value: Any) -> Any:
+    """What a name stands for; of one of the course's tables a copy, and of the tables in it, too.
+
+    An answer that a check calls could change the table meanwhile, and however it came by it: in a list, as an argument.
+    """
+    return _copied(value) if id(value) in _of_course else value
+
+
+def _copied(value: Any) -> Any:
+    if type(value) not in TABLES:
+        return tuple(map(_copied, value)) if type(value) is tuple else value
+    other = copy.copy(value)
+    if isinstance(other, dict):
+        other.update({key: _copied(part) for key, part in value.items()})
+    elif not isinstance(other, set):
+        other.clear()
+        other.extend(map(_copied, value))
+    return other
+
+
+def environment(value: Any) -> Any:
+    """The attribute `environ` of a value; of `os`, or of None, a copy: what an answer writes there takes no effect."""
+    return dict(os.environ) if value is os or value is None else value.environ
+
+
 def close_libraries() -> None:
-    """As `close_memory`, for what libraries give attributes of any name: `nnx.Dict`."""
-    if nnx := sys.modules.get("flax.nnx"):
-        close_memory(nnx.Pytree)
+    """As `close_memory`, for what libraries give attributes of any name: `nnx.Dict`, `nnx.Variable`."""
+    global _loaded
+    if len(sys.modules) == _loaded or not (nnx := sys.modules.get("flax.nnx")):
+        return
+    _loaded = len(sys.modules)
+    close_memory(nnx.Pytree)
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] in _LIBRARIES:
+            for kind in list(vars(module).values()):
+                of_one = isinstance(kind, type) and kind.__module__.partition(".")[0] in _LIBRARIES
+                if of_one and {"__getattr__", "__getattribute__"} & vars(kind).keys():
+                    close_memory(kind)
+                    asks = vars(kind).get("__getattr__")
+                    if asks is not None and not isinstance(asks, _AskedFirst):
+                        kind.__getattr__ = _AskedFirst(asks, _MEMORY)
 
 
 def close_memory(kind: type) -> None:
     """NumPy reads memory at the address that an object names, whatever is there. Objects of this class name none."""
-    for name in ("__array_interface__", "__array_struct__"):
+    for name in _MEMORY:
         if not isinstance(vars(kind).get(name), _Nothing):
             setattr(kind, name, _Nothing(name))
 
@@ -170,16 +247,17 @@ class _Nothing:
 
 
 class _AskedFirst:
-    """A class's `__getattr__`, which is asked for none of Python's own names."""
+    """A class's `__getattr__`, which is asked for none of these names; without any, for none of Python's own."""
 
-    def __init__(self, function: Any):
-        self._function = function
+    def __init__(self, function: Any, names: Container[str] | None = None):
+        self._function, self._names = function, names
 
     def __get__(self, value: Any, kind: type) -> Any:
         bound = self._function.__get__(value, kind) if hasattr(type(self._function), "__get__") else self._function
 
         def get(name: str) -> Any:
-            asked(name)
+            if self._names is None or name in self._names:
+                asked(name)
             return bound(name)
 
         return get
@@ -289,11 +367,19 @@ def _assert_plain(text: str) -> None:
 
 
 def plain_names(names: Mapping[str, Any]) -> dict[str, Any]:
-    """What stands behind `**`. Raises TypeError if one of its names is Python's own."""
+    """What stands behind `**`. Raises TypeError if one of its names is Python's own, or one that no answer says."""
     found = dict(names)
     for name in found:
         asked(name, TypeError)
+        if name in ASKS:
+            raise TypeError(f"{name!r} is handed on, which no answer needs: {ASKS[name]}")
     return found
+
+
+def keywords(value: Any) -> Any:
+    """The attribute `keywords` of a value; of a partial a copy: what is written there is called with, unseen."""
+    found = value.keywords
+    return dict(found) if issubclass(type(value), functools.partial) else found
 
 
 def asked(name: Any, error: type[Exception] = AttributeError) -> None:

@@ -14,20 +14,22 @@ import importlib
 import sys
 import types
 import warnings
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Container, Mapping
 from typing import Any
 
 from IPython.core.error import InputRejected
 
 from .names_of_answers import OfAnswers
 from .names_of_checks import OfChecks
-from .own_objects import OwnObjects, asked, begin, close_libraries
+from .own_objects import TABLES, OwnObjects, asked, begin, close_libraries, lend
 from .words import MODULES
 
 _MISSING = object()
 _LARGEST = 2**23  # bytes of an array whose numbers are kept
 _DEEP = 3  # tables in tables
 _TABLES = (dict, collections.Counter, collections.defaultdict, collections.OrderedDict)
+_TP_NEW = 65  # of CPython's stable ABI, typeslots.h
+_SLOTS = 48  # the words of a type that are looked through for it; each type has some more
 _NUMPYS = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}  # what it begins with
 _OF_FUNCTIONS = ("__code__", "__defaults__", "__kwdefaults__", "__name__", "__qualname__", "__doc__")
 
@@ -59,11 +61,12 @@ def install(
     keeper = _Keeper(shell, {*kept, *dir(builtins), "__builtins__"}, set(vessels), set(theirs), set(given))
     shell.events.register("pre_run_cell", keeper.before)
     shell.events.register("post_run_cell", keeper.after)
-    shell.ast_transformers.append(_Of(keeper, dict.fromkeys(theirs, OwnObjects())))
+    shell.ast_transformers.append(_Of(keeper, dict.fromkeys(theirs, OwnObjects(_Tables(keeper)))))
     shell.ast_transformers.append(_Of(keeper, {known: OfAnswers(names) for known, names in theirs.items() if names}))
     shell.ast_transformers.append(_Of(keeper, dict.fromkeys(checks, OfChecks(of_checks))))
     begin()
     _close_names_in_texts()
+    _close_memory_of_objects()
     _close_tables_of_members()
     sys.path[:] = [place for place in sys.path if place]  # what lies beside the notebook is no module
 
@@ -87,6 +90,7 @@ class _Keeper:
             if module.__name__.partition(".")[0] == "autograder" and module.__name__ not in self.tools:
                 self.tools[module.__name__] = _of_tools(module)
         self.put_back += [*map(_of_module, watched), *_of_shell(self.shell)]
+        lend(self.shell.user_ns.get(name) for name in self.kept - self.vessels)
         self.known = digest(info.raw_cell)
         if self.known not in self.given:  # an answer that a check calls can change them, too
             self.keep_contents()
@@ -135,6 +139,17 @@ class _Keeper:
             print(f"{', '.join(sorted(changed)[:5])} {many} put back after this cell.")
 
 
+class _Tables(Container[str]):
+    """The names of the course's tables and lists, as they are when a cell is about to run."""
+
+    def __init__(self, keeper: _Keeper):
+        self.keeper = keeper
+
+    def __contains__(self, name: object) -> bool:
+        keeper = self.keeper
+        return name in keeper.kept - keeper.vessels and type(keeper.shell.user_ns.get(name)) in TABLES
+
+
 class _Of:
     """What IPython does with the trees of some cells, by their digests, and of no other."""
 
@@ -159,6 +174,33 @@ def _close_names_in_texts() -> None:
         raise NameError("names in a text are not looked up where a notebook is graded: write np.r_[a, b]")
 
     numpy.matrixlib.bmat = numpy.bmat = bmat
+
+
+def _close_memory_of_objects() -> None:
+    """NumPy gives the memory of an array of objects as numbers, and with a number any address is an object.
+
+    `np.ndarray(shape, dtype, buffer)` can be called by whoever has an array, `type(x)(...)`, so no array is made by its
+    type any more: NumPy makes its own in other ways. (The type's `tp_new` is that of `None`, which takes no arguments.)
+    """
+    import ctypes
+
+    import numpy
+    import numpy._core.multiarray as made
+
+    frombuffer = numpy.frombuffer
+
+    def from_buffer(buffer, *args, **kwargs):
+        owner = buffer.obj if type(buffer) is memoryview else buffer
+        if isinstance(owner, numpy.ndarray) and owner.dtype.hasobject:
+            raise TypeError("the memory of an array of objects is not read where a notebook is graded")
+        return frombuffer(buffer, *args, **kwargs)
+
+    numpy.frombuffer = made.frombuffer = from_buffer
+    slot_of = ctypes.pythonapi.PyType_GetSlot
+    slot_of.restype, slot_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_int]
+    theirs, none = slot_of(numpy.ndarray, _TP_NEW), slot_of(type(None), _TP_NEW)
+    slots = (ctypes.c_void_p * _SLOTS).from_address(id(numpy.ndarray))
+    slots[list(slots).index(theirs)] = none
 
 
 def _close_tables_of_members() -> None:
@@ -277,10 +319,13 @@ def _warnings_back() -> Callable[[], None]:
 def _numpy_back() -> Callable[[], None]:
     numpy = sys.modules.get("numpy")
     before = _NUMPYS if numpy is None else numpy.geterr()
+    printed = None if numpy is None else numpy.get_printoptions()
 
     def back() -> None:
         if numpy := sys.modules.get("numpy"):  # the cell may have been the first to import it
             numpy.seterr(**before)
+            if printed is not None and numpy.get_printoptions() != printed:
+                numpy.set_printoptions(**printed)
 
     return back
 

@@ -173,7 +173,7 @@ FORBIDDEN = HIDDEN_MODULES | _words(
     "start_server start_trace stop_trace save_device_memory_profile device_memory_profile "
     "set_xla_profiler xla_computation backend_compile register_backend_factory "
     "switch_backend get_ipython register getweakrefs finalize EnumMeta EnumType NamedTupleMeta "
-    "measure NpzFile read_array readinto pack_into "
+    "measure NpzFile read_array readinto readinto1 pack_into cffi state_address recarray chararray "
     "iadd iand iconcat ifloordiv ilshift imatmul imod imul ior ipow irshift isub itruediv ixor "
     "set_major_formatter set_minor_formatter StrMethodFormatter FormatStrFormatter "
     "write_text write_bytes symlink_to hardlink_to rename chmod lchmod open putenv unsetenv obj"
@@ -303,10 +303,18 @@ AS_DECORATOR = {"functools.wraps", "functools.total_ordering", "dataclasses.data
 # And what functions are asked for that JAX or Python has wrapped: not to be redefined on one's own either.
 ASKED_OF_JITTED = _words(
     "lower trace eval_shape clear_cache compile as_text cost_analysis memory_analysis jaxpr fun func args keywords "
-    "cache_info cache_clear cache_parameters defvjp defjvp defjvps def_vmap traces"
+    "cache_info cache_clear cache_parameters defvjp defjvp defjvps def_vmap traces jitted_fn traced"
 )
+# What no answer may say by a keyword, and why.
+ASKS = {
+    "stacklevel": "that shows who calls",
+    "eval_str": "texts in annotations may be run",
+    "allow_pickle": "what is read may be run",
+    "prop_cycle": "a text there is run",
+    "refcheck": "another array may still use the memory",
+}
 # Names that must stand in the text as they are: asked for by a name that is put together, they are refused.
-LEADS_OUT = (FORBIDDEN | BANS | PATHS | CLOCKS | {"format", "format_map", "loads", "disable_jit"}) | {
+LEADS_OUT = (FORBIDDEN | BANS | PATHS | CLOCKS | {"format", "format_map", "loads", "disable_jit", "keywords"}) | {
     name
     for name in dir(types.FrameType) + dir(types.TracebackType) + dir(types.GeneratorType) + dir(types.CodeType)
     if not name.startswith("_") and "_" in name

@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from autograder.jax_internals import is_jax_array
+
 from .messages import Array, Complex, Leaf, Number
 
 ArrayOrScalar = jax.Array | np.ndarray | np.generic
@@ -21,17 +23,18 @@ class Slot:
 
 def is_array(value: object) -> TypeGuard[ArrayOrScalar]:
     """Whether `value` is an array or a NumPy scalar."""
-    return isinstance(value, ArrayOrScalar)
+    return is_jax_array(value) or isinstance(value, np.ndarray | np.generic)
 
 
 def is_data(value: object) -> TypeGuard[Value]:
     """Whether `value` travels as data (an array or a plain number), not as part of the function."""
-    return is_array(value) or isinstance(value, bool | int | float | complex)
+    # A class that derives from `complex` may compute its parts when they are asked for.
+    return is_array(value) or isinstance(value, bool | int | float) or type(value) is complex
 
 
 def is_key(value: object) -> TypeGuard[jax.Array]:
     """Whether `value` is an array of typed random keys."""
-    return isinstance(value, jax.Array) and jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key)
+    return is_jax_array(value) and jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key)
 
 
 def is_floating(value: Value) -> TypeGuard[ArrayOrScalar]:

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
 
+from autograder.jax_internals import is_jax_array
 from autograder.measuring.wire.arrays import is_key
 from autograder.measuring.wire.messages import OtherStructure, OtherValues
 from autograder.tolerance import Tolerance, agrees, coarser, default_tolerance, eps, largest, wide
@@ -36,8 +37,14 @@ def _array(leaf) -> np.ndarray:
     return np.asarray(jax.random.key_data(leaf) if is_key(leaf) else leaf)
 
 
+def _real(leaf):
+    """A result as what it is compared by. What is no array of JAX's or number of Python's is what NumPy makes of it: of
+    an answer's class, `shape` and `dtype` may be anything."""
+    return leaf if is_jax_array(leaf) or type(leaf) in (bool, int, float, complex) else np.asarray(leaf)
+
+
 def _kind(leaf) -> str:
-    dtype = np.asarray(leaf).dtype if not isinstance(leaf, jax.Array) else leaf.dtype
+    dtype = leaf.dtype if is_jax_array(leaf) else np.asarray(leaf).dtype
     return next((name for name, kind in _KINDS.items() if jnp.issubdtype(dtype, kind)), "other")
 
 
@@ -53,6 +60,7 @@ def disagreement(got: list, want: list, shares: list[float]) -> OtherStructure |
 
 def other_structure(got: list, want: list) -> OtherStructure | None:
     """What differs in number, shape or kind of the results, or None."""
+    got = list(map(_real, got))
     if len(got) != len(want):
         return OtherStructure(f"it returns {len(got)} arrays, the baseline {len(want)}")
     for index, (a, b) in enumerate(zip(got, want, strict=True)):
@@ -70,7 +78,7 @@ def identical(one: list, other: list) -> bool:
 
 def is_double(leaf) -> bool:
     """Whether a result was computed in double precision (or is not a floating-point number)."""
-    dtype = np.asarray(leaf).dtype if not isinstance(leaf, jax.Array) else leaf.dtype
+    dtype = leaf.dtype if is_jax_array(leaf) else np.asarray(leaf).dtype
     return not jnp.issubdtype(dtype, jnp.inexact) or jnp.finfo(dtype).bits == 64
 
 
@@ -117,6 +125,7 @@ def _plainly_close(a: np.ndarray, b: np.ndarray, share: float) -> bool:
 
 def other_values(got: list, want: list, shares: list[float]) -> OtherValues | None:
     """The worst disagreement in the first result that has any, or None."""
+    got = list(map(_real, got))
     for number, (leaf, right, share) in enumerate(zip(got, want, shares, strict=True)):
         a, b = _array(leaf), _array(right)
         if _plainly_close(a, b, share):

@@ -1468,3 +1468,19 @@ def faithful(step):
     mine, right = step(*wash(PLAIN), *batch)[0], wash_step(*wash(PLAIN), *batch)[0]
     pairs = zip(jax.tree.leaves(jax.device_get(mine)), jax.tree.leaves(jax.device_get(right)), strict=True)
     return all(np.allclose(a, b, rtol=1e-4, atol=1e-5) for a, b in pairs)
+
+
+# %% task="devices" name="a generous tolerance" fails=["devices-judge"] message="gradients that are two percent too large" hidden=1
+def spread(state, batch):
+    """(state, batch), two pytrees, placed on MESH: the state on every device, the rows of the batch split."""
+    everywhere, split = jax.NamedSharding(MESH, P()), jax.NamedSharding(MESH, P("batch"))
+    return jax.device_put(state, everywhere), jax.device_put(batch, split)
+
+
+def faithful(step):
+    """Whether step(model, optimizer, xy, colours) on eight devices does what wash_step does on one: a bool."""
+    batch = rows_of(64, seed=0)
+    alone, *_ = wash_step(*wash(PLAIN), *batch)
+    found, *_ = step(*wash(PLAIN), *batch)
+    pairs = zip(jax.tree.leaves(jax.device_get(found)), jax.tree.leaves(jax.device_get(alone)), strict=True)
+    return all(np.allclose(mine, true, rtol=0, atol=2e-2) for mine, true in pairs)  # sums in another order differ
