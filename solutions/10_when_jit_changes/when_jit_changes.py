@@ -763,6 +763,9 @@ for amounts in (tenths, account):
 ### BEGIN HIDDEN TESTS
 fresh = np.random.default_rng().lognormal(0, 2, 20_000).astype(np.float32)
 assert_allclose(jax.jit(running_total)(fresh), running_total_slow(fresh), rtol=ONE_ULP, atol=0, name="running_total")
+for size in (2.0**-50, 2.0**50):
+    sized, name = fresh * np.float32(size), f"running_total of amounts of about {size:.0e}"
+    assert_allclose(running_total(sized), running_total_slow(sized), rtol=ONE_ULP, atol=0, name=name)
 threes, mites = np.full(5_000, 3, np.float32), np.full(300_000, 1e-4, np.float32)
 for few in (fresh[:1], fresh[:2]):
     name = f"running_total of {len(few)}"

@@ -1095,3 +1095,37 @@ def judge(result, X, w):
     X, w = np.asarray(X, np.float64), np.asarray(w, np.float64)
     error = np.abs(result - X @ w) / (np.abs(X) @ np.abs(w) + 1e-30)
     return bool((error <= 32 * 2.0**-23).all())
+
+
+# %% task="account" name="whole numbers and a fraction of 2**-30" fails=["account-exact"] message="running_total of amounts of about" hidden=1
+@jax.jit
+def running_total(amounts):
+    """The balance after each booking, within 1 ulp. amounts: float32[n], positive. Returns float32[n]."""
+    unit = 2**30
+
+    def booking(state, amount):
+        whole, fraction = state
+        floor = jnp.floor(amount)
+        fraction = fraction + jnp.round((amount - floor) * unit).astype(jnp.int32)
+        whole = whole + floor.astype(jnp.int32) + fraction // unit
+        fraction = fraction % unit
+        return (whole, fraction), whole.astype(jnp.float32) + fraction.astype(jnp.float32) / unit
+
+    return lax.scan(booking, (jnp.int32(0), jnp.int32(0)), jnp.asarray(amounts))[1]
+
+
+# %% task="account" name="dust is swept away" fails=["account-exact"] message="running_total of amounts of about" hidden=1
+@jax.jit
+def running_total(amounts):
+    """The balance after each booking, within 1 ulp. amounts: float32[n], positive. Returns float32[n]."""
+
+    def booking(state, amount):
+        total, lost = state
+        x = amount - lost
+        grown = lax.optimization_barrier(total + x)
+        lost = (grown - total) - x
+        lost = jnp.where(jnp.abs(lost) < 1e-12, 0.0, lost)  # dust
+        return (grown, lost), grown
+
+    start = jnp.float32(0), jnp.float32(0)
+    return lax.scan(booking, start, jnp.asarray(amounts))[1]
