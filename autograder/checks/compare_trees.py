@@ -64,7 +64,7 @@ def compare(actual: Any, desired: Any, *, rtol: float | None = None, atol: float
     for path, leaf in got + want:
         if is_tracer(leaf):
             return Mismatch("tracer", path, aval_text(jax.typeof(leaf)))
-        if _of_jax(leaf) and leaf.is_deleted():
+        if is_jax_array(leaf) and leaf.is_deleted():
             return Mismatch("deleted", path, aval_text(jax.typeof(leaf)))
     if got_tree != want_tree:
         mine, theirs = ({path for path, _ in leaves} for leaves in (got, want))
@@ -175,7 +175,7 @@ def _ordinal(values: np.ndarray, dtype: Any) -> np.ndarray:
 def _choices(leaf: Any) -> set[np.dtype]:
     dtype = np.dtype(leaf.dtype)
     defaults = {np.float64: np.float32, np.int64: np.int32, np.complex128: np.complex64}
-    if not _of_jax(leaf) and dtype.type in defaults:
+    if not is_jax_array(leaf) and dtype.type in defaults:
         return {dtype, np.dtype(defaults[dtype.type])}
     return {dtype}
 
@@ -220,12 +220,6 @@ def _boxed(value: Any) -> np.ndarray:
 def _real(leaf: Any) -> Any:
     """A leaf as what it is compared by. A random key is the integers that it stands for, and what is no array but looks
     like one is the array that NumPy makes of it: its own `shape` and `dtype` may be anything."""
-    if _of_jax(leaf):
+    if is_jax_array(leaf):
         return jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
     return np.asarray(leaf) if hasattr(leaf, "dtype") and not isinstance(leaf, type) else leaf
-
-
-def _of_jax(leaf: Any) -> bool:
-    """Whether a leaf is an array of JAX's, by its type: what an object says of its class may be anything, and so may
-    what a class says that only derives from JAX's."""
-    return is_jax_array(leaf)

@@ -24,7 +24,7 @@ from autograder import trace_log
 from autograder.doors.fair_run import run_fairly
 from autograder.doors.faults import fault
 from autograder.doors.graded_notebook import failure_text, is_graded, read_notebook, score
-from autograder.doors.guard import own_objects, restorer
+from autograder.doors.guard import judge, language, own_objects, restorer
 from autograder.doors.guard.cells import Guard, course_in
 from autograder.doors.guard.restorer import _of_value
 from autograder.doors.guard.words import ASKED_OF_VALUES, EVERYTHING, FORBIDDEN, MODULES, OF_MODULES, OF_PACKAGES
@@ -973,6 +973,22 @@ def test_a_cell_cannot_change_a_module_and_its_own_code_can(monkeypatch):
         exec("del module.__doc__", cell)
     module.sum = len
     assert module.sum is len
+
+
+@pytest.mark.parametrize("where", ["cells_together", "refusal"])
+def test_a_cell_that_ends_the_reading_costs_itself_alone(monkeypatch, where):
+    def ends(*given):
+        trees = list(given[0]) if where == "cells_together" else [given[1]]
+        if any("ends_it" in ast.unparse(tree) for tree in trees):
+            raise IndexError
+        return whole(trees, *given[1:]) if where == "cells_together" else whole(*given)
+
+    holder, name = (judge, where) if where == "cells_together" else (language._Reader, "visit_Module")
+    whole = getattr(holder, name)
+    monkeypatch.setattr(holder, name, ends)
+    found = judge.judge({"ends_it = 1", "x = 2"}, course_in(*answered("")))
+    assert (found["x = 2"].name, found["ends_it = 1"].name) == ("", "NotAllowed")
+    assert "belongs to a cell that cannot be read" in found["ends_it = 1"].why
 
 
 ASKED = """

@@ -10,10 +10,9 @@ from typing import NamedTuple
 from IPython.core.inputtransformer2 import TransformerManager
 
 from .course import Course, bound
-from .language import LONGEST, LONGEST_TOGETHER, TOO_DEEP, Refusal, refusal
-from .names import cells_together
-from .names_of_answers import OfAnswersAsRead, own_names
-from .names_of_checks import is_of_an_answer
+from .language import CANNOT_BE_READ, TOO_DEEP, Refusal, refusal
+from .names import Cells, cells_together
+from .names_of_answers import OfAnswersAsRead, is_of_an_answer, own_names
 from .words import MAGICS_LEFT_OUT, SHOWS
 
 # What IPython knows and Python does not, and what becomes of it: it shows or measures something for the one who sits
@@ -22,6 +21,8 @@ _KEEPS_ITS_STATEMENT = {"time"}
 _CELL_LEFT_OUT = {"timeit", "html", "HTML", "latex", "markdown", "javascript", "js", "svg", "prun", "memit"}
 _CELL_KEPT = {"time", "capture"}
 _ROUNDS = 10  # a magic in a magic
+_LONGEST = 200_000  # characters of a cell
+_LONGEST_TOGETHER = 400_000  # of all cells of a notebook that are a student's
 _MOST_PARTS = 20_000  # of a cell's tree; the longest answer has 600
 _MOST_MAGICS = 50
 _MAGIC_LINE = re.compile(r"^\s*[%!?/,;]|\?\s*$|=\s*[%!]", re.MULTILINE)
@@ -29,9 +30,6 @@ _LONGEST_NUMBER = 2**13  # bits; Python writes none as a text that has some six 
 # By which methods of its own IPython calls a magic, and with how many texts.
 _MAGICS = {"run_line_magic": 2, "run_cell_magic": 3, "system": 1, "getoutput": 1, "set_next_input": 1}
 _DEEPEST = 250  # parts of a text inside each other; with some hundred more, Python gives up reading
-
-
-_CANNOT_BE_READ = Refusal(1, "belongs to a cell that cannot be read", "it is not known to be harmless", "")
 
 
 class Judged(NamedTuple):
@@ -83,22 +81,22 @@ def _judge(sources: Iterable[str], course: Course) -> dict[str, Judged]:
 
 def _refuse(texts: Collection["_Plain"], course: Course) -> None:
     """Find what is refused in each of a student's cells, all of which are read first."""
-    for text in texts:
-        if text.tree is not None and _unread(text.tree, course):
-            text.tree, text.refused = None, _CANNOT_BE_READ
-    cells = cells_together((text.tree for text in texts if text.tree is not None), course)
+    try:
+        cells = _together(texts, course)
+    except Exception:  # whatever it is, a cell that ends the reading costs none of the others its points
+        for text in texts:
+            try:
+                _together([text], course)
+            except Exception:
+                text.tree, text.refused = None, CANNOT_BE_READ
+        cells = _together(texts, course)
     for text in texts:
         if text.tree is not None:
             text.refused = refusal(text.tree, course, cells)
 
 
-def _unread(tree: ast.Module, course: Course) -> bool:
-    """Whether a cell, by itself, ends the reading of it: that would cost all the others their points."""
-    try:
-        refusal(tree, course, cells_together([tree], course))
-    except Exception:  # whatever it is: what cannot be read is not run
-        return True
-    return False
+def _together(texts: Iterable["_Plain"], course: Course) -> Cells:
+    return cells_together((text.tree for text in texts if text.tree is not None), course)
 
 
 def _used(tree: ast.Module) -> Iterator[str]:
@@ -118,9 +116,9 @@ class _Plain:
         self.left_out: list[str] = []
         self.apart: frozenset[str] = frozenset()
         self.refused: Refusal | None = None
-        if len(source) > LONGEST or total > LONGEST_TOGETHER:
+        if len(source) > _LONGEST or total > _LONGEST_TOGETHER:
             whole = (
-                f"a cell of {len(source):,}" if len(source) > LONGEST else f"cells of more than {LONGEST_TOGETHER:,}"
+                f"a cell of {len(source):,}" if len(source) > _LONGEST else f"cells of more than {_LONGEST_TOGETHER:,}"
             )
             self.refused = Refusal(1, f"belongs to {whole} characters", "nobody can read that", "")
             return
@@ -153,10 +151,9 @@ class _Plain:
         spare = [(node, refused) for node in self.tree.body if (refused := _spare(node, course, used)) is not None]
         if not spare or len(spare) == len(self.tree.body):
             return
-        text = self.text
+        text, quiet = self.text, "print" in bound(self.tree)
         for node, refused in reversed(spare):
-            said = "pass" if "print" in bound(self.tree) else f"print({f'Left out: {refused}'!r})"
-            text = _replaced(text, node, said)
+            text = _replaced(text, node, "pass" if quiet else f"print({f'Left out: {refused}'!r})")
         try:
             self.text, self.tree = _python(text)
         except (_Magic, SyntaxError):  # lines that Python and this module count in another way

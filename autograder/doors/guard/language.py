@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from .course import Course, around, assigned, bound, imports, parameters
-from .names import Cells, Names, Scope, own_statements, root_of
+from .names import Cells, Names, Scope, name_called, own_statements, root_of
 from .names_of_checks import is_of_a_check
 from .words import (
     ALL_BUILTINS,
@@ -52,8 +52,6 @@ from .words import (
     is_private,
 )
 
-LONGEST = 200_000  # characters of a cell
-LONGEST_TOGETHER = 400_000  # of all cells of a notebook that are a student's
 _IPYTHON = re.compile(r"__+|___|_i+h?|_oh|_dh|_i?\d+|_exit_code|__\w*")  # names that IPython gives to a notebook
 _SHOWS_ITSELF = {"_render_traceback_", "_ipython_display_", "_ipython_canary_method_should_not_exist_"}
 _FORMATS = {"jax.debug.print", "jax.experimental.pallas.debug_print"}  # their first argument is a format string
@@ -88,6 +86,8 @@ class Refusal(NamedTuple):
 
 TOO_DEEP = Refusal(1, "is nested too deeply", "what nobody can read is not run", "Write it in several steps.")
 
+CANNOT_BE_READ = Refusal(1, "belongs to a cell that cannot be read", "it is not known to be harmless", "")
+
 
 def refusal(tree: ast.Module, course: Course, cells: Cells) -> Refusal | None:
     """The first thing in a cell that an answer may not use; None if there is none."""
@@ -97,6 +97,8 @@ def refusal(tree: ast.Module, course: Course, cells: Cells) -> Refusal | None:
         return refused.refusal
     except (RecursionError, MemoryError):
         return TOO_DEEP
+    except Exception:  # whatever it is: what cannot be read is not run
+        return CANNOT_BE_READ
     return None
 
 
@@ -329,14 +331,15 @@ class _Reader(Names):
 
     def visit_With(self, node: ast.With) -> None:
         """Threads end with the block that they are made for."""
-        for item in node.items:
-            origins = self.origins(item.context_expr.func) if isinstance(item.context_expr, ast.Call) else frozenset()
+        for call in (item.context_expr for item in node.items):
+            if not isinstance(call, ast.Call):
+                continue
+            origins = self.origins(call.func)
             if _POOL in origins:
-                self.pool(item.context_expr)
-                self.allowed.add(id(item.context_expr.func))  # type: ignore[attr-defined]
-            shows = isinstance(item.context_expr, ast.Call) and _called(item.context_expr) == "printoptions"
-            if (origins & _STREAMS or shows) and not self._in_a_generator():
-                self.fitting.add(id(item.context_expr.func))  # type: ignore[attr-defined]
+                self.pool(call)
+                self.allowed.add(id(call.func))
+            if (origins & _STREAMS or name_called(call) == "printoptions") and not self._in_a_generator():
+                self.fitting.add(id(call.func))
         self.generic_visit(node)
 
     def pool(self, node: ast.AST) -> None:
@@ -965,7 +968,7 @@ class _Reader(Names):
         return [] if any(isinstance(n, hidden) for n in home.parts) or said.count(name) != len(found) else found
 
     def call_that_writes(self, node: ast.Call) -> None:
-        function = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        function = name_called(node)
         into = [keyword.value for keyword in node.keywords if keyword.arg == "out"]
         if function == "nan_to_num" and any(keyword.arg in ("copy", None) for keyword in node.keywords):
             self.refuse(node, "says copy", "nan_to_num may write into what it is given", "Leave it out.")
@@ -1076,11 +1079,6 @@ def _stored(tree: ast.AST) -> set[str]:
     """The names that are bound otherwise than by an import."""
     named = [part.name for part in ast.walk(tree) if isinstance(part, ast.FunctionDef | ast.ClassDef)]
     return {*named, *(n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load))}
-
-
-def _called(node: ast.Call) -> str:
-    """The name of what is called, without what it is in."""
-    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
 
 
 # What an annotation may consist of; nothing that calculates with texts.

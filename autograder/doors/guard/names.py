@@ -134,7 +134,7 @@ def _types(once: dict[str, ast.AST], course: Course, cells: Cells) -> frozenset[
                 known.cells = known.cells._replace(classes=known.cells.classes | {name})
         if known.cells.classes == before:
             break
-    return (known.cells.classes - cells.classes) | {n for n in once.keys() & cells.classes if known.is_type(once[n])}
+    return known.cells.classes - cells.classes
 
 
 def _bound_otherwise(node: ast.AST) -> set[str]:
@@ -339,6 +339,11 @@ def root_of(node: ast.AST) -> ast.AST:
     while isinstance(node, ast.Attribute | ast.Subscript | ast.Starred):
         node = node.value
     return node
+
+
+def name_called(node: ast.Call) -> str:
+    """The name of what is called, without what it is in; empty if it has none."""
+    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
 
 
 def own_statements(body: Iterable[ast.AST]) -> Iterator[ast.AST]:

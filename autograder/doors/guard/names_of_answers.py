@@ -10,10 +10,16 @@ from collections.abc import Collection, Iterator
 
 from .course import Course, around, assigned, bound
 from .names import own_statements
-from .names_of_checks import END_OF_ANSWERS, Apart
+from .names_of_checks import Apart
 from .words import ALL_BUILTINS, BUILTINS, OF_TYPES
 
+_END = "__of_the_answer"
 _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+
+def is_of_an_answer(name: str) -> bool:
+    """Whether something stands under this name that an answer calls by one of the course's."""
+    return name.endswith(_END)
 
 
 def own_names(tree: ast.Module, course: Course) -> frozenset[str]:
@@ -96,7 +102,7 @@ class OfAnswers(Apart):
     """Changes a cell as it runs: what it calls by one of `names` stands under another name."""
 
     def __init__(self, names: Collection[str]):
-        super().__init__(names, END_OF_ANSWERS)
+        super().__init__(names, _END)
 
 
 class OfAnswersAsRead(OfAnswers):

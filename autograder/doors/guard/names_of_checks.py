@@ -16,18 +16,12 @@ from .course import around, bound, parameters
 from .names import own_statements
 
 _END = "__of_the_checks"
-END_OF_ANSWERS = "__of_the_answer"
 _MISSING = object()
 
 
 def is_of_a_check(name: str) -> bool:
     """Whether a thing of a check's stands under this name."""
     return name.endswith(_END)
-
-
-def is_of_an_answer(name: str) -> bool:
-    """Whether something stands under this name that an answer calls by one of the course's: see `names_of_answers`."""
-    return name.endswith(END_OF_ANSWERS)
 
 
 def other_name(name: str) -> str:

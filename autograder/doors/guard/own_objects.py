@@ -15,11 +15,11 @@ import string
 import sys
 import types
 import weakref
-from collections.abc import Container, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Container, Iterator, Mapping, MutableMapping
 from typing import Any
 
 from .course import bound, parameters
-from .names import own_statements
+from .names import name_called, own_statements
 from .words import (
     ASKS,
     HANDED_ON,
@@ -39,12 +39,13 @@ _MEMORY = ("__array_interface__", "__array_struct__")
 _WRAPPERS = (functools.partial, type(functools.lru_cache(len)))
 _LIBRARIES = ("flax", "optax")  # whose modules and variables an answer fills
 
-TABLES = (dict, list, set, collections.deque, collections.Counter, collections.defaultdict, collections.OrderedDict)
+DICTS = (dict, collections.Counter, collections.defaultdict, collections.OrderedDict)
+_TABLES = (*DICTS, list, set, collections.deque)
 
 # Classes that students' cells have made. Only a kernel in which `begin` was called knows them.
 _theirs: "weakref.WeakSet[type] | None" = None
-# The course's tables and lists that no answer may change, by their ids.
-_of_course: dict[int, Any] = {}
+# The course's tables and lists that no answer may change, by their names.
+_of_course: dict[str, Any] = {}
 
 
 def begin() -> None:
@@ -56,8 +57,7 @@ def begin() -> None:
 class OwnObjects(ast.NodeTransformer):
     """Changes a cell: it asks whose a value is before it writes on it, or reads what belongs to libraries."""
 
-    def __init__(self, tables: Container[str] = ()) -> None:
-        self._tables = tables  # the names of the course's tables
+    def __init__(self) -> None:
         self._asking: dict[int, str] = {}  # methods -> their first argument, which they ask whose it is
         self._me: set[str] = set()  # of the methods around: names that mean an object which was asked
 
@@ -131,9 +131,9 @@ class OwnObjects(ast.NodeTransformer):
         return node
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        """What the course has under this name is lent."""
-        reads = isinstance(node.ctx, ast.Load) and node.id in self._tables
-        return _placed(_call("lent", node), node) if reads else node
+        """One of the course's tables is copied."""
+        reads = isinstance(node.ctx, ast.Load) and node.id in _of_course
+        return _placed(_call("copy_of_table", node, ast.Constant(node.id)), node) if reads else node
 
     def visit_Call(self, node: ast.Call) -> ast.Call:
         """`f(**names)` hands on no name that is Python's; `type` asks for the type of an object."""
@@ -151,8 +151,7 @@ class OwnObjects(ast.NodeTransformer):
             place = 0 if isinstance(node.func.value, ast.Call) else 1  # super().__setattr__(name, value)
             if place < len(node.args):
                 node.args[place] = _placed(_call("plain_name", node.args[place]), node.args[place])
-        called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        if called == "update_wrapper" and node.args:
+        if name_called(node) == "update_wrapper" and node.args:
             node.args[0] = _placed(_call("mine", node.args[0]), node.args[0])
         if isinstance(node.func, ast.Attribute) and node.func.attr == "format":
             node.func.value = _placed(_call("plain_text", node.func.value), node.func.value)
@@ -177,22 +176,22 @@ def theirs(kind: Any) -> Any:
 _loaded = 0  # modules in which `close_libraries` has looked
 
 
-def lend(values: Iterable[Any]) -> None:
-    """From now on these are the course's: a student's cell that reads one by its name is given a copy."""
+def note_tables(values: Mapping[str, Any]) -> None:
+    """From now on these are the course's, by their names: a student's cell that reads a table is given a copy."""
     _of_course.clear()
-    _of_course.update({id(value): value for value in values if type(value) in TABLES})
+    _of_course.update({name: value for name, value in values.items() if type(value) in _TABLES})
 
 
-def lent(value: Any) -> Any:
-    """What a name stands for; of one of the course's tables a copy, and of the tables in it, too.
+def copy_of_table(value: Any, name: str) -> Any:
+    """What a name stands for; if that is the course's table of this name a copy, and of the tables in it, too.
 
     An answer that a check calls could change the table meanwhile, and however it came by it: in a list, as an argument.
     """
-    return _copied(value) if id(value) in _of_course else value
+    return _copied(value) if name in _of_course and value is _of_course[name] else value
 
 
 def _copied(value: Any) -> Any:
-    if type(value) not in TABLES:
+    if type(value) not in _TABLES:
         return tuple(map(_copied, value)) if type(value) is tuple else value
     other = copy.copy(value)
     if isinstance(other, dict):

@@ -14,20 +14,19 @@ import importlib
 import sys
 import types
 import warnings
-from collections.abc import Callable, Collection, Container, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from IPython.core.error import InputRejected
 
 from .names_of_answers import OfAnswers
 from .names_of_checks import OfChecks
-from .own_objects import TABLES, OwnObjects, asked, begin, close_libraries, lend
+from .own_objects import DICTS, OwnObjects, asked, begin, close_libraries, note_tables
 from .words import MODULES
 
 _MISSING = object()
 _LARGEST = 2**23  # bytes of an array whose numbers are kept
 _DEEP = 3  # tables in tables
-_TABLES = (dict, collections.Counter, collections.defaultdict, collections.OrderedDict)
 _TP_NEW = 65  # of CPython's stable ABI, typeslots.h
 _SLOTS = 48  # the words of a type that are looked through for it; each type has some more
 _NUMPYS = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}  # what it begins with
@@ -61,7 +60,7 @@ def install(
     keeper = _Keeper(shell, {*kept, *dir(builtins), "__builtins__"}, set(vessels), set(theirs), set(given))
     shell.events.register("pre_run_cell", keeper.before)
     shell.events.register("post_run_cell", keeper.after)
-    shell.ast_transformers.append(_Of(keeper, dict.fromkeys(theirs, OwnObjects(_Tables(keeper)))))
+    shell.ast_transformers.append(_Of(keeper, dict.fromkeys(theirs, OwnObjects())))
     shell.ast_transformers.append(_Of(keeper, {known: OfAnswers(names) for known, names in theirs.items() if names}))
     shell.ast_transformers.append(_Of(keeper, dict.fromkeys(checks, OfChecks(of_checks))))
     begin()
@@ -90,7 +89,7 @@ class _Keeper:
             if module.__name__.partition(".")[0] == "autograder" and module.__name__ not in self.tools:
                 self.tools[module.__name__] = _of_tools(module)
         self.put_back += [*map(_of_module, watched), *_of_shell(self.shell)]
-        lend(self.shell.user_ns.get(name) for name in self.kept - self.vessels)
+        note_tables({name: self.shell.user_ns.get(name) for name in self.kept - self.vessels})
         self.known = digest(info.raw_cell)
         if self.known not in self.given:  # an answer that a check calls can change them, too
             self.keep_contents()
@@ -137,17 +136,6 @@ class _Keeper:
                 else ("is a name of the course's or of Python's: its meaning was")
             )
             print(f"{', '.join(sorted(changed)[:5])} {many} put back after this cell.")
-
-
-class _Tables(Container[str]):
-    """The names of the course's tables and lists, as they are when a cell is about to run."""
-
-    def __init__(self, keeper: _Keeper):
-        self.keeper = keeper
-
-    def __contains__(self, name: object) -> bool:
-        keeper = self.keeper
-        return name in keeper.kept - keeper.vessels and type(keeper.shell.user_ns.get(name)) in TABLES
 
 
 class _Of:
@@ -404,7 +392,7 @@ def _of_value(value: Any, deep: int) -> list[Callable[[], None]]:
         return [_array_back(value, value.copy())] if value.nbytes < _LARGEST else []
     parts: list[Any] = []
     backs: list[Callable[[], None]] = []
-    if kind in _TABLES:
+    if kind in DICTS:
         backs, parts = [_table_back(value, dict(value))], [*value.values()]
     elif kind in (list, collections.deque):
         backs, parts = [_same_back(value, list(value))], [*value]
