@@ -57,7 +57,7 @@ def compare(actual: Any, desired: Any, *, rtol: float | None = None, atol: float
     if callable(actual) and not callable(desired) and not hasattr(actual, "shape"):
         return Mismatch("callable", actual=getattr(actual, "__name__", type(actual).__name__))
 
-    got, got_tree = _flattened(actual)
+    got, got_tree = _flattened(_in_containers_of(desired, actual))
     want, want_tree = _flattened(desired)
     if not want and isinstance(desired, np.ndarray | jax.Array):
         raise TypeError("arrays are registered as pytrees without leaves: nothing can be compared any more")
@@ -155,6 +155,18 @@ def tree_text(tree: Any) -> str:
     if text == "*":
         return f"one {type_text(tree)}"
     return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _in_containers_of(desired: Any, actual: Any) -> Any:
+    """`actual` with Python's own containers where `desired` has them: a NamedTuple is a tuple, a Counter a dict."""
+    if type(desired) is dict and issubclass(type(actual), dict):
+        return {key: _in_containers_of(desired.get(key), item) for key, item in dict.items(actual)}
+    for container in (tuple, list):
+        if type(desired) is container and issubclass(type(actual), container):
+            items = list(container.__iter__(actual))
+            wanted = [*desired, *[None] * len(items)]
+            return container(_in_containers_of(*pair) for pair in zip(wanted, items, strict=False))
+    return actual
 
 
 def _flattened(tree: Any) -> tuple[list[tuple[str, Any]], Any]:

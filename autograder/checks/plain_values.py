@@ -44,12 +44,12 @@ def means_the_same(said: Any, value: Any, *, as_read: bool = False) -> bool:
     if type(said) in _SETS and type(value) in _SETS:
         mine, theirs = ({_plain(item) for item in items} for items in (said, value))
         return _kinds(mine) <= _kinds(theirs) and mine == theirs
-    if type(said) is not type(value):
-        return False
-    if issubclass(type(value), dict):
+    if issubclass(type(value), dict) and issubclass(type(said), dict):  # a Counter is a dict
         own, wanted = ({_plain(key): item for key, item in dict.items(table)} for table in (said, value))
         keys = _kinds(own) <= _kinds(wanted) and set(own) == set(wanted)
         return keys and all(means_the_same(own[k], wanted[k], as_read=as_read) for k in wanted)
+    if type(said) is not type(value):
+        return False
     for whole, parts_of in _PARTS.items():
         if issubclass(type(value), whole):
             return means_the_same(parts_of(said), parts_of(value), as_read=as_read)

@@ -2,7 +2,7 @@
 
 import copy
 import dataclasses
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -157,6 +157,8 @@ def _fraction_of(part):
         (_Yes(), True),
         (_Yes(), {"a": 1}),
         ({"a": _Yes()}, {"a": 1}),
+        (_yes(Counter, "b"), {"a": 1}),
+        (Counter("aa"), {"a": 1}),
         (_Yes(), {1, 2}),
         (_Yes(), b"1"),
         (_YesTwice("a text"), "mul"),
@@ -181,6 +183,8 @@ def test_a_value_does_not_decide_itself_what_it_equals(returned, expected):
         (np.str_("mul"), "mul"),
         (Fraction(7, 2), 3.5),
         ({"a": np.int32(1), "b": (1, 2)}, {"a": 1, "b": [1, 2]}),
+        (Counter("aab"), {"a": 2, "b": 1}),
+        (defaultdict(list, a=[1]), {"a": [1]}),
         (frozenset({1, np.int32(2)}), {1, 2}),
         (np.dtype("int8"), np.dtype("int8")),
     ],

@@ -1,5 +1,8 @@
 """assert_allclose: structure, shapes, dtypes, values, and the words for each."""
 
+from collections import OrderedDict, defaultdict
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -237,6 +240,44 @@ def test_containers_must_be_the_same():
     text = message([1.0, 2.0], jnp.ones(2))
     assert "  got       [*, *]\n  expected  one float32[2]\n" in text
     assert text.endswith("Try: return one array. jnp.stack or jnp.concatenate joins several.")
+
+
+class Pair(NamedTuple):
+    w: object
+    b: object
+
+
+@pytest.mark.parametrize(
+    ("actual", "desired"),
+    [
+        (Pair(X, 1.0), (X, 1.0)),
+        ({"layer": [Pair(X, 1.0)]}, {"layer": [(X, 1.0)]}),
+        (OrderedDict(w=X, b=1.0), {"b": 1.0, "w": X}),
+        (defaultdict(int, w=Pair(1, 2)), {"w": (1, 2)}),
+        (Pair(1, 2), Pair(1, 2)),
+    ],
+)
+def test_what_derives_from_a_container_is_one(actual, desired):
+    assert_allclose(actual, desired)
+
+
+@pytest.mark.parametrize(
+    ("actual", "desired"),
+    [
+        (Pair(X, 1.0), [X, 1.0]),
+        (Pair(X, 1.0), (X, 1.0, 2.0)),
+        ((X, 1.0), Pair(X, 1.0)),
+        (OrderedDict(w=X), {"w": X, "b": 1.0}),
+        (OrderedDict(w=X, b=1.0), {"w": X}),
+        (OrderedDict(w=X), Pair(X, 1.0)),
+    ],
+)
+def test_and_no_other(actual, desired):
+    assert "has another structure than expected" in message(actual, desired)
+
+
+def test_of_what_derives_from_a_container_each_value_counts():
+    assert message(Pair(1, 3), (1, 2)).startswith("✗ the result: leaf [1]: got 3, expected 2.")
 
 
 def test_a_forgotten_return_is_recognised():
