@@ -726,6 +726,10 @@ again = make_ranker(lent[0])(points)  # in the same memory, another table
 assert_allclose(again, lent[0].size * (points > 0), name="ranks in a table that was overwritten")
 alike = np.concatenate([fresh_tables[:1, :1], fresh_tables[1:2, 1:]], axis=1)[0]  # the first row of an earlier one
 assert_allclose(make_ranker(alike)(points), (alike[..., None] < points).sum((0, 1)), name="ranks in a similar table")
+large = some_tables(1, shape=(300, 401))[0]  # of a table's size nothing is said
+large[0, :3] = -np.inf, np.inf, points[0]
+for table, name in ((large, "ranks in a large table"), (large[:1, 3:4], "ranks in a table of one number")):
+    assert_allclose(make_ranker(table)(points), (table[..., None] < points).sum((0, 1)), name=name)
 on_device = jnp.asarray(alike)
 make_ranker(on_device)(points)
 assert_equal(

@@ -1235,3 +1235,25 @@ def echo(sound, tail):
     powers = (jnp.float32(0.6) ** jnp.arange(rounds))[:, None, None]
     heard = powers * (jnp.cumsum(padded / powers, axis=0) + 0.6 * tail)
     return heard.reshape(rounds * delay, seats)[:moments]
+
+
+# %% task="ranker" name="ten halvings" fails=["ranker-check"] hidden=1 message="ranks in a large table"
+@jax.jit
+def rank(ordered, x):
+    """How many of the sorted numbers ordered: float32[n] are smaller than each of x: float32[k]."""
+    n = ordered.shape[0]
+
+    def halve(_, span):
+        low, high = span
+        middle = (low + high) // 2
+        smaller = (ordered[jnp.minimum(middle, n - 1)] < x) & (low < high)
+        return jnp.where(smaller, middle + 1, low), jnp.where(smaller, high, jnp.minimum(high, middle))
+
+    low = jnp.zeros(x.shape, jnp.int32)
+    return lax.fori_loop(0, 10, halve, (low, low + n))[0]
+
+
+def make_ranker(table):
+    """The same as make_ranker_slow; all rankers of one shape share their programs, and sort once."""
+    ordered = jnp.sort(table, axis=None)
+    return lambda x: rank(ordered, x)
