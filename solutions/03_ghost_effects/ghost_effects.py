@@ -18,11 +18,13 @@
 # | minijit | make your own tracer refuse what the tape (the jaxpr) cannot hold | 4 |
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
+import collections
 import contextlib
 import functools
 import gc
 import inspect
 import io
+import itertools
 import random
 import string
 import time
@@ -86,8 +88,8 @@ jax.config.update("jax_default_matmul_precision", "highest")  # or a GPU or TPU 
 # A prediction is made before anything is measured: its function is run in plain Python, where neither JAX nor this
 # notebook exists.
 #
-# Then six other ghosts, each in a jitted function of a scalar `x` that is called `n` times with floats. `haunting(n)`
-# returns how often each is heard in these `n` calls, again as formulas:
+# Then six other ghosts, each in a jitted function of a scalar `x` that is called `n` times with floats, at least once.
+# `haunting(n)` returns how often each is heard in these `n` calls, again as formulas:
 #
 # | name | what the function does |
 # |---|---|
@@ -256,13 +258,14 @@ assert_prediction(haunting, lambda: go_haunting(7), args=(7,), hints=haunting_hi
 # is cut to -1 … 1. Under `jit` both freeze.
 #
 # **`make_step()`** returns a jitted function `step(w, rate, clip)` that computes what `haunted_step` would with these
-# two settings, for a `w` of any dtype. `rate` is a `float` that changes all the time; `clip` is `True` or `False`.
+# two settings, for a `w` of any real dtype. `rate` is a `float` that changes all the time; `clip` is `True` or `False`.
 # However they change, there may be at most **two traces** for one type of `w`.
 #
 # **`follow(jitted, look)`** is for code that you may not change. `jitted` is somebody's jitted function of arrays that
-# reads a global; `look()` returns that global's current value, a `float` or `None`. Return a function `call(*args)`
-# that answers as if the global were read at each call, for arguments of any type. The budget: a new trace of a type
-# only when the value *has changed since the last call*, and other people's functions keep their caches.
+# reads a global; `look()` returns that global's current value, a finite `float` or `None` (`0.0` and `-0.0` are one
+# value). Return a function `call(*args)` that answers as if the global were read at each call, for arguments of any
+# type. The budget: a new trace of a type only when the value *has changed since the last call*, and other people's
+# functions keep their caches.
 #
 # <details><summary>Hint 1: a nudge</summary>
 #
@@ -458,8 +461,9 @@ assert_equal(said, {"float16 times a Python number": "float16"}, hint=hint, name
 #
 # - `tick(calls, x)` returns `(calls, y)`: the count after this call, and `x` divided by it.
 # - `orbit(x)` returns `(x, visited)`: the end point, and the six points in one array with a new first axis.
-# - `noisy(key, x)` returns `(key, y)`: a key for the next call, and `x` with each element kept or zeroed (an even
-#   chance), plus standard normal noise on *every* element. No key may be used twice, in one call or over many.
+# - `noisy(key, x)` returns `(key, y)`: a key for the next call, and `x`, whose elements are finite, with each element
+#   kept or zeroed (an even chance), plus standard normal noise on *every* element. No key may be used twice, in one
+#   call or over many.
 #
 # The list could also be filled at run time: `orbit_by_callback` calls Python at each point, and is right in every call.
 # But its program has to wait for Python six times. For 100 starts, `orbit` is timed against it: 10x as fast earns 1
@@ -568,13 +572,23 @@ def tracers_in(value):
     return {id(x) for x in [value, *inside] if isinstance(x, jax.core.Tracer)}
 
 
+def in_short(value, depth=3):
+    """What can change about a value: numbers and texts, what is in containers, attributes of what you have written."""
+    if isinstance(value, (int, float, str, itertools.count)):
+        return repr(value)
+    if isinstance(value, (list, tuple, set, dict, collections.deque)):
+        items = value.values() if isinstance(value, dict) else value
+        return f"{len(value)}: {[in_short(item, depth - 1) for item in list(items)[:100]] if depth else 'of some'}"
+    if depth and getattr(value, "__module__", "") == "__main__" and hasattr(value, "__dict__"):
+        return in_short(dict(vars(value)), depth - 1)
+    return type(value).__name__
+
+
 def assert_leaves_nothing(fn, *args):
     """A call of `fn` with types that it has not met keeps no tracer, changes no global, and has no run-time effects."""
 
     def globals_now():
-        known = {name: value for name, value in globals().items() if not name.startswith("_")}
-        sizes = {name: len(value) for name, value in known.items() if isinstance(value, (list, dict, set))}
-        return sizes | {name: value for name, value in known.items() if isinstance(value, int)}
+        return {name: in_short(value) for name, value in globals().items() if not name.startswith("_")}
 
     before = globals_now()
     alarm = leak_alarm(fn, *args)
@@ -1918,12 +1932,15 @@ assert_equal(
 with writing(third):
     number, truth = third.new(Type((), "int32")), third.new(Type((4, 1), "bool"))
     late = message_of(tape_for, (third.new(vector), 2.0, outer.new(truth.type)))
+    early = message_of(tape_for, (outer.new(truth.type), 2.0, third.new(vector)))
 said = {
     "int": message_of(no_value, truth, "int"),
     "float": message_of(no_value, number, "float"),
     "a leaked tracer behind others": late,
+    "a leaked tracer before others": early,
 }
-words = {"int": "int bool[4,1]", "float": "float int32[]", "a leaked tracer behind others": "bool[4,1]"}
+words = {"int": "int bool[4,1]", "float": "float int32[]"}
+words |= dict.fromkeys(("a leaked tracer behind others", "a leaked tracer before others"), "bool[4,1]")
 assert_equal(
     {case: " ".join(word for word in words[case].split() if word in text) for case, text in said.items()},
     words,
@@ -2152,9 +2169,9 @@ assert_equal(
 )
 
 
-def words_in_refusal(make, words):
+def words_in_refusal(make, words, shape=(3,)):
     try:
-        trace(make(), Type((3,), "float32"))
+        trace(make(), Type(shape, "float32"))
     except Refused as error:
         return " and ".join(word for word in words if word in str(error))
     return "nothing was raised"
@@ -2276,10 +2293,30 @@ assert_equal(
     {
         "both that changed": words_in_refusal(changes_two, ["rounds", "seen"]),
         "the type that survived": words_in_refusal(keeps_a_comparison, ["bool[3]"]),
+        "a matrix that survived": words_in_refusal(keeps_a_comparison, ["bool[2,3]"], (2, 3)),
     },
-    {"both that changed": "rounds and seen", "the type that survived": "bool[3]"},
+    {
+        "both that changed": "rounds and seen",
+        "the type that survived": "bool[3]",
+        "a matrix that survived": "bool[2,3]",
+    },
     name="the message",
 )
+
+
+def tapes_alive():
+    gc.collect()
+    return sum(type(x) is Tape for x in gc.get_objects())
+
+
+before, kept = tapes_alive(), [keeps_a_comparison(), changes_two()]
+refused = [weakref.ref(fn) for fn in kept]
+for fn in kept:
+    with contextlib.suppress(Refused):
+        trace(fn, Type((5,), "float32"))
+del kept, fn
+said = {"tapes": tapes_alive() - before, "functions": sum(reference() is not None for reference in refused)}
+assert_equal(said, {"tapes": 0, "functions": 0}, name="what trace keeps of what it refuses")
 outer_tape = trace(lambda x: trace(lambda y: y * x, x.type).play(x + 1), Type((3,), "float32"))
 expected = np.array([0.0, 2.0, 6.0], np.float32)
 assert_allclose(outer_tape.play(np.arange(3.0)), expected, name="a trace in a trace")

@@ -318,14 +318,14 @@ for dtype in (np.float16, np.int8):
 x, A = np.ones(n, np.float32), np.ones((n, n), np.float32)
 found = {
     "a lambda": price(lambda x: 2 * x, x),
-    "another lambda": price(lambda x: jax.jit(lambda x: x * x)(x) + x, x),
+    "another lambda": price(lambda x: jax.jit(lambda x: x * x - 3)(x) + x, x),
     "an array twice": price(plain_product, A, A),
     "an array that is not used": price(lambda x, A: jnp.maximum(x - 1, 3) / x, x, A),
     "a product of each of three": price(lambda B: B @ A, np.ones((3, 2, n), np.float32)),
 }
 right = {
     "a lambda": (n, 8 * n),
-    "another lambda": (2 * n, 8 * n),
+    "another lambda": (3 * n, 8 * n),
     "an array twice": (2 * n**3, 12 * n * n),
     "an array that is not used": (3 * n, 4 * (2 * n + n * n)),
     "a product of each of three": (3 * 2 * 2 * n * n, 4 * 2 * 3 * 2 * n),
@@ -892,6 +892,9 @@ steps = int(rng.integers(5, 12))
 fetching, computing = rng.integers(1, 9, steps).tolist(), rng.integers(10, 20, steps).tolist()
 right = watch_training(train_slow, fetching, computing) | {"device idle, ms": 0}
 assert_equal(watch_training(train, fetching, computing), right, name="train")
+no_leisure = [8] * 9, [10] * 9  # a step takes just as long as the next batch and what it takes to hand it over
+right = watch_training(train_slow, *no_leisure) | {"device idle, ms": 0}
+assert_equal(watch_training(train, *no_leisure), right, name="train, slow batches")
 one = watch_training(train_slow, [3], [5])
 assert_equal(watch_training(train, [3], [5]), one, name="train, a single step")
 try:

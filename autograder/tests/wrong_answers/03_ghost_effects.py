@@ -2957,3 +2957,101 @@ def noisy(key, x):
     y = jnp.where(keep, x, 0.0) + jax.random.normal(for_noise, x.shape)
     seed = jax.random.randint(for_seed, (), 0, 1000)
     return jax.random.key(seed), y
+
+
+# %% task="minijit-refuse" name="names the type of the last tracer" fails=["minijit-refuse-check"] hidden=1 message="a leaked tracer before others: returned ''"
+def no_value(tracer, wanted):
+    """Raise NoValue. The message names the type of the tracer, and wanted: bool, int, float or array."""
+    raise NoValue(f"{wanted} of a tracer of type {tracer.type}: its value is not known yet")
+
+
+def tape_for(operands):
+    """The innermost tape among those of the tracers in operands. Raises Leak if one of these is not open."""
+    tapes = []
+    for x in operands:
+        if isinstance(x, Tracer):
+            last = x
+            tapes.append(x.tape)
+    if any(tape not in OPEN for tape in tapes):
+        raise Leak(f"a tracer of type {last.type} outlived its tape")
+    return max(tapes, key=OPEN.index)
+
+
+# %% task="minijit-trace" name="keeps the refused tapes" fails=["minijit-trace-check"] hidden=1 message="tapes: returned 2"
+REFUSED_TAPES = []
+
+
+def trace(fn, *types):
+    """The tape of fn for arguments of these types.
+
+    Raises Effect, with the names, if visible(fn) shows changed or new data; else Leak if a tracer survives.
+    """
+    tape, before = Tape(), visible(fn)
+    with writing(tape):
+        write(tape, fn, types)
+    changed = [name for name, text in visible(fn).items() if before.get(name) != text]
+    if changed:
+        REFUSED_TAPES.append((fn, tape))
+        raise Effect(f"changed: {', '.join(changed)}")
+    left = survivors(tape)
+    if left:
+        REFUSED_TAPES.append((fn, tape, left))
+        raise Leak(f"still alive: {', '.join(str(tracer.type) for tracer in left)}")
+    return tape
+
+
+# %% task="minijit-trace" name="the leaked types written by hand" fails=["minijit-trace-check"] hidden=1 message="a matrix that survived: returned ''"
+def trace(fn, *types):
+    """The tape of fn for arguments of these types.
+
+    Raises Effect, with the names, if visible(fn) shows changed or new data; else Leak if a tracer survives.
+    """
+    tape, before = Tape(), visible(fn)
+    with writing(tape):
+        write(tape, fn, types)
+    changed = [name for name, text in visible(fn).items() if before.get(name) != text]
+    if changed:
+        raise Effect(f"changed: {', '.join(changed)}")
+    left = [f"{tracer.dtype}{list(tracer.shape)}" for tracer in survivors(tape)]
+    if left:
+        raise Leak(f"still alive: {', '.join(left)}")
+    return tape
+
+
+# %% task="exorcism" name="counts the traces on an object" fails=["exorcism-tick"] message="globals that changed: returned ['stats']"
+class Stats:
+    """How often the functions were traced."""
+
+    def __init__(self):
+        self.traces = 0
+
+
+stats = Stats()
+
+
+@jax.jit
+def tick(calls, x):
+    """(calls + 1, x / (calls + 1)). calls: int32[]; x: float32 array."""
+    stats.traces += 1
+    calls = calls + 1
+    return calls, x / calls
+
+
+@jax.jit
+def orbit(x):
+    """(end point, the six points visited). x: float32[...]; visited: float32[6, ...]."""
+    stats.traces += 1
+    visited = []
+    for _ in range(6):
+        x = 3.7 * x * (1 - x)
+        visited.append(x)
+    return x, jnp.stack(visited)
+
+
+@jax.jit
+def noisy(key, x):
+    """(next key, x kept or zeroed with an even chance, plus standard normal noise). x: float32 array."""
+    stats.traces += 1
+    key, for_mask, for_noise = jax.random.split(key, 3)
+    keep = jax.random.bernoulli(for_mask, 0.5, x.shape)
+    return key, jnp.where(keep, x, 0.0) + jax.random.normal(for_noise, x.shape)

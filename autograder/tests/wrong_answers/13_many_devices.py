@@ -1174,3 +1174,84 @@ def moments(x):
         return mean, squares / (8 * share)
 
     return jax.shard_map(body, mesh=RING, in_specs=P("i"), out_specs=P(), check_vma=False)(x)
+
+
+# %% task="maps" name="the specs are an iterator that is used up" fails=["maps-drawn"] hidden=1 message="called once more"
+SPECS = zip(
+    "ABCDEF",
+    [P("a", "b"), P(None, "b"), P(("b", "c"), "a"), P(("c", "b", "a")), P("c", ("a", "b")), P("c", "b")],
+)
+
+
+def pieces():
+    """Name of each layout -> [rows, columns] of one device's piece, of 16 x 24."""
+    return {
+        "both": [4, 12],
+        "turned": [8, 6],
+        "halves": [8, 24],
+        "columns": [16, 6],
+        "stripes": [2, 24],
+        "other_stripes": [2, 24],
+    }
+
+
+def holders():
+    """Name of each layout -> the numbers of the devices that hold the element [5, 13], in ascending order."""
+    return {
+        "both": [3],
+        "turned": [4],
+        "halves": [0, 2, 4, 6],
+        "columns": [4, 5],
+        "stripes": [2],
+        "other_stripes": [4],
+    }
+
+
+def specs_of_maps():
+    """Name of each map in MAPS -> the spec P(...) that draws it on CUBE."""
+    return dict(SPECS)
+
+
+# %% task="golf" name="searches by compiling, and remembers" fails=["golf-product"] message="compiled: returned"
+import itertools
+
+COLLECTIVE = re.compile(r"all-gather|all-reduce|all-to-all|collective-permute|reduce-scatter")
+
+
+def small_enough(spec, shape, limit):
+    piece = jax.NamedSharding(GRID, spec).shard_shape(shape)
+    return np.prod(piece) <= limit * np.prod(shape)
+
+
+@functools.cache
+def product_layout():
+    """The specs of A, B and the result, on GRID."""
+    shapes = [(64, 32), (32, 16), (64, 16)]
+    limits = [1 / 4, 1 / 2, 1 / 8]
+    specs = [P(*pair) for pair in itertools.product((None, "x", "y"), repeat=2) if pair in ((None, None),) or pair[0] != pair[1]]
+    choices = [[s for s in specs if small_enough(s, shape, limit)] for shape, limit in zip(shapes, limits)]
+    for layout in itertools.product(*choices):
+        a, b, result = (jax.NamedSharding(GRID, spec) for spec in layout)
+        jitted = jax.jit(lambda A, B: A @ B, in_shardings=(a, b), out_shardings=result)
+        operands = [jax.ShapeDtypeStruct(shape, np.float32) for shape in shapes[:2]]
+        if not COLLECTIVE.search(jitted.lower(*operands).compile().as_text()):
+            return layout
+    return None
+
+
+def heads_layout():
+    """The specs of q, k, v and the result, on RING."""
+    return P("i"), P("i"), P("i"), P("i")
+
+
+def layers_layout():
+    """The specs of x, w1, w2 and the result, on RING."""
+    return P(), P(None, "i"), P("i"), P()
+
+
+def both_layout():
+    """The specs of x, w1, w2 and the result, on GRID."""
+    return P("x"), P(None, "y"), P("y"), P("x")
+
+
+print(product_layout())

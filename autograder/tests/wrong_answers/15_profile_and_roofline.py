@@ -1460,3 +1460,60 @@ def train(device, steps):
         last = loss
     if value := value_of(last):
         device.report(steps - 1, value)
+
+
+# %% task="price" name="own counter that does not look into jitted functions" fails=["price-check"] hidden=1 message="another lambda: returned"
+from math import prod
+
+
+def _operations(jaxpr):
+    total = 0
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name == "dot_general":
+            ((contracted, _), _) = eqn.params["dimension_numbers"]
+            shape = eqn.invars[0].aval.shape
+            total += 2 * eqn.outvars[0].aval.size * prod(shape[axis] for axis in contracted)
+        elif eqn.primitive.name == "scan":
+            total += eqn.params["length"] * _operations(eqn.params["jaxpr"].jaxpr)
+        elif eqn.primitive.name not in ("broadcast_in_dim", "reshape", "transpose", "convert_element_type"):
+            total += sum(var.aval.size for var in eqn.outvars)
+    return total
+
+
+def price(fn, *args):
+    """(operations, bytes) of fn(*args), at the least. Both are Python ints."""
+    leaves = jax.tree.leaves((args, jax.eval_shape(fn, *args)))
+    moved = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
+    return int(_operations(jax.make_jaxpr(fn)(*args).jaxpr)), int(moved)
+
+
+def shortest(operations, moved, machine):
+    """(seconds, wall) of one call: a float, and "memory", "arithmetic" or "dispatch"."""
+    waits = {"memory": moved / machine["bandwidth"], "arithmetic": operations / machine["arithmetic"]}
+    wall = max(waits, key=waits.get)
+    seconds = waits[wall] + machine["dispatch"]
+    return seconds, wall if waits[wall] > machine["dispatch"] else "dispatch"
+
+
+# %% task="fed" name="batches are fetched by threes" fails=["fed-check"] hidden=1 message="train, slow batches is wrong"
+from collections import deque
+
+
+def train(device, steps):
+    """The same reports as train_slow, in time, and the device is never idle between two steps."""
+    batches = deque()
+
+    def refill_by_threes(first):
+        for step in range(first, min(first + 3, steps)):
+            batches.append(device.fetch(step))
+
+    refill_by_threes(0)
+    state, before = 0, None
+    for step in range(steps):
+        state, loss = device.step(state, batches.popleft())
+        if not batches:
+            refill_by_threes(step + 1)
+        if before is not None:
+            device.report(step - 1, float(before))
+        before = loss
+    device.report(steps - 1, float(before))
