@@ -337,6 +337,8 @@ for round_of_walk in range(60):
 assert_allclose(steps(start, moved), walked, name="steps, a random walk")
 start, moved, walked = (values.reshape(5, 8) for values in (start, moved, walked))
 assert_allclose(steps(moved, start), walked, name="steps, in two axes")
+every_other = steps(moved.T[::2], start.T[::2])
+assert_allclose(every_other, walked.T[::2], name="steps, in every second row of a transposed table")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -676,6 +678,13 @@ found = cause(squares, jnp.where(inner, a, 0), jnp.where(inner, b, 0))
 assert_equal({"squares, 0 at both ends": found}, {"squares, 0 at both ends": joined}, name="cause")
 found = cause(squares, jnp.zeros(9), jnp.zeros(9))
 assert_equal({"squares of nothing but 0": found}, {"squares of nothing but 0": "same"}, name="cause")
+found = cause(squares, *[jnp.full(300, 2e19)] * 2)  # eager, inf - inf; a product that is joined does not overflow
+assert_equal({"squares that overflow": found}, {"squares that overflow": joined}, name="cause")
+a, b, c = numbers(3000)
+by_op, joint = np.asarray(horner(a, b, c)), np.asarray(jax.jit(horner)(a, b, c))
+hardly = (by_op != joint) & (abs(by_op - joint) < 9e-8 * abs(by_op))  # one digit in the last place, where it is small
+found = cause(horner, *[jnp.where(hardly, part, 0) for part in (a, b, c)])
+assert_equal({"horner, 1 ulp": found}, {"horner, 1 ulp": joined if hardly.any() else "same"}, name="cause")
 t, x = light(1000)
 only_nan = jnp.isnan(jax.jit(haunted)(t, x))  # 0 elsewhere, and eager everywhere
 found = cause(haunted, jnp.where(only_nan, t, 0), jnp.where(only_nan, x, 0))
@@ -882,6 +891,8 @@ for fresh in map(bookings, (1, 3, 777)):
 huge = np.float32([1e20, *tenths[:997], -1e20, 1e16])  # as many as above: compiled already
 others = {"a few cents left": bookings(777, left=5e-5), "70,001 bookings alike": np.full(70_001, 0.125, np.float32)}
 others |= {"no money": np.zeros(777, np.float32), "huge ones": huge, "debts only": -account}
+others["dust"] = np.float32([1e10, -9.9998e9, *[0.9] * 775])
+others["tiny ones"] = bookings(777) * np.float32(1e-25)
 for name, fresh in others.items():
     assert_allclose(day(fresh), day_slow(fresh), rtol=ONE_ULP, atol=0, name=f"day with {name}")
 ### END HIDDEN TESTS

@@ -933,6 +933,7 @@ with contextlib.suppress(TypeError):  # a program that is compiled already canno
 ### BEGIN HIDDEN TESTS
 fresh_rates = np.random.default_rng().uniform(0.05, 0.3, 6).astype(np.float32)
 fresh_rates[3] = 10  # too far: the loss becomes larger
+fresh_rates[5] = fresh_rates[0]
 for number in (30, 30, 41):  # other cells, as many as before, and more
     (A_fresh, Y_fresh), (_, W_fresh) = cells(number), cells(7)
     W_start = W_fresh

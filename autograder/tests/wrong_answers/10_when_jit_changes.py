@@ -1129,3 +1129,74 @@ def running_total(amounts):
 
     start = jnp.float32(0), jnp.float32(0)
     return lax.scan(booking, start, jnp.asarray(amounts))[1]
+
+
+# %% task="steps" name="frombuffer of the arguments" fails=["steps-check"] hidden=1 message="not C-contiguous"
+def steps(a, b):
+    """How many steps of float32 lie between a and b. a, b: NumPy float32[...]. Returns int64[...]."""
+    places = []
+    for x in (a, b):
+        bits = np.frombuffer(x, dtype=np.int32).reshape(x.shape).astype(np.int64)
+        places.append(np.where(bits < 0, -(2**31) - bits, bits))
+    return np.abs(places[0] - places[1])
+
+
+# %% task="lab" name="leaves out what is NaN in eager" fails=["lab-cause"] hidden=1 message="squares that overflow: returned 'same'"
+def lab(fn, *args):
+    """Four results of fn(*args), as NumPy arrays: a dict "eager", "jit", "no fusion", "fast math"."""
+    with jax.disable_jit():
+        eager = np.asarray(fn(*args))
+    jitted = np.asarray(jax.jit(fn)(*args))
+    apart = np.asarray(jax.jit(fn, compiler_options={"xla_disable_hlo_passes": "fusion"})(*args))
+    fast = np.asarray(jax.jit(fn, compiler_options={"xla_cpu_enable_fast_math": True})(*args))
+    return {"eager": eager, "jit": jitted, "no fusion": apart, "fast math": fast}
+
+
+def cause(fn, *args):
+    """Why jit changes fn(*args): "same" (it does not), "fma" or "rewrite"."""
+    results = lab(fn, *args)
+    numbers_only = ~np.isnan(results["eager"])
+
+    def agrees(name):
+        return bool(np.all(results[name][numbers_only] == results["eager"][numbers_only]))
+
+    if agrees("jit"):
+        return "same"
+    return "fma" if agrees("no fusion") else "rewrite"
+
+
+# %% task="lab" name="digits by a tolerance" fails=["lab-cause"] hidden=1 message="horner, 1 ulp: returned 'same'"
+def lab(fn, *args):
+    """Four results of fn(*args), as NumPy arrays: a dict "eager", "jit", "no fusion", "fast math"."""
+    with jax.disable_jit():
+        eager = np.asarray(fn(*args))
+    compiled = {
+        "jit": jax.jit(fn),
+        "no fusion": jax.jit(fn, compiler_options={"xla_disable_hlo_passes": "fusion"}),
+        "fast math": jax.jit(fn, compiler_options={"xla_cpu_enable_fast_math": True}),
+    }
+    return {"eager": eager} | {name: np.asarray(run(*args)) for name, run in compiled.items()}
+
+
+def cause(fn, *args):
+    """Why jit changes fn(*args): "same" (it does not), "fma" or "rewrite"."""
+    results = lab(fn, *args)
+    close = {k: np.allclose(v, results["eager"], rtol=1e-7, atol=0, equal_nan=True) for k, v in results.items()}
+    if close["jit"]:
+        return "same"
+    return "fma" if close["no fusion"] else "rewrite"
+
+
+# %% task="day" name="dust is left out" fails=["day-check"] hidden=1 message="day with dust"
+@jax.jit
+def day(amounts):
+    """The sum of the amounts, within 1 ulp. amounts: float32[n]. Returns float32[]."""
+    size = jnp.abs(amounts)
+    total = jnp.where(size < 1e-10 * size.max(), 0.0, amounts)  # far below the last digit
+    lost = jnp.zeros((), jnp.float32)
+    while total.size > 1:
+        total = jnp.pad(total, (0, total.size % 2))
+        left, right = jnp.split(total, 2)
+        total, more = add_exactly(left, right)
+        lost += more.sum()
+    return total[0] + lost
