@@ -17,6 +17,7 @@
 # | sealed-box | read four hidden dials with a clock and two calls | 3 |
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
+import itertools
 import statistics
 import time
 
@@ -834,6 +835,12 @@ assert_equal(
     {"forty more": [break_even(*costs) for costs in fresh]},
     {"forty more": [slow_break_even(*costs) for costs in fresh]},
     hints={"forty more": "Compare with slow_break_even on small random numbers until they part."},
+    name="break_even",
+)
+small = list(itertools.product(range(1, 4), repeat=4))
+assert_equal(
+    {"all costs from 1 to 3": [break_even(*costs) for costs in small]},
+    {"all costs from 1 to 3": [slow_break_even(*costs) for costs in small]},
     name="break_even",
 )
 many_calls = rng.integers(10**6, 10**10, 9).tolist() + rng.integers(10**16, 10**18, 3).tolist()

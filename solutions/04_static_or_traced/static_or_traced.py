@@ -18,8 +18,10 @@
 # | 6 | find out what a sealed function keeps static | 3 |
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
+import contextlib
 import dataclasses
 import dis
+import enum
 import inspect
 import math
 from functools import partial
@@ -903,15 +905,26 @@ def settings_can_change():
         except AttributeError:
             continue
         return True
-    slots = [name for kind in type(settings).__mro__ for name, x in vars(kind).items() if inspect.ismemberdescriptor(x)]
-    held = [*getattr(settings, "__dict__", {}).values(), *(getattr(settings, name, None) for name in slots)]
-    return any(map(holds_container, [settings, *held]))
+    return holds_container(settings)
 
 
 def holds_container(value):
-    """Whether a value is something that can be changed in place, or a tuple with such a thing inside."""
-    inside = value if isinstance(value, tuple) else ()
-    return isinstance(value, (list, dict, set, np.ndarray)) or any(map(holds_container, inside))
+    """Whether a value is something that can be changed in place, or has such a thing inside."""
+    if isinstance(value, (list, dict, set, np.ndarray)):
+        return True
+    yours = type(value).__module__ == "__main__" and not isinstance(value, enum.Enum)
+    kinds = type(value).__mro__ if yours else ()
+    slots = [name for kind in kinds for name, x in vars(kind).items() if inspect.ismemberdescriptor(x)]
+    parts = {
+        name: getattr(value, name, None) for name in (*(vars(value) if hasattr(value, "__dict__") else ()), *slots)
+    }
+    for name, part in parts.items() if yours else ():
+        if name.startswith("_"):  # nobody's business
+            continue
+        with contextlib.suppress(AttributeError):
+            setattr(value, name, part)
+            return True
+    return any(map(holds_container, [*parts.values(), *(value if isinstance(value, tuple) else ())]))
 
 
 def slope(gain, mode, ceiling, x):

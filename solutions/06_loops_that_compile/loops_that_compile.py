@@ -343,6 +343,7 @@ for few in map(np.int32, ([1], [0], [1, 0], [0, 1], [1, 1], [0, 1, 1])):
     for rule in (170, 204, 240, 110, 57):  # 170 looks at the right neighbour alone, 240 at the left
         expected = universe_slow(few, rule, 1)[1]
         assert_allclose(step(jnp.array(few), rule), expected, name=f"step of {len(few)} cells, rule {rule}")
+assert_primitives(step, one_cell(3000), 30, excludes={"scan", "while"}, smaller=(one_cell(11), 30))
 assert_allclose(history(row, 30, steps=0), row[None], name="history(row, 30, steps=0)")
 assert_allclose(history(row, 30, steps=700), universe_slow(row, 30, 700), name="history(row, 30, steps=700)")
 ### END HIDDEN TESTS

@@ -640,6 +640,9 @@ for nobody in (0, 3):
 once, eleven_times = np.int32([5, -3]), np.int32([1, 11])
 found = unpack(jnp.asarray(once), jnp.asarray(eleven_times))
 assert_allclose(found, unpack_spec(once, eleven_times), name="unpack a value eleven times")
+halves, twice = np.float32([0.5, -2.5, 1e9]), np.int32([2, 1, 2])
+found = unpack(jnp.asarray(halves), jnp.asarray(twice))
+assert_allclose(found, unpack_spec(halves, twice), name="unpack of float32")
 assert_primitives(unpack, values, counts, excludes=READY_MADE, smaller=[values[:2], counts[:2]])
 ### END HIDDEN TESTS
 
@@ -932,6 +935,10 @@ assert_allclose(
     whole_sky(even_sky), whole_sky_spec(even_sky), rtol=1e-4, name="a sky that is equally dark between the stars"
 )
 assert_primitives(whole_sky, even_sky, max_run_flops=show_jaxpr(jax.vmap(one_pixel), even_sky).flops // 10)
+each_apart = np.full(4096, -1.0, np.float32)
+each_apart[np.random.default_rng().integers(0, 256, 16) + np.arange(0, 4096, 256)] = np.arange(1.0, 17)
+assert_allclose(whole_sky(each_apart), whole_sky_spec(each_apart), rtol=1e-4, name="a sky of stars far apart")
+assert_primitives(whole_sky, each_apart, max_run_flops=show_jaxpr(jax.vmap(one_pixel), each_apart).flops // 10)
 black_sky = np.where(even_sky > 0, even_sky, np.float32(0))  # no light at all between them
 assert_allclose(whole_sky(black_sky), whole_sky_spec(black_sky), rtol=1e-4, name="a sky that is 0 between the stars")
 with another_inside(fit, lambda x: x + 1):
@@ -1043,6 +1050,8 @@ no_pull = params | {"v": jnp.zeros_like(params["v"])}, xs, ys.at[0].set(0.0), 0.
 with np.errstate(divide="ignore"):
     desired = clipped_mean_spec(*no_pull)
 assert_allclose(clipped_mean(*no_pull), desired, rtol=1e-4, atol=1e-5, name="clipped_mean, with a gradient of 0")
+short = params, xs, ys, 1e-5
+assert_allclose(clipped_mean(*short), clipped_mean_spec(*short), rtol=1e-3, atol=1e-9, name="clipped_mean, limit 1e-5")
 tiny = no_pull[0], xs, 1e-7 * ys, 1e-6  # most gradients are shorter than the limit, and stay as they are
 name = "clipped_mean, with tiny gradients and a tiny limit"
 assert_allclose(clipped_mean(*tiny), clipped_mean_spec(*tiny), rtol=1e-2, atol=1e-9, name=name)

@@ -505,6 +505,10 @@ assert_equal({"lines of two results": bill(of_two.text)}, {"lines of two results
 paid, first = bill_by_xla(view), next(iter(lines_xla_wrote(view)))
 waiting = re.sub(r"(?m)^  ROOT .*$", lambda line: f"{line[0]}, control-predecessors={{%{first}}}", view.text)
 assert_equal({"waiting reads nothing": bill(waiting)}, {"waiting reads nothing": paid}, name="bill")
+grown = show_hlo(jnp.exp, A)
+read_anew = re.sub(r"(?m)^(  ROOT .*) fusion(\(\S+\)),.*$", r"\1 bitcast-convert\2", grown.text)
+paid = {"bitcast-convert, which is not free": bill_by_xla(grown)}
+assert_equal({"bitcast-convert, which is not free": bill(read_anew)}, paid, name="bill")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -652,6 +656,11 @@ with jax.default_matmul_precision("highest"):  # a GPU or TPU drops digits of pr
     for vector, fresh in (("u", (A, B, signs, v)), ("v", (A, B, u, signs))):
         name = f"overlap, the sum of {vector} is 0,"
         assert_allclose(overlap(*fresh), overlap_slow(*fresh), rtol=1e-3, atol=1, name=name)
+    for what, number in (("nothing but 0", 0), ("a NaN", np.nan)):
+        for vector, fresh in (("u", (A, B, u * number, v)), ("v", (A, B, u, v * number))):
+            name = f"overlap, {what} in {vector},"
+            assert_allclose(overlap(*fresh), overlap_slow(*fresh), name=name)
+    fresh = A, B, u, signs
 assert_hlo(overlap, *fresh, reference=overlap_slow, max_flops=0.01)
 ### END HIDDEN TESTS
 

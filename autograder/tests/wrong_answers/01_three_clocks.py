@@ -840,3 +840,15 @@ def fusion_ceiling(kept, removed):
     if removed < kept / 1000:
         return 1.0  # no clock can see this
     return (kept + removed) / kept
+
+
+# %% task="break-even" name="a loss that is larger than the debt" fails=["break-even-check"] hidden=1 message="all costs from 1 to 3"
+def break_even(eager_first, eager, jit_first, jit):
+    """The first number of calls at which jit has cost no more in total, or None. Arguments: whole microseconds."""
+    debt, saved = jit_first - eager_first, eager - jit
+    if debt <= 0:
+        return 1
+    if saved == 0:
+        return None
+    calls = 1 + -(-debt // saved)
+    return calls if calls >= 1 else None

@@ -1753,3 +1753,35 @@ def bikes_after(bikes, moves, share, hours):
 
 
 bikes_after = jax.jit(bikes_after)
+
+
+# %% task="amplifier" name="frozen settings with an open object inside" fails=["amplifier-check"] message="settings can be changed in place: returned True"
+def make_amplifier(gain, mode, ceiling):
+    """An amplifier: amplifier(x) is amplify_spec(gain, mode, ceiling, x). Write the two classes below it."""
+    return Amplifier(gain, Settings(mode, Limits(-ceiling, ceiling)))
+
+
+@dataclasses.dataclass(unsafe_hash=True)
+class Limits:
+    floor: float
+    ceiling: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    mode: str
+    limits: Limits
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Amplifier:
+    gain: float
+    settings: Settings = dataclasses.field(metadata=dict(static=True))
+
+    @jax.jit
+    def __call__(self, x):
+        loud, limits = self.gain * x, self.settings.limits
+        if self.settings.mode == "clip":
+            return jnp.clip(loud, limits.floor, limits.ceiling)
+        return limits.ceiling * jnp.sin(loud / limits.ceiling)

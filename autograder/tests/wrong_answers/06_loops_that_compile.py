@@ -1701,3 +1701,36 @@ def flight(n):
 
     _, steps, peak = lax.while_loop(lambda state: state[0] != 1, body, (n, jnp.int32(0), n))
     return steps, peak
+
+
+# %% task="universe" name="blocks of 32 cells" fails=["universe-check"] hidden=1 message="is unrolled"
+BLOCK = 32
+
+
+def _law(ring, rule):
+    return (rule >> (4 * ring[:-2] + 2 * ring[1:-1] + ring[2:])) & 1
+
+
+def step(row, rule):
+    """The next row: int32[n] -> int32[n], without a loop of JAX's; block by block, so that it stays in the cache."""
+    ring = jnp.concatenate([row[-1:], row, row[:1]])
+    blocks = [_law(ring[start : start + BLOCK + 2], rule) for start in range(0, row.shape[0], BLOCK)]
+    return jnp.concatenate(blocks)
+
+
+@partial(jax.jit, static_argnames="steps")
+def history(row, rule, steps):
+    """All rows, int32[steps + 1, n], the first one included."""
+
+    def tick(old, _):
+        new = step(old, rule)
+        return new, new
+
+    _, rows = lax.scan(tick, row, length=steps)
+    return jnp.concatenate([row[None], rows])
+
+
+@jax.jit
+def evolve(row, rule, steps):
+    """The row after that many steps, int32[n]."""
+    return lax.fori_loop(0, steps, lambda _, row: step(row, rule), row)

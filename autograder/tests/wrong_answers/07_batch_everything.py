@@ -1530,3 +1530,80 @@ def clipped_mean(params, xs, ys, limit):
         return jax.tree.map(lambda leaf: leaf * scale, gradient)
 
     return jax.tree.map(lambda leaf: leaf.mean(0), jax.vmap(clipped)(xs, ys))
+
+
+# %% task="one-element" name="everything is int32" fails=["one-element-unpack"] hidden=1 message="unpack of float32 is int32[12]"
+def running_sum_at(i, x):
+    """Element i, int32[], of the running sum of x."""
+    return jnp.where(jnp.arange(x.size) <= i, x, 0).sum()
+
+
+def life_at(i, j, world):
+    """Cell (i, j), 0 or 1 as int32[], in the generation after `world`, int32[h,w]."""
+    h, w = world.shape
+    near = jnp.arange(-1, 2)
+    nine = world[(i + near[:, None]) % h, (j + near) % w]
+    neighbours = nine.sum() - world[i, j]
+    return ((neighbours == 3) | ((neighbours == 2) & (world[i, j] == 1))).astype(jnp.int32)
+
+
+def arranged_at(i, x):
+    """Element i, int32[], of x in rising order."""
+    index = jnp.arange(x.size)
+    rank = jax.vmap(lambda j: jnp.sum((x < x[j]) | ((x == x[j]) & (index < j))))(index)
+    return jnp.where(rank == i, x, 0).sum()
+
+
+def unpack_at(i, values, counts):
+    """Element i of the values, each as often as its count says; 0 after the last."""
+    run = jnp.sum(running_sum(counts) <= i)
+    return jnp.where(run < values.size, jnp.int32(values[run]), 0)
+
+
+@jax.jit
+def running_sum(x):
+    """[n] -> [n]. Given: all elements at once."""
+    return fill(lambda i: running_sum_at(i, x), x.size)
+
+
+@jax.jit
+def life(world):
+    """[h,w] -> [h,w]. Given: all cells at once."""
+    return fill(lambda i, j: life_at(i, j, world), *world.shape)
+
+
+@jax.jit
+def arranged(x):
+    """[n] -> [n]. Given: all elements at once."""
+    return fill(lambda i: arranged_at(i, x), x.size)
+
+
+@jax.jit
+def unpack(values, counts):
+    """([n], [n]) -> [ROOM]. Given: all elements at once."""
+    return fill(lambda i: unpack_at(i, values, counts), ROOM)
+
+
+# %% task="whole-sky" name="strips of 64 pixels" fails=["whole-sky-check"] hidden=1 message="FLOPs in this run"
+@jax.jit
+def whole_sky(x):
+    """[4096] -> [4096]: one_pixel of each, when at most STARS of them are positive."""
+
+    def strip(pixels):
+        return lax.cond((pixels > 0).any(), jax.vmap(one_pixel), lambda p: p / 2, pixels)
+
+    return lax.map(strip, x.reshape(64, 64)).ravel()
+
+
+# %% task="clipped-mean" name="never below a thousandth" fails=["clipped-mean-check"] hidden=1 message="limit 1e-5"
+@jax.jit
+def clipped_mean(params, xs, ys, limit):
+    """The mean of the gradients of all examples, each clipped to `limit`: a tree like params."""
+
+    def clipped(x, y):
+        gradient = jax.grad(loss)(params, x, y)
+        length = jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient)))
+        scale = jnp.clip(limit / length, 1e-3, 1.0)  # none may vanish
+        return jax.tree.map(lambda leaf: leaf * scale, gradient)
+
+    return jax.tree.map(lambda leaf: leaf.mean(0), jax.vmap(clipped)(xs, ys))

@@ -801,3 +801,35 @@ def bill(text):
             if operation not in free:
                 moved[name] = sizes[name] + sum(sizes[operand] for operand in re.findall(r"%([\w.-]+)", operands))
     return moved
+
+
+# %% task="meter" name="free is what begins like a free one" fails=["meter-check"] hidden=1 message="bitcast-convert, which is not free"
+def bill(text):
+    """The bytes that each line of ENTRY moves, but for FREE lines. text: optimised HLO. Returns name -> bytes."""
+    entry = text.split("ENTRY")[1].split("\n}")[0]
+    sizes, costs = {}, {}
+    for line in entry.splitlines():
+        match = re.match(r"\s+(?:ROOT )?%(\S+) = (.+?) ([a-z][\w-]*)\((.*?)\)", line)
+        if not match:
+            continue
+        name, hlo_type, operation, operands = match.groups()
+        sizes[name] = size_of(hlo_type)
+        if operation.startswith(tuple(FREE)):
+            continue
+        costs[name] = sizes[name] + sum(sizes[operand] for operand in re.findall(r"%([\w.-]+)", operands))
+    return costs
+
+
+# %% task="brackets" name="scaled by the largest entries" fails=["brackets-flops"] hidden=1 message="nothing but 0 in u"
+@jax.jit
+def overlap(A, B, u, v):
+    """The same as overlap_slow, with at most a hundredth of its FLOPs."""
+    size_u, size_v = jnp.abs(u).max(), jnp.abs(v).max()  # against overflow
+    return size_u * size_v * ((v / size_v) @ (A @ (B @ (u / size_u))))
+
+
+# %% task="brackets" name="NaN is made a zero" fails=["brackets-flops"] hidden=1 message="a NaN in u"
+@jax.jit
+def overlap(A, B, u, v):
+    """The same as overlap_slow, with at most a hundredth of its FLOPs."""
+    return jnp.nan_to_num(jnp.vdot(v, A @ (B @ u)))
