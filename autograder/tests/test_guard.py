@@ -294,6 +294,9 @@ HONEST = [
     "import functools\nclass Timed:\n    def __init__(self, f): functools.update_wrapper(self, f)",
     "import contextlib, io, sys\nwith contextlib.redirect_stdout(io.StringIO()) as said:\n    g(1)\n"
     "print(said.getvalue(), file=sys.stderr)",
+    "import os, tempfile\nwith tempfile.TemporaryDirectory() as folder:\n    for name in os.listdir(folder):\n"
+    "        with open(os.path.join(folder, name)) as file: print(file.read(), open(name, 'rb', encoding=None).read())",
+    "def f(path): return open(path, mode='r').readlines()",
     "import timeit\nprint(timeit.timeit(lambda: g(1), number=3), timeit.default_timer())",
     "import hashlib, pprint, os\npprint.pprint((hashlib.sha256(b'a').hexdigest(), os.cpu_count()))",
     "class A:\n    def __eq__(self, other): return vars(self) == vars(other)\n    @classmethod\n"
@@ -378,6 +381,16 @@ TRICKS = {
     "def f(x):\n    mine = {}\n    (mine if x else [DATA][0])['a'] = 1": "writes a part",
     "def f(x, v):\n    (x if v else np).sum = 1": "writes .sum",
     "class A:\n    def __new__(cls, *rest): return vars(cls)": "uses vars",
+    "open('a', 'w')": "uses open",
+    "open('a', mode='r+b')": "uses open",
+    "def f(mode): return open('a', mode)": "uses open",
+    "open(*['a', 'w'])": "uses open",
+    "open('a', **{'mode': 'w'})": "uses open",
+    "open('a', 'r', -1)": "uses open",
+    "open('a', opener=print)": "uses open",
+    "open(file='a')": "uses open",
+    "read = open": "uses open",
+    "list(map(open, ['a']))": "uses open",
     "class A: pass\ndef f(x): return A.__new__(x)": "asks for .__new__",
     "kept = []\ndef setter(f):\n    kept.append(f)\n    return f\nclass A:\n    @setter\n"
     "    def __getattr__(self, name): return vars(self)": "uses vars",
@@ -750,6 +763,10 @@ OTHERS = {  # what a cell does to a value that nobody can see in its text, and w
     "type('')\nf = type('a')\nf.format('{0.__class__}', value)": "str.format is called with a text",
     "import functools\nclass A:\n    def f(self, g): functools.update_wrapper(self, g)\n"
     "A.f(value, len)": "an object of Handed is written",
+    "open(3)": "expected str, bytes or os.PathLike object, not int",
+    "open('/proc/self/mem', 'rb')": "'/proc/self/mem' is opened, which is no file of this notebook's",
+    "open('/tmp/../proc/self/mem', 'rb')": "is opened, which is no file of this notebook's",
+    "open(b'/dev/fd/0')": "is opened, which is no file of this notebook's",
     "vars(value)['traces'] = 0": "the names in Handed are not this notebook's own",
     "vars(__import__('math'))": "the names in math are not this notebook's own",
     "vars(type(value))": "the names in Handed are not this notebook's own",
@@ -759,7 +776,7 @@ OTHERS = {  # what a cell does to a value that nobody can see in its text, and w
 class Handed:
     """Of a module that is not the notebook."""
 
-    traces = 1
+    traces, file = 1, __file__
     __module__ = "autograder.checks"
 
 
@@ -829,6 +846,8 @@ found += [Tally(c=1)._seen, sorted(Tally(d=2).__dict__) == ["_seen", "d"]]
 found += [Pair(1).next().n, Pair(5).has("n")]
 found += [getattr(Tally(), f"no_{1}"), hasattr(Tally, "no_" + "te"), getattr(SimpleNamespace(on_a=6), "on_" + "a")]
 found += [{**vars(SimpleNamespace(e=3)), **vars(Tally(f=4))}]
+with open(value.file) as file:
+    found += [file.read() == open(value.file, "rb").read().decode() != ""]
 """
 
 
@@ -839,6 +858,7 @@ def test_what_is_ones_own_is_changed_as_ever():
         False,
         6,
         {"e": 3, "f": 4, "_seen": {"f": 4}},
+        True,
     ]
 
 

@@ -352,7 +352,7 @@ for n in (64, 65, 5001):
     x = jnp.asarray(np.random.default_rng().uniform(-1, 1, n), jnp.float32)
     assert_allclose(jax.jit(golf_mean)(x), mean_slow(x), atol=1e-5, name=f"golf_mean of {n} numbers, by its tape")
     assert_allclose(golf_mean(x), mean_slow(x), atol=1e-5, name=f"golf_mean of {n} numbers")
-for n in (64, 5001):
+for n in (64, 50_001):
     assert_primitives(golf_mean, jnp.ones(n), max_equations=24, excludes={"pure_callback", "io_callback"})
 ### END HIDDEN TESTS
 partial_credit(speedup(golf_mean, mean_slow, signal, at_least=3), {2: 1, 3: 2})

@@ -916,7 +916,9 @@ assert_allclose(log, [8.0, 4.0, 2e7, math.nan], name="the log of train with JAX 
 assert_allclose(halves, 0.5, name="the state of train with JAX arrays")
 assert_equal({"batches left": list(stream)}, {"batches left": [7.0]}, name="train with an iterator")
 by_itself = train(lambda state, batch: (state + 1, 0.5), 0, [None, None, 0], 1)  # a step that needs no batch
-assert_equal({"steps, and losses": by_itself}, {"steps, and losses": (3, [0.5] * 3)}, name="train, with batches of None")
+assert_equal(
+    {"steps, and losses": by_itself}, {"steps, and losses": (3, [0.5] * 3)}, name="train, with batches of None"
+)
 waits = []
 
 

@@ -43,6 +43,7 @@ from .words import (
     PATHS,
     PRIVATE,
     PRIVATE_OF_LIBRARIES,
+    READ_MODES,
     SETTINGS,
     SIGNATURES,
     SPECIAL_METHODS,
@@ -469,7 +470,7 @@ class _Reader(Names):
         if of_checks and name not in BUILTINS:
             self.refuse(node, f"reads {name}", "the checks keep something of their own there", "Take another name.")
         if name in ALL_BUILTINS - BUILTINS - ATTRIBUTE_FUNCTIONS and name != "display":
-            if name == "vars" and id(node) in self.allowed:
+            if name in ("vars", "open") and id(node) in self.allowed:
                 return
             self.refuse(node, f"uses {name}", "with it, a cell could run or change what nobody sees")
         unknown = name.startswith("_") and name not in self.cells.names and name not in BUILTINS
@@ -803,10 +804,18 @@ class _Reader(Names):
         if name == "print" and "print" not in self.cells.names:
             for where in (keyword.value for keyword in node.keywords if keyword.arg == "file"):
                 self.fitting |= {id(where)} if self.origins(where) & {"sys.stdout", "sys.stderr"} else set()
-        if one and (name == "type" or name == "vars" and own):
+        if one and (name == "type" or name == "vars" and own) or name == "open" and self._reads(node):
             self.allowed.add(id(node.func))
         elif name in ATTRIBUTE_FUNCTIONS and name not in self.cells.names:
             self.asks_by_name(node, name)
+
+    def _reads(self, node: ast.Call) -> bool:
+        """Whether `open` is called to read a file; which one, it is asked when it is there (see `own_objects`)."""
+        named = {keyword.arg: keyword.value for keyword in node.keywords}
+        modes = [*node.args[1:], *(value for name, value in named.items() if name == "mode")]
+        plain = all(isinstance(mode, ast.Constant) and mode.value in READ_MODES for mode in modes)
+        seen = bool(node.args) and not isinstance(node.args[0], ast.Starred)
+        return plain and seen and named.keys() <= {"mode", "encoding"} and len(modes) <= 1
 
     def call_of_kinds(self, node: ast.Call) -> None:
         """A call that may make a class: a table of special methods stands in it."""

@@ -16,7 +16,7 @@ import sys
 import types
 import weakref
 from collections.abc import Container, Iterator, Mapping, MutableMapping
-from typing import Any
+from typing import IO, Any
 
 from .course import bound, parameters
 from .names import name_called, own_statements
@@ -27,6 +27,7 @@ from .words import (
     MUTATORS,
     OF_MODULES,
     PRIVATE_OF_LIBRARIES,
+    READ_MODES,
     UNDERSCORE,
     is_mangled,
     is_private,
@@ -37,6 +38,7 @@ _BY_NAME = {"__setattr__", "__delattr__", "__dict__", "obj", *PRIVATE_OF_LIBRARI
 _READ_BY = {"__dict__": "attributes", "keywords": "keywords", "environ": "environment"}  # by which function of these
 _MEMORY = ("__array_interface__", "__array_struct__")
 _WRAPPERS = (functools.partial, type(functools.lru_cache(len)))
+_NO_FILES = ("/proc", "/dev", "/sys")
 _LIBRARIES = ("flax", "optax")  # whose modules and variables an answer fills
 
 DICTS = (dict, collections.Counter, collections.defaultdict, collections.OrderedDict)
@@ -155,7 +157,7 @@ class OwnObjects(ast.NodeTransformer):
             node.args[0] = _placed(_call("mine", node.args[0]), node.args[0])
         if isinstance(node.func, ast.Attribute) and node.func.attr == "format":
             node.func.value = _placed(_call("plain_text", node.func.value), node.func.value)
-        if isinstance(node.func, ast.Name) and node.func.id in ("type", "vars"):
+        if isinstance(node.func, ast.Name) and node.func.id in ("type", "vars", "open"):
             node.func = _placed(_call("of_objects", node.func), node.func)
         if node.args and isinstance(node.args[0], ast.Name) and node.args[0].id == "type":
             node.args[0] = _placed(_call("of_objects", node.args[0]), node.args[0])
@@ -388,10 +390,23 @@ def asked(name: Any, error: type[Exception] = AttributeError) -> None:
 
 
 def of_objects(function: Any) -> Any:
-    """`type` that is asked for objects alone, and `vars` that is no way to Python's names; anything else as it is."""
+    """`type` that is asked for objects alone, `vars` that is no way to Python's names, `open` that reads; all else as it
+    is."""
     if function is type:
         return _type_of
+    if function is open:
+        return _opened
     return attributes if function is vars else function
+
+
+def _opened(file: Any, mode: str = "r", *, encoding: str | None = None) -> IO[Any]:
+    """A file to be read. Numbers stand for what the kernel has opened, and in some folders lies its memory."""
+    path = os.fspath(file)
+    if type(path) is not str or os.path.realpath(path).startswith(_NO_FILES):
+        raise TypeError(f"{str(path)[:40]!r} is opened, which is no file of this notebook's")
+    if mode not in READ_MODES:
+        raise TypeError(f"a file is opened with {mode!r}; an answer reads files, and writes none")
+    return open(path, mode, encoding=encoding)
 
 
 def _type_of(value: Any) -> type:

@@ -94,6 +94,7 @@ BUILTINS = (
     | _words("isinstance issubclass iter len list map max min next object oct ord pow print property range")
     | _words("repr reversed round set slice sorted staticmethod str sum super tuple type zip __name__")
 )
+READ_MODES = ("r", "rt", "rb")  # with which an answer may open a file
 ATTRIBUTE_FUNCTIONS = {"getattr", "hasattr", "setattr", "delattr"}  # called with a name that can be read here
 # With two leading underscores, and only said: nobody looks for anything there.
 SIGNATURES = _words(

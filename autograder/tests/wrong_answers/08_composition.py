@@ -2674,3 +2674,80 @@ def replay_backwards(tape, *args):
             if isinstance(x, str) and not nothing(slope):
                 slopes[x] = slopes[x] + slope if x in slopes else slope
     return slopes
+
+
+# %% task="tape" name="sums need no rule" fails=["tape-forward", "tape-backward"] hidden=1 message="by other rules for add, sub and neg"
+SIGNS = {"add": (1.0, 1.0), "sub": (1.0, -1.0), "neg": (-1.0,), "convert_element_type": (1.0,)}
+
+
+def slopes_of(eqn, given):
+    name = eqn.primitive.name
+    return SIGNS[name] if name in SIGNS else PARTIALS[name](eqn.params, *given)
+
+
+def tape_jvp(tape, primals, tangents):
+    """Forward mode. primals, tangents: a number for each input. Returns (value, tangent) of the tape's result."""
+    values = dict(zip(tape.jaxpr.invars, primals, strict=True))
+    moves = dict(zip(tape.jaxpr.invars, tangents, strict=True))
+    for eqn in tape.jaxpr.eqns:
+        given = [v.val if isinstance(v, Literal) else values[v] for v in eqn.invars]
+        given_moves = [0.0 if isinstance(v, Literal) else moves[v] for v in eqn.invars]
+        values[eqn.outvars[0]] = eqn.primitive.bind(*given, **eqn.params)
+        moves[eqn.outvars[0]] = sum(p * dx for p, dx in zip(slopes_of(eqn, given), given_moves))
+    result = tape.jaxpr.outvars[0]
+    return (result.val, 0.0) if isinstance(result, Literal) else (values[result], moves[result])
+
+
+def tape_grad(tape, args):
+    """Reverse mode. args: a number for each input. Returns the list of the result's derivatives by each input."""
+    values, cotangent = dict(zip(tape.jaxpr.invars, args)), {}
+
+    def read(operand):
+        return operand.val if isinstance(operand, Literal) else values[operand]
+
+    for eqn in tape.jaxpr.eqns:
+        values[eqn.outvars[0]] = eqn.primitive.bind(*map(read, eqn.invars), **eqn.params)
+    if not isinstance(tape.jaxpr.outvars[0], Literal):
+        cotangent[tape.jaxpr.outvars[0]] = 1.0
+    for eqn in reversed(tape.jaxpr.eqns):
+        if eqn.outvars[0] in cotangent:
+            for operand, partial in zip(eqn.invars, slopes_of(eqn, list(map(read, eqn.invars)))):
+                if not isinstance(operand, Literal):
+                    cotangent[operand] = cotangent.get(operand, 0.0) + cotangent[eqn.outvars[0]] * partial
+    return [cotangent.get(v, 0.0) for v in tape.jaxpr.invars]
+
+
+# %% task="cures" name="softened root" fails=["cures-springs"] hidden=1 message="the gradient with near ones"
+def spring_energy(points):
+    """The energy of spring_energy_slow, on arrays. points: float32[n, 2]. Returns float32[]."""
+    points = jnp.asarray(points)
+    difference = points[:, None] - points[None, :]
+    distance = jnp.sqrt((difference**2).sum(-1) + 1e-12)
+    later = jnp.tri(len(points), k=-1, dtype=bool)
+    return jnp.sum((distance - 1) ** 2, where=later)
+
+
+@jax.custom_jvp
+def kepler(M, e):
+    """E with E - e sin E = M. M, e: float32[]. Returns float32[], differentiable as often as you like."""
+    return solve_kepler(M, e)
+
+
+@kepler.defjvp
+def kepler_rule(primals, tangents):
+    """The rule for kepler. primals: (M, e); tangents: (dM, de). Returns (E, dE)."""
+    (M, e), (dM, de) = primals, tangents
+    E = kepler(M, e)
+    return E, (dM + de * jnp.sin(E)) / (1 - e * jnp.cos(E))
+
+
+# %% task="diet" name="matrix products are kept" fails=["diet-check"] hidden=1 message="peak at 400 steps, in states: returned"
+def simulate_lean(step, u, length):
+    """The same as simulate, on a diet. length: a square number, k². u: float32[n]. Returns float32[n]."""
+    k = math.isqrt(length)
+
+    def block(u, _):
+        return simulate(step, u, k), None
+
+    lean = jax.checkpoint(block, policy=jax.checkpoint_policies.dots_saveable)
+    return jax.lax.scan(lean, u, length=k)[0]

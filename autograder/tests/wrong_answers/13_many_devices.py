@@ -1228,7 +1228,11 @@ def product_layout():
     """The specs of A, B and the result, on GRID."""
     shapes = [(64, 32), (32, 16), (64, 16)]
     limits = [1 / 4, 1 / 2, 1 / 8]
-    specs = [P(*pair) for pair in itertools.product((None, "x", "y"), repeat=2) if pair in ((None, None),) or pair[0] != pair[1]]
+    specs = [
+        P(*pair)
+        for pair in itertools.product((None, "x", "y"), repeat=2)
+        if pair in ((None, None),) or pair[0] != pair[1]
+    ]
     choices = [[s for s in specs if small_enough(s, shape, limit)] for shape, limit in zip(shapes, limits)]
     for layout in itertools.product(*choices):
         a, b, result = (jax.NamedSharding(GRID, spec) for spec in layout)

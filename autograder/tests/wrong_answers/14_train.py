@@ -1484,3 +1484,21 @@ def faithful(step):
     found, *_ = step(*wash(PLAIN), *batch)
     pairs = zip(jax.tree.leaves(jax.device_get(found)), jax.tree.leaves(jax.device_get(alone)), strict=True)
     return all(np.allclose(mine, true, rtol=0, atol=2e-2) for mine, true in pairs)  # sums in another order differ
+
+
+# %% task="log" name="None ends the batches" fails=["log-check"] hidden=1 message="train, with batches of None"
+def train(step, state, batches, lag):
+    """As train_slow, but each loss is read when `lag` more steps have been started. lag: int, 0 or more."""
+    batches, waiting, log = iter(batches), [], []
+    while (batch := next(batches, None)) is not None:
+        state, loss = step(state, batch)
+        waiting.append(loss)
+        if len(waiting) > lag:
+            log.append(float(waiting.pop(0)))
+            if not math.isfinite(log[-1]):
+                return state, log
+    for loss in waiting:
+        log.append(float(loss))
+        if not math.isfinite(log[-1]):
+            break
+    return state, log
