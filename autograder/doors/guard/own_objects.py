@@ -390,8 +390,8 @@ def asked(name: Any, error: type[Exception] = AttributeError) -> None:
 
 
 def of_objects(function: Any) -> Any:
-    """`type` that is asked for objects alone, `vars` that is no way to Python's names, `open` that reads; all else as it
-    is."""
+    """`type` that is asked for objects alone, `vars` that is no way to Python's names, `open` that reads; all else
+    as it is."""
     if function is type:
         return _type_of
     if function is open:
