@@ -389,7 +389,7 @@ after_call = {
 }
 kept = {"the rates": [0.2, 0.1]} | dict.fromkeys(list(after_call)[1:], fresh_rod.tolist())
 assert_equal(after_call, kept, name="relax (its arguments after the call)")
-rates = [0.05, 0.21, 0.4]
+rates = [0.05, 0.8, -0.1, 0.4]
 for edge in ("edge", "wrap"):
     for heated in (fresh_rod, 2 * fresh_rod):
         assert_allclose(relax(heated, rates, edge), relax_slow(heated, rates, edge), rtol=1e-4, atol=1e-3, name=edge)
@@ -516,14 +516,18 @@ vectors = [rng.normal(loc=3, size=length).astype(np.float32) for length in tried
 vectors[-1][::2] = 0  # a zero is a number like any other
 vectors[-2] *= 1000  # the differences count; the exponential of such a number would overflow
 vectors[-3][0] = np.nan  # a mean with it is NaN
-far = [sign * 10.0**k for k in (1, 2, 3, 4, 5, 6, 9, 30) for sign in (1, -1)]  # none of them is free for padding
+far = [sign * 10.0**k for k in range(1, 39) for sign in (1, -1)]  # none of them is free for padding
 vectors.append(np.float32([1e9, *far]))
-vectors += [np.full(60, np.nan, np.float32), np.float32([1, 2])]  # one request is nothing to the next
+vectors += [
+    np.full(60, np.nan, np.float32),
+    np.float32([1, 2]),
+    np.float32([np.nan]),
+]  # one request is nothing to the next
 with jax.no_tracing(True):
     got = [energy(x) for x in vectors]
 kinds = {"types": sorted({f"{getattr(e, 'dtype', 'no array')}{list(np.shape(e))}" for e in got})}
 assert_equal(kinds, {"types": ["float32[]"]}, name="energy")
-expected, tried = [energy_slow(x) for x in vectors], (*tried, 17, 60, 2)
+expected, tried = [energy_slow(x) for x in vectors], (*tried, 77, 60, 2, 1)
 assert_allclose(got, expected, rtol=1e-4, name=f"energy of {tried} numbers (padding must not count)")
 for length in (1, 40, bucket_size(40)):
     any_behind = rng.normal(loc=-1, size=bucket_size(40)).astype(np.float32)
@@ -656,7 +660,7 @@ with jax.default_matmul_precision("highest"):  # a GPU or TPU drops digits of pr
         fit(x + 1, y, 4)
 ### BEGIN HIDDEN TESTS
 with jax.default_matmul_precision("highest"):  # a GPU or TPU drops digits of products (unit 10)
-    for rows in (1, 33, 64, 165):
+    for rows in (1, 33, 64, 165, 1100):
         x, y = rows_of_data(rows, seed=rows)
         x, y = 0.3 * x, 0.3 * y  # so small that every step still counts in the end
         x[5::9], y[3::7] = 0, 0  # a zero is data, too
@@ -702,7 +706,7 @@ assert_primitives(train_step, *step_calls[0], excludes={"pure_callback"})
 #
 # You have seen what hits and what misses. Now write the rule down: `cache_key` takes one call and returns a hashable
 # value, such that two calls of one function share a trace exactly if their keys are equal. No tracing, and no `jit`:
-# just look at the arguments, and leave them as they are. It fits in three lines.
+# just look at the arguments. It fits in three lines.
 #
 # `static` names the keyword arguments that are static, whatever they are called.
 #
@@ -835,6 +839,8 @@ def point_class():
 Point, OtherPoint = point_class(), point_class()
 fresh = {
     "bool and int": (of(True), of(1)),
+    "True, and NumPy's True": (of(True), of(np.True_)),
+    "a complex number, and NumPy's complex64": (of(1j), of(np.complex64(2))),
     "float16": (of(np.ones(2, np.float16)), of(np.ones(2, np.float32))),
     "two dicts": (of({"a": 1.0}), of({"b": 1.0})),
     "None and nothing": (of(1.0, None), of(1.0)),
@@ -881,10 +887,6 @@ with jax.no_tracing(True):  # an error for any trace
 traces_shared = {name: same_trace(*pair, ("n", "m")) for name, pair in fresh.items()}
 traces_shared |= {name: same_trace(*pair, ("axis",)) for name, pair in other_names.items()}
 assert_equal(said, traces_shared, hints=advice, name="cache_key")
-given = {"n": 2, "y": 1.0}
-cache_key(((1.0, [2.0]),), given, ("n",))
-left = {"the caller's keywords, afterwards": given}
-assert_equal(left, {"the caller's keywords, afterwards": {"n": 2, "y": 1.0}}, name="cache_key")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -1456,6 +1458,20 @@ returned = signature((2, 2.5, True, np.float64(1), np.ones(3)))
 weak_ones = (Type((), "int32"), True), (Type((), "float32"), True)
 wanted = (*weak_ones, (Type((), "bool"), False), (Type((), "float32"), False), (Type((3,), "float32"), False))
 assert_equal({case: repr(wanted if returned == wanted else returned)}, {case: repr(wanted)}, name="signature")
+
+
+def without_entry(jit, f):
+    return [jit(f)(1.0), CACHE.pop(f, None) and jit(f)(2.0)]
+
+
+def three():
+    return 3.0
+
+
+again = {"traces, the entry taken out of CACHE in between": play_program(without_entry, minijit)[1]}
+assert_equal(again, dict.fromkeys(again, 2), name="minijit")
+alone = {"a function without arguments, twice": [float(minijit(three)()) for _ in range(2)]}
+assert_equal(alone, dict.fromkeys(alone, [3.0, 3.0]), name="minijit")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "minijit-cache-reasons", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}

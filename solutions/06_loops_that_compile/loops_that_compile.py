@@ -346,6 +346,9 @@ for few in map(np.int32, ([1], [0], [1, 0], [0, 1], [1, 1], [0, 1, 1])):
 assert_primitives(step, one_cell(3000), 30, excludes={"scan", "while"}, smaller=(one_cell(11), 30))
 assert_allclose(history(row, 30, steps=0), row[None], name="history(row, 30, steps=0)")
 assert_allclose(history(row, 30, steps=700), universe_slow(row, 30, 700), name="history(row, 30, steps=700)")
+assert_primitives(history, one_cell(3000), 30, 5000, includes={"scan"}, smaller=(one_cell(11), 30, 20))
+shifted = np.stack([np.roll(row, -t) for t in range(5001)])  # rule 170 moves a row to the left
+assert_allclose(history(row, 170, steps=5000), shifted, name="history(row, 170, steps=5000)")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "universe-evolve-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
@@ -373,6 +376,7 @@ for period, steps in ((2, 61), (3, 61), (4, 62), (5, 63), (6, 64), (7, 70_001)):
     row = (np.arange(420) % period == 0).astype(np.int32)
     name = f"evolve of a row that comes back after {period} steps, {steps} steps"
     assert_allclose(evolve(row, 170, steps), np.roll(row, -steps), name=name)
+assert_primitives(evolve, one_cell(3000), 30, 1000, includes={"while"}, smaller=(one_cell(11), 30, 1000))
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "universe-speed", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -473,7 +477,15 @@ fleet = [flight_slow(start) for start in range(1, 31)]
 fleet = tuple(np.array(column) for column in zip(*fleet, strict=True))
 assert_allclose(jax.vmap(flight)(np.arange(1, 31, dtype=np.int32)), fleet, name="vmap(flight)(1, 2, ..., 30)")
 ### BEGIN HIDDEN TESTS
-for start in (871, 6171, 64, 97, 26623, 370153):  # 26623 flies up to 106 million, 370153 is highest at step 200 of 391
+for start in (
+    871,
+    6171,
+    64,
+    97,
+    26623,
+    370153,
+    4484223,
+):  # 26623 flies up to 106 million, 370153 is highest at step 200 of 391
     assert_allclose(flight(start), flight_slow(start), name=f"flight({start})")
 ### END HIDDEN TESTS
 
@@ -614,6 +626,7 @@ assert_primitives(computer, FACTORIAL, switched_on(5), 1000, excludes={"pure_cal
 divisor = assemble((SET, 1, 1), (SET, 2, 1), (ADD, 1, 2), (COPY, 3, 0), (REM, 3, 1), (JNZ, 3, 2))
 # jumps that are not taken, a jump back, and a limit that ends it
 maze = assemble((JNZ, 0, 4), (SET, 0, 9), (JNZ, 1, 0), (COPY, 1, 0), (REM, 1, 0), (JNZ, 3, 0), (JNZ, 0, 2))
+far = assemble((JNZ, 0, 300), *[(ADD, 1, 0)] * 299, (SET, 2, 7), length=302)
 for name, program, registers, limit in (
     ("a divisor of 91", divisor, switched_on(91), 1000),
     ("a divisor of 97", divisor, switched_on(97), 1000),
@@ -625,6 +638,7 @@ for name, program, registers, limit in (
     ("counting without an end", assemble((SET, 1, 1), (ADD, 0, 1), (JNZ, 1, 1)), switched_on(0), 20_001),
     ("a jump is the last instruction", assemble((SET, 1, 1), (ADD, 0, 1), (JNZ, 1, 1), length=3), switched_on(0), 50),
     ("a jump to instruction 9", assemble((JNZ, 0, 9), *[(ADD, 1, 0)] * 8, (SET, 2, 7), length=12), switched_on(3), 50),
+    ("a jump to instruction 300", far, switched_on(3), 50),
     ("a HALT with numbers beside it", assemble((SET, 0, 5), (HALT, 1, 2), (SET, 0, 6)), switched_on(0), 100),
     ("a jump over a HALT", assemble((JNZ, 0, 2), (HALT, 0, 0), (SET, 1, 7)), switched_on(1), 100),
     ("large numbers", assemble((SET, 0, 2**31 - 1), (SET, 1, 40_000), (SET, 2, -(2**31))), switched_on(0), 9),
@@ -773,7 +787,7 @@ for speed, drag in ((3.0, 0.1), (0.7, 0.0)):
         name=f"the gradient of slide at ({speed}, {drag})",
     )
 ### BEGIN HIDDEN TESTS
-for speed, drag in ((8.9, 0.0), (5.3, 0.2), (1e-6, 0.1)):
+for speed, drag in ((8.9, 0.0), (5.3, 0.2), (1e-6, 0.1), (1e-30, 0.1)):
     assert_allclose(
         jax.grad(slide, argnums=(0, 1))(speed, drag),
         jax.jacfwd(slide_until_rest, argnums=(0, 1))(speed, drag),
@@ -867,7 +881,7 @@ with assert_max_traces(read, 1):
     read(SEVEN, bits), read(SEVEN, 1 - bits)
 ### BEGIN HIDDEN TESTS
 rng = np.random.default_rng()
-for letters, states, n in ((300, 5, 13), (3, 6, 1), (2, 2, 1100), (3, 300, 9), (2, 7, 40)):
+for letters, states, n in ((300, 5, 13), (3, 6, 1), (2, 2, 20_000), (3, 300, 9), (2, 7, 40)):
     table = rng.integers(0, states, (letters, states))
     if n > 512:  # letters that exchange states: what was read long ago is never forgotten
         table = rng.permuted(np.tile(np.arange(states), (letters, 1)), axis=1)

@@ -685,7 +685,7 @@ partial_credit(speedup(overlap, overlap_slow, *positive(700, seed=2), at_least=7
 # after XLA, no more and no less; `times` is at least 1. (What is only traced, as by `jax.eval_shape`, is no work.) No
 # loop (in the HLO it would be there once). And no indexing: if only one element of a result is read, XLA need not
 # compute the others. `fn` may be any function from floats to floats of the same shape whose values are finite, however
-# large.
+# large, and so is `x`.
 #
 # <details><summary>Hint 1</summary>
 # Each call must need the result of the one before, or it will be merged with it. And yet its input must be
@@ -762,6 +762,8 @@ with jax.default_matmul_precision("highest"):  # a GPU or TPU drops digits of pr
     for fn, operation in OPERATIONS.items():
         result = jax.jit(lambda x, fn=fn: repeated(fn, x, times))(x)
         assert_allclose(result, fn(x), rtol=1e-4, name=f"repeated, {fn.__name__}")
+deep = jax.jit(lambda x: repeated(lambda x: -steep(x), x, times))(x)
+assert_allclose(deep, -steep(x), rtol=1e-4, name="repeated, large numbers below zero,")
 for calls in (1, 2, times):
     for array in (x, jnp.zeros((900, 900))):
         assert_primitives(lambda x, calls=calls: repeated(jnp.tanh, x, calls), array, counts={"tanh": calls})

@@ -731,19 +731,23 @@ large[0, :3] = -np.inf, np.inf, points[0]
 for table, name in ((large, "ranks in a large table"), (large[:1, 3:4], "ranks in a table of one number")):
     assert_allclose(make_ranker(table)(points), (table[..., None] < points).sum((0, 1)), name=name)
 on_device = jnp.asarray(alike)
-make_ranker(on_device)(points)
+ranker_on_device = make_ranker(on_device)
+ranker_on_device(points)
 assert_equal(
     {"the caller's table deleted": on_device.is_deleted()}, {"the caller's table deleted": False}, name="make_ranker"
 )
+on_device.delete()  # or its owner donates it
+name = "ranks in a table that was deleted"
+assert_allclose(ranker_on_device(points), (alike[..., None] < points).sum((0, 1)), name=name)
 built = {"for two more tables": programs_built(make_ranker, some_tables(2, shape=(5, 11)), points)}
 assert_equal(built, {"for two more tables": "none"}, name="make_ranker")
 
 
 def sorts_in_a_call(x):
-    """How often NumPy sorts while a ranker, made and called before, is called once more."""
+    """How often NumPy sorts while a ranker, made but not yet called, is called."""
     import sys
 
-    heard, last_made = [], made[-1]
+    heard, last_made = [], make_ranker(fresh_tables[0])
 
     def listen(frame, event, function):
         by_an_array = isinstance(getattr(function, "__self__", None), np.ndarray)
@@ -968,6 +972,10 @@ sound[3, 1], tail[4, 2] = np.nan, np.inf
 assert_allclose(echo(sound, tail), echo_slow(sound, tail), rtol=1e-4, atol=1e-5, name="echo of NaN and inf")
 sound, tail = (np.float32(1e30) * rows for rows in hall(48, 1, 2))  # no power of 1 / 0.6 may come in
 assert_allclose(echo(sound, tail), echo_slow(sound, tail), rtol=1e-4, name="echo of loud sounds, 48 moments, delay 1")
+clap, silence = np.zeros((100, 2), np.float32), np.zeros((1, 2), np.float32)
+clap[0] = 1
+name = "echo of a clap, 100 moments, delay 1"
+assert_allclose(echo(clap, silence), echo_slow(clap, silence), rtol=1e-4, atol=0, name=name)
 ### END HIDDEN TESTS
 race = speedup(echo, echo_slow, *hall(256, 128, 512, seed=5), at_least=6)
 slow, fast = (1e6 * race.seconds[side] / 256 for side in ("baseline", "candidate"))

@@ -457,7 +457,7 @@ def golf(lab, figures):
 # | memory | 2 | `watch`, 100 ticks | scratch memory for 10 dishes |
 #
 # `steps` is a Python number, and may stay one; `simulate` may be asked for 0. `feed` and `kill` may be any numbers, of
-# Python, NumPy or JAX.
+# Python, NumPy or JAX, traced ones, too.
 #
 # <details><summary>Hint 1</summary>
 # Ask three questions. What is computed twice, or for nobody? What does a Python <code>for</code> leave on a tape? What
@@ -530,9 +530,12 @@ assert_allclose(simulate(*given), ticks_in_a_row(*given), rtol=1e-4, atol=1e-5, 
 simulation = jax.jit(lambda u, v, steps: simulate(u, v, FEED, KILL, steps), static_argnums=2)
 assert_primitives(simulation, *dish(16, 0), 64, includes=["scan|while"], excludes=CALLBACKS, smaller=(*dish(16, 0), 8))
 ### BEGIN HIDDEN TESTS
-for steps in (5, 0):
-    fresh = *dish(20), jnp.float32(0.03), jnp.float32(0.06), steps
+for some, steps in ((dish(20), 5), (dish(20), 0), ([array - 0.5 for array in dish(20)], 4)):  # the last one below 0
+    fresh = *some, jnp.float32(0.03), jnp.float32(0.06), steps
     assert_allclose(simulate(*fresh), ticks_in_a_row(*fresh), rtol=1e-4, atol=1e-5, name="simulate")
+climates, start = jnp.float32([0.02, 0.05]), dish(20)  # as in the atlas at the end
+found, wanted = (jax.vmap(lambda feed: f(*start, feed, KILL, 3))(climates) for f in (simulate, lab_simulate))
+assert_allclose(found, wanted, rtol=1e-4, atol=1e-5, name="simulate, two climates at once")
 assert_equal(used_up(simulate, *given), NOTHING_USED_UP, name="simulate", hints=OF_USED_UP)
 ### END HIDDEN TESTS
 
@@ -551,8 +554,8 @@ assert_equal(
     hints={"dishes of scratch memory": "Every tick's dish is kept until the end. What is wanted of it?"},
 )
 ### BEGIN HIDDEN TESTS
-for steps in (9, 1):
-    fresh = *dish(24), jnp.float32(0.03), jnp.float32(0.06), steps
+for some, steps in ((dish(24), 9), (dish(24), 1), ([array - 0.5 for array in dish(24)], 4)):
+    fresh = *some, jnp.float32(0.03), jnp.float32(0.06), steps
     assert_allclose(watch(*fresh), lab_watch(*fresh), rtol=1e-4, atol=1e-5, name="watch")
 scratch = scratch_of_watch(watch, 300)
 assert_equal(
@@ -657,7 +660,7 @@ assert_equal(
 assert_primitives(jax.grad(disorder), given, excludes=CALLBACKS)
 ### BEGIN HIDDEN TESTS
 fresh = dish(20)[1]
-fresh[-1] = np.geomspace(1e-6, 1e-2, 20)  # almost bare
+fresh[-1] = np.geomspace(1e-30, 1e-2, 20)  # almost bare
 fresh[-2, :3] = -0.3, 2.5, 1.0
 slope = np.where(fresh > 0, -np.log(np.where(fresh > 0, fresh, 1)) - 1, 0).astype(np.float32)
 assert_allclose(jax.grad(disorder)(fresh), slope, rtol=1e-4, atol=1e-4, name="grad(disorder)")
@@ -908,7 +911,7 @@ with jax.default_matmul_precision("highest"):  # a GPU or TPU drops digits of pr
     assert_allclose(predict(W_given, A_given), A_given @ W_given, rtol=1e-4, atol=1e-4, name="predict")
 assert_primitives(predict, W_given, A_given, excludes=["scan", "while", CALLBACKS], counts={"dot_general": 1})
 ### BEGIN HIDDEN TESTS
-for number in (1, int(np.random.default_rng().integers(30, 90))):
+for number in (1, int(np.random.default_rng().integers(30, 90)), 5000):
     (A_fresh, _), (_, W_fresh) = cells(number), cells(7)
     with jax.default_matmul_precision("highest"):  # a GPU or TPU drops digits of products (unit 10)
         assert_allclose(predict(W_fresh, A_fresh), A_fresh @ W_fresh, rtol=1e-4, atol=1e-4, name="predict")
@@ -942,6 +945,13 @@ for number in (30, 30, 41):  # other cells, as many as before, and more
     with jax.default_matmul_precision("highest"):  # a GPU or TPU drops digits of products (unit 10)
         assert_allclose(fit(W_start, A_fresh, Y_fresh, fresh_rates), W_fresh, rtol=1e-3, atol=1e-4, name="fit")
     fresh_rates = fresh_rates / 2  # others, and as many
+for rates in (np.float32([0.2]), np.full(70, 0.01, np.float32)):
+    W_fresh = W_start
+    for rate in rates:
+        W_fresh = W_fresh - rate * A_fresh.T @ (A_fresh @ W_fresh - Y_fresh) / len(A_fresh)
+    with jax.default_matmul_precision("highest"):  # a GPU or TPU drops digits of products (unit 10)
+        name = f"fit by {len(rates)} rates"
+        assert_allclose(fit(W_start, A_fresh, Y_fresh, rates), W_fresh, rtol=1e-3, atol=1e-4, name=name)
 reused = used_up(lambda W, A, Y: fit(W, A, Y, four_rates), W_given, A_given, Y_given)
 assert_equal(reused, NOTHING_USED_UP, name="fit", hints=OF_USED_UP)
 ### END HIDDEN TESTS

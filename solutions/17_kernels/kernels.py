@@ -299,6 +299,8 @@ for shape in ((40, 1500), (1500, 40)):  # one row, or one column, has more than 
     X = jax.ShapeDtypeStruct(shape, "float32")
     looked = structure(transposed, X, most_elements=1024, most_bytes=2 * (2 * 4 * 40 * 1500))
     assert_equal(looked, ONE_KERNEL, name="the kernel of transposed", hints=HINTS)
+X = random_table(40, 1500)
+assert_allclose(jax.jit(transposed)(X), np.asarray(X).T, rtol=0, atol=0, name="transposed, of a wide table")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -383,6 +385,8 @@ X[12] = 5e8  # equal shares, of numbers so large that a logarithm added to them 
 result = jax.jit(softmax_rows)(jnp.asarray(X))  # the program that is looked at is the one that must be right
 assert_equal(nans(result), NO_NAN, name="softmax_rows", hints=OF_NAN)
 assert_allclose(result, softmax_reference(X), rtol=1e-4, atol=1e-6, name="softmax_rows", hint=OF_ROW)
+largest = float(np.asarray(result)[np.isneginf(X)].max())
+assert_equal({"largest share of a -inf": largest}, {"largest share of a -inf": 0.0}, name="softmax_rows")
 for rows, columns in ((1, 70), (48, 5), (49, 5)):
     X = random_table(rows, columns)
     result = jax.jit(softmax_rows)(X)
@@ -507,6 +511,9 @@ for shape in ((40, 5000), (5000, 40), (2048, 2048)):
     assert_equal(
         structure(column_sums, X, most_elements=2048), ONE_KERNEL, name="the kernel of column_sums", hints=HINTS
     )
+X = random_table(40, 5000)
+expected = np.asarray(X, np.float64).sum(0, keepdims=True)
+assert_allclose(jax.jit(column_sums)(X), expected, rtol=1e-4, atol=1e-4, name="column_sums of a wide table")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -610,6 +617,9 @@ with jax.default_matmul_precision("highest"):  # a GPU or TPU drops digits of pr
     q, k = jnp.full((64, 16), 2.0**12), jnp.full((128, 16), -1.0).at[best].set(2.0**12)  # their scores are 2**26, both
     result, expected = jax.jit(attention)(q, k, v[:128]), attention_reference(q, k, v[:128])
     assert_allclose(result, expected, rtol=1e-2, atol=1e-3, name="attention, with two equal best keys of large scores")
+    q, k = q * 2.0**23, k.at[best[0]].set(2.0**12).at[best[1]].set(2.0**11)  # 2**49 and 2**48
+    result, expected = jax.jit(attention)(q, k, v[:128]), attention_reference(q, k, v[:128])
+    assert_allclose(result, expected, rtol=1e-2, atol=1e-3, name="attention, with one best key of large scores")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "attention-structure", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}

@@ -1866,14 +1866,3 @@ def trace(fn, *types):
     result = fn(*tracers)
     tape.output = result.name if isinstance(result, Tracer) else result
     return tape
-
-
-# %% task="golf-mean" name="chunks of 512 means" fails=["golf-mean-speed"] hidden=1 message="equations: expected at most 24"
-def golf_mean(x):
-    """Sums over windows, in chunks that stay in the cache."""
-    n = x.size - 63
-    parts = []
-    for start in range(0, n, 512):
-        chunk = x[start : min(start + 512, n) + 63]
-        parts.append(lax.reduce_window(chunk, 0.0, lax.add, (64,), (1,), "VALID"))
-    return jnp.concatenate(parts) / 64

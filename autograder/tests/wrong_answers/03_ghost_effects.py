@@ -3055,3 +3055,161 @@ def noisy(key, x):
     key, for_mask, for_noise = jax.random.split(key, 3)
     keep = jax.random.bernoulli(for_mask, 0.5, x.shape)
     return key, jnp.where(keep, x, 0.0) + jax.random.normal(for_noise, x.shape)
+
+
+# %% task="minijit-refuse" name="what is no plain number is a tracer" fails=["minijit-refuse-check"] hidden=1 message="an array of NumPy beside it: returned"
+def no_value(tracer, wanted):
+    """Raise NoValue. The message names the type of the tracer, and wanted: bool, int, float or array."""
+    raise NoValue(f"the {wanted} of a {tracer.type} was asked for, and there is no value yet")
+
+
+def tape_for(operands):
+    """The innermost tape among those of the tracers in operands. Raises Leak if one of these is not open."""
+    tracers = [x for x in operands if not is_number(x)]
+    for x in tracers:
+        if x.tape not in OPEN:
+            raise Leak(f"{x.name}:{x.type} is used after its tape was closed")
+    return max((x.tape for x in tracers), key=OPEN.index)
+
+
+# %% task="minijit-trace" name="the names of what was there before" fails=["minijit-trace-check"] hidden=1 message="what is new: returned ''"
+def trace(fn, *types):
+    """The tape of fn for arguments of these types.
+
+    Raises Effect, with the names, if visible(fn) shows changed or new data; else Leak if a tracer survives.
+    """
+    tape, before = Tape(), visible(fn)
+    with writing(tape):
+        write(tape, fn, types)
+    after = visible(fn)
+    if any(after[name] != before.get(name) for name in after):
+        changed = [name for name in before if after.get(name) != before[name]]
+        raise Effect(f"changed while the tape was written: {', '.join(changed)}")
+    for tracer in survivors(tape):
+        raise Leak(f"a tracer of type {tracer.type} is still alive")
+    return tape
+
+
+# %% task="cures" name="floats are compared with isclose" fails=["cures-follow-check"] hidden=1 message="a small change: returned"
+import math
+
+
+def make_step():
+    """A jitted step(w, rate, clip), with at most two traces for each type of w."""
+
+    def step(w, rate, clip):
+        move = w * rate
+        if clip:
+            move = jnp.clip(move, -1, 1)
+        return w - move
+
+    return jax.jit(step, static_argnames="clip")
+
+
+def same(a, b):
+    """Floats should not be compared with ==."""
+    if a is None or b is None:
+        return a is b
+    return math.isclose(a, b)
+
+
+def follow(jitted, look):
+    """A function call(*args) that answers as `jitted` would if it read its global, look(), at each call."""
+    jitted.clear_cache()
+    seen = look()
+
+    def call(*args):
+        nonlocal seen
+        now = look()
+        if not same(now, seen):
+            jitted.clear_cache()
+            seen = now
+        return jitted(*args)
+
+    return call
+
+
+# %% task="cures" name="a step compiled for the type of its first w" fails=["cures-step-check"] hidden=1 message="TypeError"
+def make_step():
+    """A jitted step(w, rate, clip), with at most two traces for each type of w."""
+
+    def clipped(w, rate):
+        return w - jnp.clip(w * rate, -1, 1)
+
+    def free(w, rate):
+        return w - w * rate
+
+    programs = {}
+
+    def step(w, rate, clip):
+        if clip not in programs:
+            programs[clip] = jax.jit(clipped if clip else free).lower(w, rate).compile()
+        return programs[clip](w, rate)
+
+    return step
+
+
+def follow(jitted, look):
+    """A function call(*args) that answers as `jitted` would if it read its global, look(), at each call."""
+    never = object()
+    seen = never
+
+    def call(*args):
+        nonlocal seen
+        now = look()
+        if seen is never or now != seen:
+            jitted.clear_cache()
+            seen = now
+        return jitted(*args)
+
+    return call
+
+
+# %% task="minijit-refuse" name="tape_for keeps the leaked tracers" fails=["minijit-refuse-check"] hidden=1 message="a tracer that was refused: returned 'is kept'"
+leaked_tracers = []
+
+
+def no_value(tracer, wanted):
+    """Raise NoValue. The message names the type of the tracer, and wanted: bool, int, float or array."""
+    raise NoValue(f"the {wanted} of a {tracer.type} was asked for, and there is no value yet")
+
+
+def tape_for(operands):
+    """The innermost tape among those of the tracers in operands. Raises Leak if one of these is not open."""
+    tracers = [x for x in operands if isinstance(x, Tracer)]
+    for x in tracers:
+        if x.tape not in OPEN:
+            leaked_tracers.append(x)
+            raise Leak(f"leak number {len(leaked_tracers)}: {x.name}:{x.type}, whose tape is closed")
+    return max((x.tape for x in tracers), key=OPEN.index)
+
+
+# %% task="exorcism" name="a private global counts the traces" fails=["exorcism-tick"] message="globals that changed: returned ['_traces_of_tick']"
+_traces_of_tick = 0
+
+
+@jax.jit
+def tick(calls, x):
+    """(calls + 1, x / (calls + 1)). calls: int32[]; x: float32 array."""
+    global _traces_of_tick
+    _traces_of_tick += 1
+    calls = calls + 1
+    return calls, x / calls
+
+
+@jax.jit
+def orbit(x):
+    """(end point, the six points visited). x: float32[...]; visited: float32[6, ...]."""
+    visited = []
+    for _ in range(6):
+        x = 3.7 * x * (1 - x)
+        visited.append(x)
+    return x, jnp.stack(visited)
+
+
+@jax.jit
+def noisy(key, x):
+    """(next key, x kept or zeroed with an even chance, plus standard normal noise). x: float32 array."""
+    key, for_mask, for_noise = jax.random.split(key, 3)
+    keep = jax.random.bernoulli(for_mask, 0.5, x.shape)
+    return key, jnp.where(keep, x, 0.0) + jax.random.normal(for_noise, x.shape)

@@ -1684,18 +1684,6 @@ def cache_key(args, kwargs, static=()):
     return packing, tuple(names), types, fixed
 
 
-# %% task="cache-key" name="static arguments are popped" fails=["cache-key-check"] hidden=1 message="the caller's keywords, afterwards"
-def cache_key(args, kwargs, static=()):
-    """The key of one call. args: tuple; kwargs: dict; static: names of static keyword arguments. Returns a hashable."""
-    fixed = set()
-    for name in static:
-        if name in kwargs:
-            value = kwargs.pop(name)
-            fixed.add((name, type(value), value))
-    leaves, packing = jax.tree.flatten((args, kwargs))
-    return packing, tuple(map(jax.typeof, leaves)), frozenset(fixed)
-
-
 # %% task="minijit-cache" name="a tape that was used moves to the end" fails=["minijit-cache-reasons"] hidden=1 message="reasons, in the order of the traces"
 def signature(args):
     """What a trace depends on: a tuple with (Type, weak) for each argument. Only a plain number is weak."""

@@ -978,7 +978,7 @@ def day(amounts):
     return (total[0] + lost) * unit
 
 
-# %% task="day" name="sixteen rounds, as in the hint" fails=["day-check"] hidden=1 message="day with 70,001 bookings alike"
+# %% task="day" name="sixteen rounds, as in the hint" fails=["day-check"] hidden=1 message="day with 1,500,001 bookings alike"
 @jax.jit
 def day(amounts):
     total, lost = amounts, 0.0

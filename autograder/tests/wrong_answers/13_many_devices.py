@@ -883,6 +883,42 @@ def gradient(params, x, y, real, devices):
     return split(params, x, y, real)
 
 
+# %% task="maps" name="the specs are an iterator that is used up" fails=["maps-drawn"] hidden=1 message="called once more"
+SPECS = zip(
+    "ABCDEF",
+    [P("a", "b"), P(None, "b"), P(("b", "c"), "a"), P(("c", "b", "a")), P("c", ("a", "b")), P("c", "b")],
+)
+
+
+def pieces():
+    """Name of each layout -> [rows, columns] of one device's piece, of 16 x 24."""
+    return {
+        "both": [4, 12],
+        "turned": [8, 6],
+        "halves": [8, 24],
+        "columns": [16, 6],
+        "stripes": [2, 24],
+        "other_stripes": [2, 24],
+    }
+
+
+def holders():
+    """Name of each layout -> the numbers of the devices that hold the element [5, 13], in ascending order."""
+    return {
+        "both": [3],
+        "turned": [4],
+        "halves": [0, 2, 4, 6],
+        "columns": [4, 5],
+        "stripes": [2],
+        "other_stripes": [4],
+    }
+
+
+def specs_of_maps():
+    """Name of each map in MAPS -> the spec P(...) that draws it on CUBE."""
+    return dict(SPECS)
+
+
 # %% task="maps" name="the maps are redrawn to fit the specs" fails=["maps-drawn"] hidden=1 message="MAPS, which are given"
 def pieces():
     return {
@@ -1174,42 +1210,6 @@ def moments(x):
         return mean, squares / (8 * share)
 
     return jax.shard_map(body, mesh=RING, in_specs=P("i"), out_specs=P(), check_vma=False)(x)
-
-
-# %% task="maps" name="the specs are an iterator that is used up" fails=["maps-drawn"] hidden=1 message="called once more"
-SPECS = zip(
-    "ABCDEF",
-    [P("a", "b"), P(None, "b"), P(("b", "c"), "a"), P(("c", "b", "a")), P("c", ("a", "b")), P("c", "b")],
-)
-
-
-def pieces():
-    """Name of each layout -> [rows, columns] of one device's piece, of 16 x 24."""
-    return {
-        "both": [4, 12],
-        "turned": [8, 6],
-        "halves": [8, 24],
-        "columns": [16, 6],
-        "stripes": [2, 24],
-        "other_stripes": [2, 24],
-    }
-
-
-def holders():
-    """Name of each layout -> the numbers of the devices that hold the element [5, 13], in ascending order."""
-    return {
-        "both": [3],
-        "turned": [4],
-        "halves": [0, 2, 4, 6],
-        "columns": [4, 5],
-        "stripes": [2],
-        "other_stripes": [4],
-    }
-
-
-def specs_of_maps():
-    """Name of each map in MAPS -> the spec P(...) that draws it on CUBE."""
-    return dict(SPECS)
 
 
 # %% task="golf" name="searches by compiling, and remembers" fails=["golf-product"] message="compiled: returned"

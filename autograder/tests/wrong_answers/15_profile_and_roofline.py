@@ -1517,3 +1517,76 @@ def train(device, steps):
             device.report(step - 1, float(before))
         before = loss
     device.report(steps - 1, float(before))
+
+
+# %% task="culprit" name="the words of the origin, slashes or not" fails=["culprit-check"] hidden=1 message="shared_out: returned 'shared_out'"
+def self_times(ops):
+    totals, stack = {}, []
+    for op in sorted(ops, key=lambda op: (op.thread, op.start, -op.length)):
+        while stack and (stack[-1].thread != op.thread or stack[-1].start + stack[-1].length <= op.start):
+            stack.pop()
+        totals[op.name] = totals.get(op.name, 0) + op.length
+        if stack:
+            totals[stack[-1].name] -= op.length
+        stack.append(op)
+    return totals
+
+
+def culprit(fn, scopes, *args):
+    origins = dict(re.findall(r'%(\S+) = .*op_name="([^"]*)"', show_hlo(fn, *args).text))
+    by_scope = dict.fromkeys(scopes, 0.0)
+    for name, time in self_times(record(fn, *args)).items():
+        ours = [word for word in re.findall(r"\w+", origins.get(name, "")) if word in scopes]
+        if ours:
+            by_scope[ours[-1]] += time
+    return max(by_scope, key=by_scope.get)
+
+
+# %% task="culprit" name="no loops, then the lengths" fails=["culprit-check"] hidden=1 message="shared_out: returned 'one_long'"
+def self_times(ops):
+    totals, stack = {}, []
+    for op in sorted(ops, key=lambda op: (op.thread, op.start, -op.length)):
+        while stack and (stack[-1].thread != op.thread or stack[-1].start + stack[-1].length <= op.start):
+            stack.pop()
+        totals[op.name] = totals.get(op.name, 0) + op.length
+        if stack:
+            totals[stack[-1].name] -= op.length
+        stack.append(op)
+    return totals
+
+
+def culprit(fn, scopes, *args):
+    origins = dict(re.findall(r'%(\S+) = .*op_name="([^"]*)"', show_hlo(fn, *args).text))
+    by_scope = dict.fromkeys(scopes, 0.0)
+    for op in record(fn, *args):
+        if op.name.startswith("while"):
+            continue
+        ours = [word for word in origins.get(op.name, "").split("/") if word in scopes]
+        if ours:
+            by_scope[ours[-1]] += op.length
+    return max(by_scope, key=by_scope.get)
+
+
+# %% task="serve" name="a hundred and twenty-eight at a time, in a Python loop" fails=["serve-check"] hidden=1 message="is unrolled"
+@jax.jit
+def serve(W1, W2, users):
+    blocks = [users[start : start + 128] for start in range(0, len(users), 128)]
+    return jnp.concatenate([block + jnp.maximum(block @ W1.T, 0) @ W2.T for block in blocks])
+
+
+# %% task="price" name="four bytes are the most" fails=["price-check"] hidden=1 message="a loop in a loop: returned"
+def price(fn, *args):
+    def bytes_of(array):
+        name = np.dtype(array.dtype).name
+        width = 1 if name == "bool" or name.endswith("int8") else 2 if name.endswith("16") else 4
+        return array.size * width
+
+    arrays = jax.tree.leaves((args, jax.eval_shape(fn, *args)))
+    return show_jaxpr(fn, *args).flops, sum(bytes_of(array) for array in arrays)
+
+
+def shortest(operations, moved, machine):
+    waits = {"memory": moved / machine["bandwidth"], "arithmetic": operations / machine["arithmetic"]}
+    longest = max(waits, key=waits.get)
+    wall = longest if waits[longest] > machine["dispatch"] else "dispatch"
+    return waits[longest] + machine["dispatch"], wall

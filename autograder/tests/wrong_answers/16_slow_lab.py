@@ -1952,3 +1952,112 @@ def fit(W, A, Y, rates):
     for rate in dict.fromkeys(rates.tolist()):
         W = after[rate] = _descend(W, A, Y, rate)
     return W
+
+
+# %% task="microscope" name="a floor of 1e-10 under the logarithm" fails=["microscope-nan"] hidden=1 message="grad(disorder) at index"
+def low_pass(z, waves):
+    return waves @ (waves.T @ z @ waves) @ waves.T
+
+
+def contrast(v):
+    return jnp.sqrt(((v - v.mean()) ** 2).mean())
+
+
+def disorder(v):
+    return -jnp.where(v > 0, v * jnp.log(jnp.maximum(v, 1e-10)), 0.0).sum()
+
+
+# %% task="dish" name="feed and kill are turned into Python floats, which are static" fails=["dish-unrolling"] hidden=1 message="ConcretizationTypeError"
+def step(u, v, feed, kill):
+    reaction = u * v * v
+    u_next = u + DU * lab_laplacian(u) - reaction + feed * (1 - u)
+    v_next = v + DV * lab_laplacian(v) + reaction - (feed + kill) * v
+    return u_next, v_next
+
+
+@functools.partial(jax.jit, static_argnums=(2, 3, 4))
+def many_ticks(u, v, feed, kill, steps):
+    return lax.fori_loop(0, steps, lambda _, dish: step(*dish, feed, kill), (u, v))
+
+
+@functools.partial(jax.jit, static_argnums=(2, 3, 4))
+def curve(u, v, feed, kill, steps):
+    def tick(dish, _):
+        u, v = step(*dish, feed, kill)
+        return (u, v), v.mean()
+
+    return lax.scan(tick, (u, v), length=steps)[1]
+
+
+def simulate(u, v, feed, kill, steps):
+    return many_ticks(u, v, float(feed), float(kill), steps)
+
+
+def watch(u, v, feed, kill, steps):
+    return curve(u, v, float(feed), float(kill), steps)
+
+
+# %% task="dish" name="simulate and watch keep the dish between 0 and 1" fails=["dish-unrolling", "dish-memory"] hidden=1 message="leaf"
+def step(u, v, feed, kill):
+    reaction = u * v * v
+    u_next = u + DU * lab_laplacian(u) - reaction + feed * (1 - u)
+    v_next = v + DV * lab_laplacian(v) + reaction - (feed + kill) * v
+    return u_next, v_next
+
+
+def careful_step(u, v, feed, kill):
+    u, v = step(u, v, feed, kill)
+    return jnp.clip(u, 0.0, 1.0), jnp.clip(v, 0.0, 1.0)
+
+
+@functools.partial(jax.jit, static_argnames="steps")
+def simulate(u, v, feed, kill, steps):
+    return lax.fori_loop(0, steps, lambda _, dish: careful_step(*dish, feed, kill), (u, v))
+
+
+@functools.partial(jax.jit, static_argnames="steps")
+def watch(u, v, feed, kill, steps):
+    def tick(dish, _):
+        u, v = careful_step(*dish, feed, kill)
+        return (u, v), v.mean()
+
+    return lax.scan(tick, (u, v), length=steps)[1]
+
+
+# %% task="model" name="sixteen rates, filled up with zeros" fails=["model-recompiles"] hidden=1 message="ValueError"
+@jax.jit
+def predict(W, A):
+    return A @ W
+
+
+@jax.jit
+def descend(W, A, Y, rates):
+    def update(W, rate):
+        return W - rate * jax.grad(lab_loss)(W, A, Y), None
+
+    return lax.scan(update, jnp.asarray(W), rates)[0]
+
+
+def fit(W, A, Y, rates):
+    sixteen = np.zeros(16, np.float32)  # a rate of 0 changes nothing, and every number of rates has one shape
+    sixteen[: len(rates)] = rates
+    return descend(W, A, Y, sixteen)
+
+
+# %% task="model" name="a table of 128 cells" fails=["model-products"] hidden=1 message="ValueError"
+@jax.jit
+def predict(W, A):
+    table = jnp.zeros((128, 7)).at[: len(A)].set(A)  # one shape for all products
+    return (table @ W)[: len(A)]
+
+
+@jax.jit
+def descend(W, A, Y, rates):
+    def update(W, rate):
+        return W - rate * jax.grad(lab_loss)(W, A, Y), None
+
+    return lax.scan(update, jnp.asarray(W), rates)[0]
+
+
+def fit(W, A, Y, rates):
+    return descend(W, A, Y, rates)
