@@ -401,6 +401,8 @@ deep = *perceptron(4, 128)[:2], row_of_two_axes
 narrow = lambda key: jnp.zeros(3), lambda w, batch: (w[0] * batch[:, 0]).sum(), jax.ShapeDtypeStruct((50,), jnp.float32)
 for model, rows in ((deep, fresh), (similar(16), fresh), (perceptron(1, 8), 3 * 10**9), (narrow, fresh)):
     assert_equal(edge(model, rows, 3), {"rows": rows, "programs compiled": 0}, name="largest_batch", hints=no_more)
+too_small = {"rows": largest_batch(*perceptron(2, 64), 1000)}
+assert_equal(too_small, {"rows": 0}, name="largest_batch, of a budget that does not hold the parameters,")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -1015,6 +1017,9 @@ for rows in (11, 12):
     deleted = [name for name, column in columns.items() if column.is_deleted()]
     assert_equal({"columns deleted": deleted}, {"columns deleted": []}, name="scorer")
     assert_allclose(scored, theirs(columns), rtol=1e-4, atol=1e-5, name=f"scores of {rows} rows")
+handed_over, as_it_was = columns_of(11, seed=2), columns_of(11, seed=2)  # NumPy
+ours(handed_over)
+assert_allclose(handed_over, as_it_was, name="the columns, after they were scored,")
 
 
 def handed_in(make, columns, *arguments):

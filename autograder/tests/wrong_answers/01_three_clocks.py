@@ -852,3 +852,69 @@ def break_even(eager_first, eager, jit_first, jit):
         return None
     calls = 1 + -(-debt // saved)
     return calls if calls >= 1 else None
+
+
+# %% task="honest-timer" name="a dict holds lists, and nothing else" fails=["honest-timer-check"] hidden=1 message="TypeError"
+def honest_timer(fn, *args, rounds=5, clock=time.perf_counter):
+    """Time `fn(*args)`: (duration of the first call, median duration of `rounds` later calls), in units of `clock`."""
+
+    def wait(tree):
+        if isinstance(tree, dict):
+            for parts in tree.values():
+                for part in parts:  # an array that stands there by itself cannot be walked through
+                    wait(part)
+        elif isinstance(tree, (list, tuple)):
+            for part in tree:
+                wait(part)
+        else:
+            tree.block_until_ready()
+
+    wait(args)
+    readings = []
+    for _ in range(1 + rounds):
+        start = clock()
+        wait(fn(*args))
+        readings.append(clock() - start)
+    return readings[0], statistics.median(readings[1:])
+
+
+# %% task="fuse-me" name="whole blocks of 4096" fails=["fuse-me-check"] hidden=1 message="TypeError"
+@jax.jit
+def fuse_me(coefficients, x):
+    """The polynomial with `coefficients` (float32[d+1], highest power first) at each of `x` (float32[n])."""
+    points = x.reshape(-1, 4096) if x.size >= 4096 else x  # blocks that fit into the cache
+    y = jnp.zeros_like(points)
+    for k in range(coefficients.shape[0]):
+        y = y * points + coefficients[k]
+    return y.reshape(x.shape)
+
+
+# %% task="break-even" name="divides one cost by the other" fails=["break-even-check"] hidden=1 message="forty more: returned"
+def break_even(eager_first, eager, jit_first, jit):
+    """The first number of calls at which jit has cost no more in total, or None. Arguments: whole microseconds."""
+    if jit_first <= eager_first:
+        return 1
+    if eager / jit <= 1:  # ZeroDivisionError for jit = 0; and (10**17 + 1) / 10**17 is 1.0
+        return None
+    return 1 + -(-(jit_first - eager_first) // (eager - jit))
+
+
+# %% task="break-even" name="halves up to a number of calls that nobody reaches" fails=["break-even-check"] hidden=1 message="many calls: returned"
+def break_even(eager_first, eager, jit_first, jit):
+    """The first number of calls at which jit has cost no more in total, or None. Arguments: whole microseconds."""
+
+    def pays(calls):
+        return jit_first + (calls - 1) * jit <= eager_first + (calls - 1) * eager
+
+    low, high = 1, 10**18
+    if pays(low):
+        return 1
+    if not pays(high):
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        if pays(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low

@@ -1866,3 +1866,114 @@ def trace(fn, *types):
     result = fn(*tracers)
     tape.output = result.name if isinstance(result, Tracer) else result
     return tape
+
+
+# %% task="evaluate" name="unfolds all boxes first, and runs the flat list" fails=["evaluate-check"] hidden=1 message="a jit box with two results, called twice"
+def evaluate(tape, *args, watch=ignore):
+    """Run a tape on arrays and return the list of its results, calling watch(name, values) after each equation."""
+    value_of, stands_for, flat = {}, {}, []
+
+    def unfold(tape):
+        value_of.update(zip(tape.jaxpr.constvars, tape.consts))
+        for eqn in tape.eqns:
+            if eqn.primitive.name == "jit":
+                inner = eqn.params["jaxpr"]
+                stands_for.update(zip(inner.jaxpr.invars, eqn.invars))  # the second call writes over the first
+                unfold(inner)
+                stands_for.update(zip(eqn.outvars, inner.jaxpr.outvars))
+            else:
+                flat.append(eqn)
+
+    def read(operand):
+        while not isinstance(operand, Literal) and operand in stands_for:
+            operand = stands_for[operand]
+        return operand.val if isinstance(operand, Literal) else value_of[operand]
+
+    unfold(tape)
+    value_of.update(zip(tape.jaxpr.invars, args))
+    for eqn in flat:
+        results = eqn.primitive.bind(*[read(operand) for operand in eqn.invars], **eqn.params)
+        results = results if eqn.primitive.multiple_results else [results]
+        watch(eqn.primitive.name, results)
+        value_of.update(zip(eqn.outvars, results))
+    return [read(operand) for operand in tape.jaxpr.outvars]
+
+
+# %% task="evaluate" name="a box has one result" fails=["evaluate-check"] hidden=1 message="a jit box with two results, called twice"
+def evaluate(tape, *args, watch=ignore):
+    """Run a tape on arrays and return the list of its results, calling watch(name, values) after each equation."""
+    value_of = dict(zip(tape.jaxpr.constvars, tape.consts)) | dict(zip(tape.jaxpr.invars, args))
+
+    def read(operand):
+        return operand.val if isinstance(operand, Literal) else value_of[operand]
+
+    for eqn in tape.eqns:
+        values = [read(operand) for operand in eqn.invars]
+        if eqn.primitive.name == "jit":
+            value_of[eqn.outvars[0]] = evaluate(eqn.params["jaxpr"], *values, watch=watch)[0]
+        else:
+            results = eqn.primitive.bind(*values, **eqn.params)
+            results = results if eqn.primitive.multiple_results else [results]
+            watch(eqn.primitive.name, results)
+            value_of.update(zip(eqn.outvars, results))
+    return [read(operand) for operand in tape.jaxpr.outvars]
+
+
+# %% task="count-primitives" name="a list of the names that hold tapes" fails=["count-primitives-check"] hidden=1 message="mul and div in the NamedTuple"
+INNER = ("jaxpr", "call_jaxpr", "fun_jaxpr", "cond_jaxpr", "body_jaxpr", "branches")
+
+
+def count_primitives(tape):
+    """Primitives of a tape and of all tapes in it: a dict (or Counter) of name -> how many equations."""
+    counts = Counter()
+    for eqn in tape.eqns:
+        if eqn.primitive.name not in WRAPPERS:
+            counts[eqn.primitive.name] += 1
+        for name in INNER:
+            value = eqn.params.get(name, ())
+            for inner in value if isinstance(value, tuple) else (value,):
+                counts += count_primitives(inner)
+    return counts
+
+
+# %% task="count-primitives" name="asks for the very type tuple" fails=["count-primitives-check"] hidden=1 message="mul and div in the NamedTuple"
+def count_primitives(tape):
+    """Primitives of a tape and of all tapes in it: a dict (or Counter) of name -> how many equations."""
+    counts = Counter()
+    for eqn in tape.eqns:
+        if eqn.primitive.name not in WRAPPERS:
+            counts[eqn.primitive.name] += 1
+        for value in eqn.params.values():
+            for inner in value if type(value) == tuple else (value,):  # noqa: E721
+                if hasattr(inner, "eqns"):
+                    counts += count_primitives(inner)
+    return counts
+
+
+# %% task="count-flops" name="a result that nobody uses costs nothing" fails=["count-flops-check"] hidden=1 message="a product that nobody uses: returned 100"
+def count_flops(tape):
+    """FLOPs of a tape by the price list above, loops multiplied by their length. An int."""
+    total = 0
+    used = {id(v) for v in getattr(tape, "jaxpr", tape).outvars}
+    used |= {id(v) for eqn in tape.eqns for v in eqn.invars}
+    for eqn in tape.eqns:
+        name = eqn.primitive.name
+        if not any(id(v) in used for v in eqn.outvars):
+            continue
+        if name in ARITHMETIC:
+            total += eqn.outvars[0].aval.size
+        elif name == "dot_general":
+            (summed, _), _ = eqn.params["dimension_numbers"]
+            left = eqn.invars[0].aval
+            total += 2 * eqn.outvars[0].aval.size * math.prod(left.shape[axis] for axis in summed)
+        elif "jaxpr" in eqn.params:
+            total += eqn.params.get("length", 1) * count_flops(eqn.params["jaxpr"])
+    return total
+
+
+# %% task="golf-poly" name="nothing to do for no number" fails=["golf-poly-check"] hidden=1 message="has add 0 times"
+def golf_poly(x):
+    """2x² + 3x + 3 of float32[n] in four equations: two add, two mul."""
+    if x.size == 0:
+        return x
+    return (2 * x + 3) * x + 3

@@ -1382,7 +1382,7 @@ def bikes_after(bikes, moves, share, hours):
     return now
 
 
-# %% task="bikes" name="six hours at most" fails=["bikes-speed"] hidden=1 message="hours=48"
+# %% task="bikes" name="six hours at most" fails=["bikes-speed"] hidden=1 message="hours=7"
 @partial(jax.jit, static_argnames="hours")
 def bikes_after(bikes, moves, share, hours):
     for hour in range(6):
@@ -1785,3 +1785,160 @@ class Amplifier:
         if self.settings.mode == "clip":
             return jnp.clip(loud, limits.floor, limits.ceiling)
         return limits.ceiling * jnp.sin(loud / limits.ceiling)
+
+
+# %% task="price" name="remembers the first type only" fails=["price-check"] hidden=1 message="two types, each twice: returned 3"
+def static_traces(values):
+    """Traces of a function with one static argument that is called with each of `values` in turn. An int."""
+    first_type, traces = {}, 0
+    for value in values:
+        if value not in first_type:
+            first_type[value] = type(value)
+            traces += 1
+        elif type(value) is not first_type[value]:  # equal, but of another type
+            traces += 1
+    return traces
+
+
+# %% task="amplifier" name="fold stays at the ceiling when it is reached" fails=["amplifier-check"] hidden=1 message="a fold of loud sounds"
+def make_amplifier(gain, mode, ceiling):
+    """An amplifier: amplifier(x) is amplify_spec(gain, mode, ceiling, x). Write the two classes below it."""
+    return Amplifier(gain, Settings(mode, ceiling))
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    mode: str
+    ceiling: float
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Amplifier:
+    gain: float
+    settings: Settings = dataclasses.field(metadata={"static": True})
+
+    @jax.jit
+    def __call__(self, x):
+        loud, ceiling = self.gain * x, self.settings.ceiling
+        if self.settings.mode == "clip":
+            return jnp.clip(loud, -ceiling, ceiling)
+        angle = jnp.clip(loud / ceiling, -jnp.pi / 2, jnp.pi / 2)  # at most the ceiling, which the sine has at pi/2
+        return ceiling * jnp.sin(angle)
+
+
+# %% task="amplifier" name="ceilings rounded to two digits" fails=["amplifier-check"] hidden=1 message="the third of three amplifiers"
+def make_amplifier(gain, mode, ceiling):
+    """An amplifier: amplifier(x) is amplify_spec(gain, mode, ceiling, x). Write the two classes below it."""
+    return Amplifier(gain, Settings(mode, round(ceiling, 2)))  # floats that are nearly equal shall share a trace
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    mode: str
+    ceiling: float
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Amplifier:
+    gain: float
+    settings: Settings = dataclasses.field(metadata={"static": True})
+
+    @jax.jit
+    def __call__(self, x):
+        loud, ceiling = self.gain * x, self.settings.ceiling
+        if self.settings.mode == "clip":
+            return jnp.clip(loud, -ceiling, ceiling)
+        return ceiling * jnp.sin(loud / ceiling)
+
+
+# %% task="collect" name="leaves NaN out, and needs one number that is none" fails=["collect-common", "collect-rare"] hidden=1 message="raises"
+def exhibit_if(x):
+    """Raises TracerBoolConversionError under jit."""
+    return x if x[0] > 0 else -x
+
+
+def exhibit_mask(x):
+    """Raises NonConcreteBooleanIndexError under jit."""
+    return x[~jnp.isnan(x)].max()
+
+
+def exhibit_shape(x):
+    """Raises TypeError under jit, and no child of it."""
+    return jnp.ones(jnp.nanargmin(x))  # -1 if all are NaN
+
+
+def unhashable():
+    """Returns a value for which static_argnums raises ValueError."""
+    return [1, 2]
+
+
+def exhibit_number(x):
+    """Raises ConcretizationTypeError under jit, and no child of it."""
+    return float(x.sum())
+
+
+def exhibit_place(x):
+    """Raises TracerIntegerConversionError under jit."""
+    return list(range(jnp.argmin(x)))
+
+
+def exhibit_array(x):
+    """Raises TracerArrayConversionError under jit."""
+    return np.nanargmax(x)  # ValueError if all are NaN
+
+
+def exhibit_slice(x):
+    """Raises IndexError under jit, and no child of it."""
+    return x[: jnp.argmin(x)]
+
+
+# %% task="collect" name="a thousand places" fails=["collect-rare"] hidden=1 message="exhibit_place raises: returned 'IndexError"
+def exhibit_if(x):
+    """Raises TracerBoolConversionError under jit."""
+    return x if x[0] > 0 else -x
+
+
+def exhibit_mask(x):
+    """Raises NonConcreteBooleanIndexError under jit."""
+    return x[x < 0]
+
+
+def exhibit_shape(x):
+    """Raises TypeError under jit, and no child of it."""
+    return jnp.ones(jnp.argmin(x))
+
+
+def unhashable():
+    """Returns a value for which static_argnums raises ValueError."""
+    return [1, 2]
+
+
+def exhibit_number(x):
+    """Raises ConcretizationTypeError under jit, and no child of it."""
+    return float(x.sum())
+
+
+def exhibit_place(x):
+    """Raises TracerIntegerConversionError under jit."""
+    return range(1000)[jnp.argmin(x)]
+
+
+def exhibit_array(x):
+    """Raises TracerArrayConversionError under jit."""
+    return np.asarray(x)
+
+
+def exhibit_slice(x):
+    """Raises IndexError under jit, and no child of it."""
+    return x[: jnp.argmin(x)]
+
+
+# %% task="negatives" name="counts in the dtype of x" fails=["negatives-check"] hidden=1 message="how many: returned 300"
+@partial(jax.jit, static_argnames="size")
+def get_negatives(x, size):
+    """The first `size` negatives of x in their order, filled up with zeros; and the number of all negatives, int32."""
+    (index,) = jnp.nonzero(x < 0, size=size, fill_value=x.size)
+    number = jnp.where(x < 0, jnp.ones_like(x), 0).sum()
+    return x.at[index].get(mode="fill", fill_value=0), number.astype(jnp.int32)

@@ -1712,3 +1712,172 @@ def minijit(fn):
         return tape.play(*args)
 
     return jitted
+
+
+# %% task="minijit-cache" name="a cache of Python beside CACHE" fails=["minijit-cache-check"] hidden=1 message="the entry taken out of CACHE in between: returned 1"
+def signature(args):
+    """What a trace depends on: a tuple with (Type, weak) for each argument. Only a plain number is weak."""
+    return tuple((type_of(x), is_number(x)) for x in args)
+
+
+def reason_for(known, new):
+    """Why the signature `new` has no tape, given the list `known` of those that have one, oldest first."""
+    if not known:
+        return "first call"
+    alike = [old for old in reversed(known) if len(old) == len(new)]
+    if not alike:
+        return f"{len(new)} argument" + ("s" if len(new) != 1 else "")
+    closest = min(alike, key=lambda old: sum(a != b for a, b in zip(old, new, strict=True)))
+    pairs = enumerate(zip(closest, new, strict=True))
+    return ", ".join(f"argument {i}: {told(a)} -> {told(b)}" for i, (a, b) in pairs if a != b)
+
+
+@functools.cache
+def tape_of(fn, key):
+    return trace(fn, *[type for type, _ in key])
+
+
+def minijit(fn):
+    """fn, traced once for each signature, and then replayed. The tapes of fn are in CACHE[fn]."""
+
+    def jitted(*args):
+        key = signature(args)
+        tape = tape_of(fn, key)
+        CACHE.setdefault(fn, {})[key] = tape
+        return tape.play(*args)
+
+    return jitted
+
+
+# %% task="minijit-cache" name="no types of no arguments" fails=["minijit-cache-check"] hidden=1 message="ValueError"
+def signature(args):
+    """What a trace depends on: a tuple with (Type, weak) for each argument. Only a plain number is weak."""
+    return tuple((type_of(x), is_number(x)) for x in args)
+
+
+def reason_for(known, new):
+    """Why the signature `new` has no tape, given the list `known` of those that have one, oldest first."""
+    if not known:
+        return "first call"
+    alike = [old for old in reversed(known) if len(old) == len(new)]
+    if not alike:
+        return f"{len(new)} argument" + ("s" if len(new) != 1 else "")
+    closest = min(alike, key=lambda old: sum(a != b for a, b in zip(old, new, strict=True)))
+    pairs = enumerate(zip(closest, new, strict=True))
+    return ", ".join(f"argument {i}: {told(a)} -> {told(b)}" for i, (a, b) in pairs if a != b)
+
+
+def minijit(fn):
+    """fn, traced once for each signature, and then replayed. The tapes of fn are in CACHE[fn]."""
+
+    def jitted(*args):
+        tapes, key = CACHE.setdefault(fn, {}), signature(args)
+        if key not in tapes:
+            types, _ = zip(*key)
+            tapes[key] = trace(fn, *types)
+        return tapes[key].play(*args)
+
+    return jitted
+
+
+# %% task="cache-key" name="True is a weak number" fails=["cache-key-check"] hidden=1 message="True, and NumPy's True: returned False"
+def cache_key(args, kwargs, static=()):
+    """The key of one call. args: tuple; kwargs: dict; static: names of static keyword arguments. Returns a hashable."""
+
+    def kind(leaf):
+        weak = getattr(leaf, "weak_type", type(leaf) in (bool, int, float, complex))
+        return np.shape(leaf), jnp.result_type(leaf), weak
+
+    leaves, packing = jax.tree.flatten((args, {k: v for k, v in kwargs.items() if k not in static}))
+    fixed = frozenset((k, type(v), v) for k, v in kwargs.items() if k in static)
+    return packing, tuple(map(kind, leaves)), fixed
+
+
+# %% task="cache-key" name="only int and float are weak" fails=["cache-key-check"] hidden=1 message="a complex number, and NumPy's complex64: returned True"
+def cache_key(args, kwargs, static=()):
+    """The key of one call. args: tuple; kwargs: dict; static: names of static keyword arguments. Returns a hashable."""
+
+    def kind(leaf):
+        weak = getattr(leaf, "weak_type", type(leaf) in (int, float))
+        return np.shape(leaf), jnp.result_type(leaf), weak
+
+    leaves, packing = jax.tree.flatten((args, {k: v for k, v in kwargs.items() if k not in static}))
+    fixed = frozenset((k, type(v), v) for k, v in kwargs.items() if k in static)
+    return packing, tuple(map(kind, leaves)), fixed
+
+
+# %% task="bucket" name="each pair once, and the diagonal is 1" fails=["bucket-check"] hidden=1 message="leaf [13]: got 1.0, expected nan"
+def bucket_size(length):
+    """The size to which a vector of `length` numbers (an int, 1 to 1024) is padded: an int, at least `length`."""
+    return max(64, 1 << (length - 1).bit_length())
+
+
+@jax.jit
+def pair_energy(padded, length):
+    """Mean of exp(-|x_i - x_j|) over pairs of the first `length` numbers. padded: float32[size]; length: an int."""
+    place = jnp.arange(padded.size)
+    above = (place[:, None] < place) & (place < length)
+    pairs = jnp.exp(-jnp.abs(padded[:, None] - padded))
+    return (2 * jnp.where(above, pairs, 0).sum() + length) / length**2
+
+
+def energy(x):
+    """The same as energy_slow for a NumPy float32[n], through pair_energy. Returns float32[]."""
+    return pair_energy(np.pad(x, (0, bucket_size(len(x)) - len(x))), len(x))
+
+
+# %% task="bucket" name="padding is at 1e20" fails=["bucket-check"] hidden=1 message="leaf [10]: got"
+def bucket_size(length):
+    """The size to which a vector of `length` numbers (an int, 1 to 1024) is padded: an int, at least `length`."""
+    return max(64, 1 << (length - 1).bit_length())
+
+
+@jax.jit
+def pair_energy(padded, length):
+    """Mean of exp(-|x_i - x_j|) over pairs of the first `length` numbers. padded: float32[size]; length: an int."""
+    real = jnp.arange(padded.size) < length
+    away = jnp.where(real, padded, 1e20)  # so far that nobody feels it
+    rows = jnp.exp(-jnp.abs(padded[:, None] - away)).sum(1)
+    return jnp.where(real, rows, 0).sum() / length**2
+
+
+def energy(x):
+    """The same as energy_slow for a NumPy float32[n], through pair_energy. Returns float32[]."""
+    return pair_energy(np.pad(x, (0, bucket_size(len(x)) - len(x))), len(x))
+
+
+# %% task="no-tracing" name="room for a thousand rows" fails=["no-tracing-check"] hidden=1 message="ValueError"
+@jax.jit
+def train_step(w, xb, yb, real, rate):
+    """The w after one gradient step. w: float32[3]; xb: float32[32, 3]; yb: float32[32]; real, rate: yours."""
+    error = real * (xb @ w - yb)
+    return w - rate * xb.T @ error / real.sum()
+
+
+def fit(x, y, epochs):
+    """The same as fit_slow for NumPy float32 data, with every step in train_step. Returns w: float32[3]."""
+    rows = len(x)
+    xs, ys, real = np.zeros((1024, 3), np.float32), np.zeros(1024, np.float32), np.zeros(1024, np.float32)
+    xs[:rows], ys[:rows], real[:rows] = x, y, 1
+    w = np.zeros(3, np.float32)
+    for epoch in range(epochs):
+        for start in range(0, rows, 32):
+            batch = slice(start, start + 32)
+            w = train_step(w, xs[batch], ys[batch], real[batch], 0.2 / (1 + epoch))
+    return w
+
+
+# %% task="lambda-loop" name="a rate that is stable" fails=["lambda-loop-check"] hidden=1 message="values differ"
+def diffuse(v, rate, edge):
+    """One step of heat flow. v: float32[n]; rate: a float; edge: "wrap" or "edge". Returns float32[n]."""
+    padded = jnp.pad(v, 1, mode=edge)
+    rate = jnp.clip(rate, 0, 0.5)  # more than 1/2 is unstable
+    return v + rate * (padded[2:] - 2 * v + padded[:-2])
+
+
+def relax(x, rates, edge):
+    """The same as relax_slow, with jitted steps and at most one trace for each value of edge."""
+    step = jax.jit(diffuse, static_argnames="edge")
+    for rate in rates:
+        x = step(x, rate, edge)
+    return x

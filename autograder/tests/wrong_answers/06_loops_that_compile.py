@@ -1734,3 +1734,164 @@ def history(row, rule, steps):
 def evolve(row, rule, steps):
     """The row after that many steps, int32[n]."""
     return lax.fori_loop(0, steps, lambda _, row: step(row, rule), row)
+
+
+# %% task="universe" name="the history in blocks of 64 steps, a scan for each" fails=["universe-check"] hidden=1 message="is unrolled"
+BLOCK = 64
+
+
+def step(row, rule):
+    """The next row: int32[n] -> int32[n], without a loop."""
+    return (rule >> (4 * jnp.roll(row, 1) + 2 * row + jnp.roll(row, -1))) & 1
+
+
+@partial(jax.jit, static_argnames="steps")
+def history(row, rule, steps):
+    """All rows, int32[steps + 1, n], the first one included."""
+
+    def body(row, _):
+        new = step(row, rule)
+        return new, new
+
+    parts = [row[None]]
+    for start in range(0, steps, BLOCK):  # block by block, so that no scan keeps too much
+        row, rows = lax.scan(body, row, None, length=min(BLOCK, steps - start))
+        parts.append(rows)
+    return jnp.concatenate(parts)
+
+
+@jax.jit
+def evolve(row, rule, steps):
+    """The row after that many steps, int32[n]."""
+    return lax.fori_loop(0, steps, lambda i, row: step(row, rule), row)
+
+
+# %% task="universe" name="always 1024 rows, cut to size" fails=["universe-check"] hidden=1 message="history(row, 170, steps=5000) has shape"
+def step(row, rule):
+    """The next row: int32[n] -> int32[n], without a loop."""
+    return (rule >> (4 * jnp.roll(row, 1) + 2 * row + jnp.roll(row, -1))) & 1
+
+
+@partial(jax.jit, static_argnames="steps")
+def history(row, rule, steps):
+    """All rows, int32[steps + 1, n], the first one included."""
+
+    def body(old, _):
+        new = step(old, rule)
+        return new, new
+
+    _, rows = lax.scan(body, row, None, length=1024)
+    return jnp.concatenate([row[None], rows])[: steps + 1]
+
+
+@jax.jit
+def evolve(row, rule, steps):
+    """The row after that many steps, int32[n]."""
+    return lax.fori_loop(0, steps, lambda i, row: step(row, rule), row)
+
+
+# %% task="universe" name="evolve in blocks of 512 cells" fails=["universe-evolve-check"] hidden=1 message="is unrolled"
+def step(row, rule):
+    """The next row: int32[n] -> int32[n], without a loop."""
+    return (rule >> (4 * jnp.roll(row, 1) + 2 * row + jnp.roll(row, -1))) & 1
+
+
+@partial(jax.jit, static_argnames="steps")
+def history(row, rule, steps):
+    """All rows, int32[steps + 1, n], the first one included."""
+
+    def body(row, _):
+        new = step(row, rule)
+        return new, new
+
+    return jnp.concatenate([row[None], lax.scan(body, row, None, length=steps)[1]])
+
+
+BLOCK = 512
+
+
+@jax.jit
+def evolve(row, rule, steps):
+    """The row after that many steps, int32[n]."""
+
+    def one_step(_, row):  # as step, but each block stays in the cache
+        ring = jnp.concatenate([row[-1:], row, row[:1]])
+        blocks = []
+        for start in range(0, row.shape[0], BLOCK):
+            part = ring[start : start + BLOCK + 2]
+            blocks.append((rule >> (4 * part[:-2] + 2 * part[1:-1] + part[2:])) & 1)
+        return jnp.concatenate(blocks)
+
+    return lax.fori_loop(0, steps, one_step, row)
+
+
+# %% task="puck" name="a speed below 1e-7 is no speed" fails=["puck-gradient-check"] hidden=1 message="the gradient of slide at (1e-30, 0.1)"
+@jax.jit
+def slide(speed, drag):
+    """The distance, float32[], as slide_until_rest has it, and jax.grad works."""
+
+    def body(_, state):
+        place, speed = state
+        moving = speed > 1e-7  # floats are hardly ever 0
+        new_place, new_speed = place + 0.1 * speed, speed - 0.1 * (0.5 + drag * speed**2)
+        return jnp.where(moving, new_place, place), jnp.where(moving, new_speed, speed)
+
+    place, _ = lax.fori_loop(0, MOST_ROUNDS, body, (0.0, speed))
+    return place
+
+
+# %% task="reader" name="looks 4096 letters back" fails=["reader-check"] hidden=1 message="n = 20000"
+@jax.jit
+def read(table, text):
+    """The state after each letter, int32[n]."""
+    rows = table[text]
+    for k in range(12):
+        reach = 2**k
+        if reach < text.size:
+            joined = jnp.take_along_axis(rows[reach:], rows[:-reach], axis=1)
+            rows = jnp.concatenate([rows[:reach], joined])
+    return rows[:, 0]
+
+
+# %% task="flight" name="no flight is longer than 512 steps" fails=["flight-check"] hidden=1 message="flight(4484223)"
+@jax.jit
+def flight(n):
+    """(steps, peak), two int32[]."""
+
+    def flying(state):
+        return (state[0] != 1) & (state[1] < 512)  # in case that Collatz was wrong
+
+    def body(state):
+        n, steps, peak = state
+        n = jnp.where(n % 2 == 0, n // 2, 3 * n + 1)
+        return n, steps + 1, jnp.maximum(peak, n)
+
+    return lax.while_loop(flying, body, (n, 0, n))[1:]
+
+
+# %% task="computer" name="the place in a byte" fails=["computer-check"] hidden=1 message="a jump to instruction 300"
+@jax.jit
+def computer(program, registers, limit):
+    """(registers, steps): int32[4] and int32[]."""
+    operations = [
+        lambda at, r, a, b: (at, r),
+        lambda at, r, a, b: (at + 1, r.at[a].set(b)),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[b])),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[a] + r[b])),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[a] * r[b])),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[a] % r[b])),
+        lambda at, r, a, b: (jnp.where(r[a] != 0, b.astype(jnp.uint8), at + 1), r),
+    ]
+
+    def running(state):
+        at, _, steps = state
+        return (program[at, 0] != HALT) & (steps < limit)
+
+    def body(state):
+        at, r, steps = state
+        code, a, b = program[at]
+        at, r = lax.switch(code, operations, at, r, a, b)
+        return at, r, steps + 1
+
+    _, registers, steps = lax.while_loop(running, body, (jnp.uint8(0), registers, 0))
+    return registers, steps
