@@ -1607,3 +1607,124 @@ def clipped_mean(params, xs, ys, limit):
         return jax.tree.map(lambda leaf: leaf * scale, gradient)
 
     return jax.tree.map(lambda leaf: leaf.mean(0), jax.vmap(clipped)(xs, ys))
+
+
+# %% task="scores" name="blocks of 128 queries" fails=["scores-check"] hidden=1 message="has dot_general 4 times"
+BLOCK = 128
+
+
+def scores(queries, keys):
+    """([batch,q,head,d], [batch,k,head,d]) -> [batch,head,q,k]: dot, of each query with each key."""
+    over_queries = jax.vmap(jax.vmap(dot, in_axes=(None, 0)), in_axes=(0, None))
+    lifted = jax.vmap(jax.vmap(over_queries, in_axes=(1, 1)))
+    length = queries.shape[1]
+    if length <= BLOCK:
+        return lifted(queries, keys)
+    parts = [lifted(queries[:, start : start + BLOCK], keys) for start in range(0, length, BLOCK)]
+    return jnp.concatenate(parts, axis=2)
+
+
+# %% task="lift-pairs" name="64 columns, or 64 of x, at a time" fails=["lift-pairs-columns", "lift-pairs-table", "lift-pairs-blocks"] hidden=1 message="is unrolled"
+CHUNK = 64
+
+
+def columns(x):
+    """[n,m] -> [n,m]: rescale, applied to each column."""
+    lifted = jax.vmap(rescale, in_axes=1, out_axes=1)
+    parts = [lifted(x[:, start : start + CHUNK]) for start in range(0, x.shape[1], CHUNK)]
+    return jnp.concatenate(parts, axis=1)
+
+
+def table(x, y):
+    """([n], [m]) -> [n,m]: pull, of each x with each y."""
+    lifted = jax.vmap(jax.vmap(pull, in_axes=(None, 0)), in_axes=(0, None))
+    return jnp.concatenate([lifted(x[start : start + CHUNK], y) for start in range(0, len(x), CHUNK)])
+
+
+def blocks(x, y):
+    """([n,b], [b,m]) -> [n,m,b]: a table for each k, of x[:, k] with y[k]."""
+    return jax.vmap(table, in_axes=(1, 0), out_axes=2)(x, y)
+
+
+# %% task="lift-trees" name="64 moments, or 64 points, at a time" fails=["lift-trees-frames", "lift-trees-ensemble"] hidden=1 message="is unrolled"
+CHUNK = 64
+
+
+def frames(a, b, t):
+    """([n], [n], [m]) -> [m,n]: blend, with a and b walking together, for each moment t."""
+    lifted = jax.vmap(jax.vmap(blend, in_axes=(0, 0, None)), in_axes=(None, None, 0))
+    return jnp.concatenate([lifted(a, b, t[start : start + CHUNK]) for start in range(0, len(t), CHUNK)])
+
+
+def ensemble(members, points):
+    """({w: [d,m], b: [m], scale: []}, [n,d]) -> [m,n]: each member's response to each point."""
+    of_member = {"w": 1, "b": 0, "scale": None}
+    lifted = jax.vmap(jax.vmap(respond, in_axes=(None, 0)), in_axes=(of_member, None))
+    parts = [lifted(members, points[start : start + CHUNK]) for start in range(0, len(points), CHUNK)]
+    return jnp.concatenate(parts, axis=1)
+
+
+# %% task="whole-sky" name="no star is darker than a hundredth" fails=["whole-sky-check"] hidden=1 message="a star in the first and the last pixel"
+@jax.jit
+def whole_sky(x):
+    """[4096] -> [4096]: one_pixel of each, when at most STARS of them are positive."""
+    where = jnp.nonzero(x > 0, size=STARS, fill_value=x.size)[0]
+    stars = x.at[where].get(mode="fill", fill_value=0.0)
+    fitted = jax.vmap(fit)(jnp.maximum(stars, 0.01))  # fit wants positive numbers
+    return (x / 2).at[where].set(fitted, mode="drop")
+
+
+# %% task="one-element" name="arranged: the ranks in blocks of 64" fails=["one-element-arranged"] hidden=1 message="is unrolled"
+def running_sum_at(i, x):
+    """Element i, int32[], of the running sum of x."""
+    return jnp.where(jnp.arange(x.size) <= i, x, 0).sum()
+
+
+def life_at(i, j, world):
+    """Cell (i, j), 0 or 1 as int32[], in the generation after `world`, int32[h,w]."""
+    near = jnp.arange(-1, 2)
+    nine = world[(i + near[:, None]) % world.shape[0], (j + near) % world.shape[1]]
+    neighbours = nine.sum() - world[i, j]
+    return ((neighbours == 3) | ((neighbours == 2) & (world[i, j] == 1))).astype(jnp.int32)
+
+
+def arranged_at(i, x):
+    """Element i, int32[], of x in rising order."""
+    places = jnp.arange(x.size)
+
+    def ranks(some):  # a table of 64 rows, not of x.size: less memory
+        before = (x < x[some, None]) | ((x == x[some, None]) & (places < places[some, None]))
+        return before.sum(axis=1)
+
+    rank = jnp.concatenate([ranks(slice(start, start + 64)) for start in range(0, x.size, 64)])
+    return jnp.where(rank == i, x, 0).sum()
+
+
+def unpack_at(i, values, counts):
+    """Element i of the values, each as often as its count says; 0 after the last."""
+    run = jnp.sum(running_sum(counts) <= i)
+    return jnp.where(jnp.arange(values.size) == run, values, 0).sum()
+
+
+@jax.jit
+def running_sum(x):
+    """[n] -> [n]. Given: all elements at once."""
+    return fill(lambda i: running_sum_at(i, x), x.size)
+
+
+@jax.jit
+def life(world):
+    """[h,w] -> [h,w]. Given: all cells at once."""
+    return fill(lambda i, j: life_at(i, j, world), *world.shape)
+
+
+@jax.jit
+def arranged(x):
+    """[n] -> [n]. Given: all elements at once."""
+    return fill(lambda i: arranged_at(i, x), x.size)
+
+
+@jax.jit
+def unpack(values, counts):
+    """([n], [n]) -> [ROOM]. Given: all elements at once."""
+    return fill(lambda i: unpack_at(i, values, counts), ROOM)

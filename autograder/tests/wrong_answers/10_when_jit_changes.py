@@ -1200,3 +1200,72 @@ def day(amounts):
         total, more = add_exactly(left, right)
         lost += more.sum()
     return total[0] + lost
+
+
+# %% task="lab" name="no relative tolerance, but that of allclose is also absolute" fails=["lab-cause"] hidden=1 message="squares of 0, and of numbers of 1e-10"
+def lab(fn, *args):
+    """Four results of fn(*args), as NumPy arrays: a dict "eager", "jit", "no fusion", "fast math"."""
+    with jax.disable_jit():
+        results = {"eager": fn(*args)}
+    results["jit"] = jax.jit(fn)(*args)
+    results["no fusion"] = jax.jit(fn, compiler_options={"xla_disable_hlo_passes": "fusion"})(*args)
+    results["fast math"] = jax.jit(fn, compiler_options={"xla_cpu_enable_fast_math": True})(*args)
+    return {name: np.asarray(result) for name, result in results.items()}
+
+
+def cause(fn, *args):
+    """Why jit changes fn(*args): "same" (it does not), "fma" or "rewrite"."""
+    results = lab(fn, *args)
+    same = {name: np.allclose(results[name], results["eager"], rtol=0, equal_nan=True) for name in results}
+    if same["jit"]:
+        return "same"
+    return "fma" if same["no fusion"] else "rewrite"
+
+
+# %% task="lab" name="verdicts remembered by the function and the shapes, as jit does" fails=["lab-cause"] hidden=1 message="squares of 0, and of numbers of 1e-10"
+KNOWN = {}
+
+
+def lab(fn, *args):
+    """Four results of fn(*args), as NumPy arrays: a dict "eager", "jit", "no fusion", "fast math"."""
+    with jax.disable_jit():
+        results = {"eager": fn(*args)}
+    results["jit"] = jax.jit(fn)(*args)
+    results["no fusion"] = jax.jit(fn, compiler_options={"xla_disable_hlo_passes": "fusion"})(*args)
+    results["fast math"] = jax.jit(fn, compiler_options={"xla_cpu_enable_fast_math": True})(*args)
+    return {name: np.asarray(result) for name, result in results.items()}
+
+
+def cause(fn, *args):
+    """Why jit changes fn(*args): "same" (it does not), "fma" or "rewrite"."""
+    key = fn, tuple(np.shape(arg) for arg in args)
+    if key not in KNOWN:
+        results = lab(fn, *args)
+        same = {name: np.array_equal(results[name], results["eager"], equal_nan=True) for name in results}
+        KNOWN[key] = "same" if same["jit"] else "fma" if same["no fusion"] else "rewrite"
+    return KNOWN[key]
+
+
+# %% task="steps" name="one step less where the signs differ or are 0" fails=["steps-check"] hidden=1 message="from a zero to the next: returned [1, 1, 0, 0, -1]"
+def steps(a, b):
+    """How many steps of float32 lie between a and b. a, b: NumPy float32[...]. Returns int64[...]."""
+
+    def key(x):
+        bits = np.asarray(x).view(np.int32).astype(np.int64)
+        return np.where(bits < 0, -(2**31) - bits - 1, bits)  # -0.0 is -1, 0.0 is 0
+
+    distance = np.abs(key(a) - key(b))
+    return np.where(np.sign(a) * np.sign(b) <= 0, distance - 1, distance)  # there are two zeros on the way
+
+
+# %% task="day" name="twenty rounds, enough for a million" fails=["day-check"] hidden=1 message="day with 1,500,001 bookings alike"
+@jax.jit
+def day(amounts):
+    """The sum of the amounts, within 1 ulp. amounts: float32[n]. Returns float32[]."""
+    total, lost = amounts, jnp.float32(0)
+    for _ in range(20):
+        total = jnp.pad(total, (0, total.size % 2))
+        half = total.size // 2
+        total, less = add_exactly(total[:half], total[half:])
+        lost += less.sum()
+    return total[0] + lost
