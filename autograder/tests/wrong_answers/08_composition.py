@@ -2751,3 +2751,219 @@ def simulate_lean(step, u, length):
 
     lean = jax.checkpoint(block, policy=jax.checkpoint_policies.dots_saveable)
     return jax.lax.scan(lean, u, length=k)[0]
+
+
+# %% task="diet" name="twice as many blocks of half the size, k even" fails=["diet-check"] hidden=1 message="the end after 1 steps"
+def simulate_lean(step, u, length):
+    """The same as simulate, on a diet. length: a square number, k². u: float32[n]. Returns float32[n]."""
+    k = math.isqrt(length)
+
+    @jax.checkpoint
+    def block(u):  # some four values are kept for each step of a block, so half of k makes the sum smallest
+        return simulate(step, u, k // 2)
+
+    return simulate(block, u, 2 * k)
+
+
+# %% task="cures" name="the denominator a little larger, so that it is never 0" fails=["cures-kepler"] hidden=1 message="the slope of kepler(0, 0.9999)"
+def spring_energy(points):
+    """The energy of spring_energy_slow, on arrays. points: float32[n, 2]. Returns float32[]."""
+    squared = ((points[:, None] - points) ** 2).sum(-1)
+    away = squared > 0
+    distance = jnp.where(away, jnp.sqrt(jnp.where(away, squared, 1.0)), 0.0)
+    return jnp.sum(jnp.tril((distance - 1) ** 2, -1))
+
+
+@jax.custom_jvp
+def kepler(M, e):
+    """E with E - e sin E = M. M, e: float32[]. Returns float32[], differentiable as often as you like."""
+    return solve_kepler(M, e)
+
+
+@kepler.defjvp
+def kepler_rule(primals, tangents):
+    """The rule for kepler. primals: (M, e); tangents: (dM, de). Returns (E, dE)."""
+    (M, e), (dM, de) = primals, tangents
+    E = kepler(M, e)
+    return E, (dM + jnp.sin(E) * de) / (1 - e * jnp.cos(E) + 1e-6)
+
+
+# %% task="cures" name="no distance below 1e-10" fails=["cures-springs"] hidden=1 message="the gradient with near ones, 1e-12 apart"
+def spring_energy(points):
+    """The energy of spring_energy_slow, on arrays. points: float32[n, 2]. Returns float32[]."""
+    squared = ((points[:, None] - points) ** 2).sum(-1)
+    distance = jnp.sqrt(jnp.maximum(squared, 1e-20))  # never the slope of sqrt at 0
+    return jnp.sum(jnp.tril((distance - 1) ** 2, -1))
+
+
+@jax.custom_jvp
+def kepler(M, e):
+    """E with E - e sin E = M. M, e: float32[]. Returns float32[], differentiable as often as you like."""
+    return solve_kepler(M, e)
+
+
+@kepler.defjvp
+def kepler_rule(primals, tangents):
+    """The rule for kepler. primals: (M, e); tangents: (dM, de). Returns (E, dE)."""
+    (M, e), (dM, de) = primals, tangents
+    E = kepler(M, e)
+    return E, (dM + jnp.sin(E) * de) / (1 - e * jnp.cos(E))
+
+
+# %% task="cures" name="64 rows of distances at a time" fails=["cures-springs"] hidden=1 message="is unrolled"
+def spring_energy(points):
+    """The energy of spring_energy_slow, on arrays. points: float32[n, 2]. Returns float32[]."""
+    n, energy = points.shape[0], 0.0
+    for first in range(0, n, 64):  # so that no array has n x n numbers
+        some = points[first : first + 64]
+        squared = ((some[:, None] - points) ** 2).sum(-1)
+        away = squared > 0
+        distance = jnp.where(away, jnp.sqrt(jnp.where(away, squared, 1.0)), 0.0)
+        earlier = np.arange(n) < first + np.arange(some.shape[0])[:, None]
+        energy = energy + jnp.sum((distance - 1) ** 2 * earlier)
+    return energy
+
+
+@jax.custom_jvp
+def kepler(M, e):
+    """E with E - e sin E = M. M, e: float32[]. Returns float32[], differentiable as often as you like."""
+    return solve_kepler(M, e)
+
+
+@kepler.defjvp
+def kepler_rule(primals, tangents):
+    """The rule for kepler. primals: (M, e); tangents: (dM, de). Returns (E, dE)."""
+    (M, e), (dM, de) = primals, tangents
+    E = kepler(M, e)
+    return E, (dM + jnp.sin(E) * de) / (1 - e * jnp.cos(E))
+
+
+# %% task="minijit-grad" name="pulls an equation once for each operand" fails=["minijit-grad-check"] hidden=1 message="replay_backwards is wrong"
+def pull_sum(slope, x, axis):
+    """The slope by x of sum[axis] x, from the slope of the sum. x has one axis more than slope."""
+    return bind("spread", slope, axis=axis, size=x.shape[axis])
+
+
+def pull_spread(slope, axis):
+    """The slope by x of spread[axis] x, from the slope of all the copies."""
+    return bind("sum", slope, axis=axis)
+
+
+def replay_backwards(tape, *args):
+    """Run a tape forwards, then backwards. args: as for replay; the result of the tape is a number.
+
+    Returns a dict: name -> slope of the result by this name, for every name that it depends on.
+    """
+    values, slopes = replay(tape, *args), {tape.output: np.ones((), np.float32)}
+    for output, primitive, operands, params in reversed(tape.equations):
+        if output not in slopes:
+            continue
+        given = [read(values, x) for x in operands]
+        for place, x in enumerate(operands):
+            if isinstance(x, str):
+                slope = PULL[primitive](slopes[output], *given, **params)[place]
+                if slope is not None:
+                    slopes[x] = slopes[x] + slope if x in slopes else slope
+    return slopes
+
+
+# %% task="newton" name="stops when no node moves any more" fails=["newton-check"] hidden=1 message="sixteen steps, each a third of the way"
+def hvp(loss, x, v):
+    """The Hessian of `loss` at x, times v, without the Hessian. x, v: float32[n]. Returns float32[n]."""
+    return jax.jvp(jax.grad(loss), (x,), (v,))[1]
+
+
+@jax.jit(static_argnames=("loss", "steps"))
+def newton(loss, x, steps):
+    """`steps` steps of Newton's method for `loss`, from x: float32[n]. Returns float32[n]."""
+
+    def unfinished(state):
+        done, _, move = state
+        return (done < steps) & (jnp.abs(move).max() > 1e-6)
+
+    def step(state):
+        done, x, _ = state
+        move, _ = jax.scipy.sparse.linalg.cg(lambda v: hvp(loss, x, v), jax.grad(loss)(x))
+        return done + 1, x - move, move
+
+    x = jnp.asarray(x)
+    return jax.lax.while_loop(unfinished, step, (0, x, jnp.full_like(x, jnp.inf)))[1]
+
+
+# %% task="newton" name="ten steps are enough" fails=["newton-check"] hidden=1 message="sixteen steps, each a third of the way"
+def hvp(loss, x, v):
+    """The Hessian of `loss` at x, times v, without the Hessian. x, v: float32[n]. Returns float32[n]."""
+    return jax.jvp(jax.grad(loss), (x,), (v,))[1]
+
+
+@jax.jit(static_argnames=("loss", "steps"))
+def newton(loss, x, steps):
+    """`steps` steps of Newton's method for `loss`, from x: float32[n]. Returns float32[n]."""
+
+    def step(_, x):
+        move, _ = jax.scipy.sparse.linalg.cg(lambda v: hvp(loss, x, v), jax.grad(loss)(x))
+        return x - move
+
+    return jax.lax.fori_loop(0, min(steps, 10), step, x)  # it needs a handful of steps
+
+
+# %% task="newton" name="a matrix for a short rope" fails=["newton-check"] hidden=1 message="makes an intermediate"
+def hvp(loss, x, v):
+    """The Hessian of `loss` at x, times v, without the Hessian. x, v: float32[n]. Returns float32[n]."""
+    return jax.jvp(jax.grad(loss), (x,), (v,))[1]
+
+
+@jax.jit(static_argnames=("loss", "steps"))
+def newton(loss, x, steps):
+    """`steps` steps of Newton's method for `loss`, from x: float32[n]. Returns float32[n]."""
+
+    def step(_, x):
+        if x.size <= 32:  # a small system is solved faster as a whole
+            return x - jnp.linalg.solve(jax.hessian(loss)(x), jax.grad(loss)(x))
+        return x - jax.scipy.sparse.linalg.cg(lambda v: hvp(loss, x, v), jax.grad(loss)(x))[0]
+
+    return jax.lax.fori_loop(0, steps, step, x)
+
+
+# %% task="tape" name="a change of type passes slopes on by itself" fails=["tape-forward", "tape-backward"] hidden=1 message="by rules that all give twice as much"
+def passes_on(eqn):
+    """The partial derivatives of an equation that only changes the type: the number stays what it is."""
+    return (1.0,) if eqn.primitive.name == "convert_element_type" else None
+
+
+def tape_jvp(tape, primals, tangents):
+    """Forward mode. primals, tangents: a number for each input. Returns (value, tangent) of the tape's result."""
+    pairs = dict(zip(tape.jaxpr.invars, zip(primals, tangents, strict=True), strict=True))
+
+    def read(operand):
+        return (operand.val, 0.0) if isinstance(operand, Literal) else pairs[operand]
+
+    for eqn in tape.jaxpr.eqns:
+        values, rates = zip(*map(read, eqn.invars), strict=True)
+        partials = passes_on(eqn) or PARTIALS[eqn.primitive.name](eqn.params, *values)
+        rate = sum(partial * rate for partial, rate in zip(partials, rates, strict=True))
+        pairs[eqn.outvars[0]] = eqn.primitive.bind(*values, **eqn.params), rate
+    return read(tape.jaxpr.outvars[0])
+
+
+def tape_grad(tape, args):
+    """Reverse mode. args: a number for each input. Returns the list of the result's derivatives by each input."""
+    values = dict(zip(tape.jaxpr.invars, args, strict=True))
+
+    def read(operand):
+        return operand.val if isinstance(operand, Literal) else values[operand]
+
+    for eqn in tape.jaxpr.eqns:
+        values[eqn.outvars[0]] = eqn.primitive.bind(*map(read, eqn.invars), **eqn.params)
+
+    (result,) = tape.jaxpr.outvars
+    cotangent = {} if isinstance(result, Literal) else {result: 1.0}
+    for eqn in reversed(tape.jaxpr.eqns):
+        if eqn.outvars[0] not in cotangent:
+            continue
+        arriving = cotangent[eqn.outvars[0]]
+        partials = passes_on(eqn) or PARTIALS[eqn.primitive.name](eqn.params, *map(read, eqn.invars))
+        for operand, partial in zip(eqn.invars, partials, strict=True):
+            if not isinstance(operand, Literal):
+                cotangent[operand] = cotangent.get(operand, 0.0) + arriving * partial
+    return [cotangent.get(name, 0.0) for name in tape.jaxpr.invars]
