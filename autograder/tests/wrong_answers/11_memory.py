@@ -1257,3 +1257,33 @@ def make_ranker(table):
     """The same as make_ranker_slow; all rankers of one shape share their programs, and sort once."""
     ordered = jnp.sort(table, axis=None)
     return lambda x: rank(ordered, x)
+
+
+# %% task="ranker" name="a copy, which NumPy sorts in the first call" fails=["ranker-check"] hidden=1 message="sorts in a call: returned 1"
+@jax.jit
+def rank(ordered, x):
+    """How many of the sorted numbers ordered: float32[n] are smaller than each of x: float32[k]."""
+    return jnp.searchsorted(ordered, x)
+
+
+def make_ranker(table):
+    """The same as make_ranker_slow; all rankers of one shape share their programs, and sort once."""
+    kept = np.array(table)  # the caller may change his
+
+    @functools.cache
+    def ordered():
+        return np.sort(kept, axis=None)
+
+    return lambda x: rank(ordered(), x)
+
+
+# %% task="ranker" name="an array of JAX cannot change, so it is not copied" fails=["ranker-check"] hidden=1 message="RuntimeError"
+@jax.jit
+def rank(ordered, x):
+    """How many of the sorted numbers ordered: float32[n] are smaller than each of x: float32[k]."""
+    return (ordered.reshape(-1)[:, None] < x).sum(0)  # in any order
+
+
+def make_ranker(table):
+    """The same as make_ranker_slow; all rankers of one shape share their programs, and sort once."""
+    return functools.partial(rank, table if isinstance(table, jax.Array) else jnp.array(table))
