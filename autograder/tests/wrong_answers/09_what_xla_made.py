@@ -833,3 +833,12 @@ def overlap(A, B, u, v):
 def overlap(A, B, u, v):
     """The same as overlap_slow, with at most a hundredth of its FLOPs."""
     return jnp.nan_to_num(jnp.vdot(v, A @ (B @ u)))
+
+
+# %% task="deleted" name="a condition that holds for all results that are not far below zero" fails=["deleted-check"] hidden=1 message="large numbers below zero"
+def repeated(fn, x, times):
+    """fn(x), with the work of fn done `times` times, XLA or no XLA. x: float32 array; times: a Python int."""
+    y = fn(x)
+    for _ in range(times - 1):
+        y = fn(jnp.where(y > -1e9, x, 0.0))  # XLA does not know that it is always so
+    return y

@@ -1569,3 +1569,24 @@ def epoch(model, optimizer, xy, colours):
 
 def compiled_epoch():
     return jax.jit(epoch, donate_argnums=(0, 1))
+
+
+# %% task="port" name="paints with the jitted helper of the check" fails=["port-check"] hidden=1 message="the port calls LinenPainter"
+class NnxPainter(nnx.Module):
+    def __init__(self, variables):
+        params = variables["params"]
+        self.frequencies = nnx.Variable(jnp.asarray(variables["constants"]["frequencies"]))
+        layers = [params[f"Dense_{number}"] for number in range(len(params))]
+        self.kernels = nnx.List([nnx.Param(jnp.asarray(layer["kernel"])) for layer in layers])
+        self.biases = nnx.List([nnx.Param(jnp.asarray(layer["bias"])) for layer in layers])
+        self.widths = tuple(int(layer["bias"].size) for layer in layers[:-1])
+
+    def __call__(self, xy):
+        pairs = enumerate(zip(self.kernels, self.biases, strict=True))
+        params = {f"Dense_{number}": {"kernel": kernel[...], "bias": bias[...]} for number, (kernel, bias) in pairs}
+        variables = {"params": params, "constants": {"frequencies": self.frequencies[...]}}
+        return painted_by_linen(self.widths, variables, xy)[0]
+
+
+def port(variables):
+    return NnxPainter(variables)
