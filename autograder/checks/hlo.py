@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 from autograder.failure import fail, passed
 from autograder.instruments import flops, read_hlo, read_jaxpr
@@ -47,8 +47,9 @@ def assert_hlo(
     max_fusions   most `fusion` instructions, likewise.
     hint          one thing to try, in place of the general one, where one of the three factors does not hold.
 
-    XLA counts a loop once in its estimates. So FLOPs are taken from the jaxpr when there is a loop on either side, and
-    bytes of a function with a loop cannot be checked.
+    XLA counts a loop once in its estimates, and a call of a library (`custom-call`) not at all. So FLOPs are taken from
+    the jaxpr when there is one of them on either side, and must be exact there; and bytes of a function with a loop
+    cannot be checked.
 
     Prints one line with what was found, and returns nothing. Raises `CheckFailed` for the first that does not hold,
     ValueError for a factor without a usable reference. An error of `fn` under a tracer stays JAX's own.
@@ -160,9 +161,21 @@ def _check_collectives(name: str, module: read_hlo.Module, expected: int | Mappi
 def _figure(figure: str, fn: Callable, args: tuple, mine: read_hlo.Hlo, other: read_hlo.Hlo) -> int | None:
     if figure == "fusions":
         return mine.module.fusions
-    if figure == "flops" and (mine.module.loops or other.module.loops):
-        return flops.flops(read_jaxpr.trace(fn, *args))
+    if figure == "flops" and any(hlo.module.loops or "custom-call" in hlo.module.ops for hlo in (mine, other)):
+        jaxpr = read_jaxpr.trace(fn, *args)
+        number, exact = flops.cost_of(jaxpr)
+        return number if exact else _refuse_unknown(function_name(fn), jaxpr)
     return getattr(mine, figure)
+
+
+def _refuse_unknown(name: str, jaxpr: read_jaxpr.ClosedJaxpr) -> NoReturn:
+    unknown = [eqn for eqn in read_jaxpr.equations(jaxpr) if not flops.equation_cost(eqn)[1]]
+    fail(
+        f"the FLOPs of `{name}` cannot be counted",
+        evidence=repeated(map(read_jaxpr.equation_line, unknown), 4),
+        why="how often a `while` runs may depend on values, and a callback or a library call hides its work.",
+        attempt="give the loop a fixed number of rounds (`fori_loop` with Python integers, or `scan`), or do without.",
+    )
 
 
 def _refuse_loops(name: str, compiled: read_hlo.Hlo, reference: str, compiled_reference: read_hlo.Hlo) -> None:

@@ -41,7 +41,7 @@ def assert_primitives(
     excludes          primitives that must not occur. One callback stands for all of them, `jax.debug.print` too.
     counts            primitive -> how many equations exactly; an equation in a loop's body is one equation.
     smaller           arguments like `args`, but of a smaller size: `fn` may have no more equations for `args` than for
-                      these. What grows with the size was unrolled.
+                      these, and no more that lead to a result. What grows with the size was unrolled.
     max_equations     most equations in all, for a game of few equations; where size matters, ask for `smaller`.
                       Wrappers such as `jit` are not equations here (see `read_jaxpr`).
     max_flops         most floating-point operations, loop lengths multiplied, counted as XLA's HloCostAnalysis does
@@ -171,6 +171,15 @@ def _no_loop(found: _Found, missing: str) -> NoReturn:
 
 def _check_growth(found: _Found, smaller: jaxpr_statistics.JaxprStatistics) -> None:
     if found.counts.equations <= smaller.equations:
+        if found.counts.live > smaller.live:
+            found.fail(
+                f"`{found.name}` is unrolled: {count(found.counts.live, 'equation')} lead to its result, and "
+                f"{smaller.live:,} for smaller arguments; the number must not grow with the size",
+                evidence=f"in all it has {found.counts.equations:,} equations, and {smaller.equations:,} for smaller "
+                "arguments: the others are used by nobody",
+                why="a Python loop runs while JAX traces, and every round adds its equations.",
+                attempt="roll the loop with `jax.lax.fori_loop` or `jax.lax.scan`.",
+            )
         return
     before, now = smaller.primitives, found.counts.primitives
     grown = {name: number for name, number in now.most_common() if number > before[name]}

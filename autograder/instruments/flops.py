@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 
-from .read_jaxpr import WRAPPERS, aval_of, elements, shape_of, subjaxprs, trip_count
+from .read_jaxpr import COMBINERS, WRAPPERS, aval_of, elements, shape_of, subjaxprs, trip_count
 
 Cost = tuple[int, bool]  # FLOPs, and whether that is exact
 
@@ -38,7 +38,7 @@ def flops(jaxpr: Jaxpr | ClosedJaxpr) -> int:
 def costs(jaxpr: Jaxpr | ClosedJaxpr, times: int = 1) -> Iterator[tuple[JaxprEqn, int]]:
     """Every equation that holds no other, with its FLOPs, as often as the loops around it run."""
     for eqn in jaxpr.eqns:
-        inner = subjaxprs(eqn)
+        inner = [] if eqn.primitive.name in COMBINERS else subjaxprs(eqn)
         if not inner:
             yield eqn, times * equation_cost(eqn)[0]
         repeats = trip_count(eqn) if eqn.primitive.name in ("scan", "while") else 1
@@ -67,7 +67,16 @@ def equation_cost(eqn: JaxprEqn) -> Cost:
         return cost, exact and name in WRAPPERS | {"custom_linear_solve"}
     if name.startswith(("reduce_", "arg")) and name != "reduce_precision":
         return _in(eqn) - _out(eqn), True
-    return _out(eqn), name not in UNKNOWN
+    return _out(eqn), _is_elementwise(eqn) and name not in UNKNOWN
+
+
+def _is_elementwise(eqn: JaxprEqn) -> bool:
+    """Whether each operand is a number, or has the shape of the result but for axes of length 1."""
+    out, *shapes = (getattr(atom.aval, "shape", ()) for atom in (*eqn.outvars[:1], *eqn.invars))
+    return all(
+        not shape or (len(shape) == len(out) and all(n in (1, m) for n, m in zip(shape, out, strict=True)))
+        for shape in shapes
+    )
 
 
 def _in(eqn: JaxprEqn) -> int:
@@ -128,8 +137,8 @@ def _triangular_solve(eqn: JaxprEqn) -> int:
     return _out(eqn) * shape_of(eqn.invars[0])[-1]
 
 
-def _reduce(eqn: JaxprEqn) -> int:
-    return (_in(eqn) - _out(eqn)) * flops(eqn.params["jaxpr"])
+def _symmetric_product(eqn: JaxprEqn) -> int:
+    return 2 * _out(eqn) * shape_of(eqn.invars[0])[-1]
 
 
 def _reduce_window(eqn: JaxprEqn) -> int:
@@ -148,8 +157,6 @@ FORMULAS: dict[str, Callable[[JaxprEqn], int]] = {
     "fft": _fft,
     "integer_pow": _integer_power,
     "one_minus_square": lambda eqn: 3 * _out(eqn),  # (1 - x) * (1 + x)
-    "reduce": _reduce,
-    "reduce_window": _reduce_window,
     "reduce_window_max": _reduce_window,
     "reduce_window_min": _reduce_window,
     "reduce_window_sum": _reduce_window,
@@ -158,6 +165,7 @@ FORMULAS: dict[str, Callable[[JaxprEqn], int]] = {
     "scatter-min": _scatter,
     "scatter-mul": _scatter,
     "sort": _sort,
+    "symmetric_product": _symmetric_product,
     "triangular_solve": _triangular_solve,
 }
 
@@ -196,7 +204,6 @@ MOVES_DATA = frozenset(
         "real",
         "reshape",
         "rev",
-        "scatter",
         "sharding_constraint",
         "slice",
         "split",
@@ -261,9 +268,30 @@ def _shard_map(eqn: JaxprEqn) -> Cost:
     return cost * eqn.params["mesh"].size, exact
 
 
+def _combined(pairs: int, combiner: Jaxpr | ClosedJaxpr | None) -> Cost:
+    """A function of two scalars that is called so often; without one, data is moved and no more."""
+    cost, exact = cost_of(combiner) if combiner is not None else (0, True)
+    return pairs * cost, exact
+
+
+def _reduce(eqn: JaxprEqn) -> Cost:
+    return _combined(_in(eqn) - _out(eqn), eqn.params["jaxpr"])
+
+
+def _reduce_by_window(eqn: JaxprEqn) -> Cost:
+    return _combined(_reduce_window(eqn), eqn.params["jaxpr"])
+
+
+def _set(eqn: JaxprEqn) -> Cost:
+    return _combined(_scatter(eqn), eqn.params["update_jaxpr"])
+
+
 LOOPS: dict[str, Callable[[JaxprEqn], Cost]] = {
     "cond": _cond,
+    "reduce": _reduce,
+    "reduce_window": _reduce_by_window,
     "scan": _scan,
+    "scatter": _set,
     "shard_map": _shard_map,
     "while": _while,
 }

@@ -9,14 +9,18 @@ from dataclasses import dataclass
 from jax.extend.core import ClosedJaxpr, DropVar, Jaxpr
 
 from .flops import cost_of
-from .read_jaxpr import Aval, elements, equations, type_name
+from .read_jaxpr import Aval, elements, equations, live_equations, type_name
 
 
 @dataclass(frozen=True)
 class JaxprStatistics:
-    """Counts over a whole jaxpr. `largest_size` is in elements, `flops_lower_bound` says that some part is unknown."""
+    """Counts over a whole jaxpr. `largest_size` is in elements, `flops_lower_bound` says that some part is unknown.
+
+    `live` are the equations that lead to a result.
+    """
 
     primitives: Counter[str]
+    live: int
     flops: int
     flops_lower_bound: bool
     largest: str
@@ -36,6 +40,7 @@ def statistics(jaxpr: Jaxpr | ClosedJaxpr) -> JaxprStatistics:
     flops, exact = cost_of(jaxpr)
     return JaxprStatistics(
         primitives=Counter(eqn.primitive.name for eqn in found),
+        live=live_equations(jaxpr),
         flops=flops,
         flops_lower_bound=not exact,
         largest="nothing" if largest is None else type_name(largest),

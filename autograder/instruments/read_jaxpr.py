@@ -3,15 +3,16 @@
 An equation whose only job is to hold another jaxpr (`jit`, `custom_jvp_call`, `remat2`, ...) is transparent: its
 contents count, it does not, because wrapping a function in `jit` is no work. So is the call of a hijax primitive
 (`custom_root`, `searchsorted`), which holds no jaxpr and is traced to get one. The scalar function inside a `reduce` or
-a `scatter-add` is part of that equation, not a program of its own, and is not walked.
+a `scatter-add` is part of that equation, not a program of its own, and is not walked, if it is one operation.
 """
 
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 
 from autograder.jax_internals import expansion, is_jitted, source_of, trace_jitted
@@ -72,12 +73,34 @@ def subjaxprs(eqn: JaxprEqn) -> list[Jaxpr | ClosedJaxpr]:
     """The programs that an equation runs, wherever they sit in its parameters."""
     name, params = eqn.primitive.name, eqn.params
     if name in COMBINERS:
-        return []
+        combiners = [value for value in params.values() if is_jaxpr(value)]
+        return [part for part in combiners if sum(1 for _ in equations(part)) > 1]
     if name == "call_hi_primitive":
         return [expansion(eqn)]
     if name == "custom_linear_solve":  # the other three are for its derivatives
         params = {"solve": params["jaxprs"].solve}
     return [leaf for leaf in jax.tree.leaves(params, is_leaf=is_jaxpr) if is_jaxpr(leaf)]
+
+
+def live_equations(jaxpr: Jaxpr | ClosedJaxpr, wanted: Sequence[bool] | None = None) -> int:
+    """How many of the equations that count lead to a result, or have an effect.
+
+    wanted: for each output, whether anybody uses it; all of them are used without.
+    """
+    inner = getattr(jaxpr, "jaxpr", jaxpr)
+    outputs = [out for out, used in zip(inner.outvars, wanted or [True] * len(inner.outvars), strict=True) if used]
+    needed, number = {out for out in outputs if isinstance(out, Var)}, 0
+    for eqn in reversed(inner.eqns):
+        used = [out in needed for out in eqn.outvars]
+        if not (any(used) or eqn.effects):
+            continue
+        needed.update(atom for atom in eqn.invars if isinstance(atom, Var))
+        wraps = eqn.primitive.name in WRAPPERS
+        number += not wraps
+        for part in subjaxprs(eqn):
+            outs = len(getattr(part, "jaxpr", part).outvars)
+            number += live_equations(part, used if wraps and outs == len(used) else None)
+    return number
 
 
 def is_jaxpr(value: Any) -> bool:
@@ -167,7 +190,9 @@ def trip_count(eqn: JaxprEqn) -> int | None:
     start, limit = _integer(carried[index]), constant(bound)
     if start is None or limit is None or len(steps) != 1 or steps[0] is None or steps[0] <= 0:
         return None
-    return max(0, math.ceil((limit - start) / steps[0]))
+    trips = max(0, math.ceil((limit - start) / steps[0]))
+    wraps = start + trips * steps[0] > np.iinfo(aval_of(counter).dtype).max  # then it begins anew, below the limit
+    return None if wraps else trips
 
 
 def _integer(atom: Any) -> int | None:

@@ -131,6 +131,28 @@ def test_flops_of_a_loop_come_from_the_jaxpr():
     assert_hlo(once, V, reference=looped, max_flops=0.02)
 
 
+def test_flops_of_a_loop_that_does_not_say_how_long_it_is_are_not_believed():
+    def looped(a, v):
+        return lax.fori_loop(0, jnp.argmax(v) + 9, lambda i, v: a @ v, v)
+
+    def once(a, v):
+        return a @ (a @ v)
+
+    error = failure(looped, A, V, reference=once, max_flops=1)
+    assert error.happened == "the FLOPs of `looped` cannot be counted"
+    assert "while: float32[64,64]" in error.evidence
+
+
+def test_flops_of_a_library_call_come_from_the_jaxpr():
+    def solved(a, v):
+        return lax.linalg.triangular_solve(a, a, left_side=True, lower=True) @ v
+
+    def once(a, v):
+        return a @ (a @ v)
+
+    assert "FLOPs: expected at most" in failure(solved, A, V, reference=once, max_flops=1).happened
+
+
 def test_bytes_of_a_loop_are_not_believed():
     def looped(x):
         return lax.fori_loop(0, 100, lambda i, x: jnp.sin(x), x)

@@ -185,6 +185,22 @@ def by_rows(a):
     return jnp.stack([row.sum() for row in a])
 
 
+def test_equations_that_nobody_uses_make_no_program_longer():
+    def padded(x, rounds):
+        for _ in range(3 * (40 - rounds)):
+            x * 2.0
+        for _ in range(rounds):
+            x = jnp.sin(x) + 1.0
+        return x
+
+    error = failure(jax.jit(padded, static_argnums=1), X, 30, smaller=(X, 10))
+    assert error.happened == (
+        "`padded` is unrolled: 60 equations lead to its result, and 20 for smaller arguments; "
+        "the number must not grow with the size"
+    )
+    assert "in all it has 90 equations, and 110 for smaller arguments" in error.evidence
+
+
 def test_what_does_not_grow_may_have_as_many_equations_as_it_likes(capfd):
     assert_primitives(static_logistic_map, X, 200, smaller=(X, 2), includes={"scan"})
     assert_primitives(lambda x: python_logistic_map(x, 100), jnp.ones(50), smaller=[X])

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from flax import nnx
 from jax import lax
+from jax.experimental import pallas
 
 from autograder import show_jaxpr
 from autograder.instruments import flops as flop_counter
@@ -418,3 +419,65 @@ def test_what_is_imported_later_leaves_the_caches_of_a_session_valid():
     """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_counter_that_wraps_does_not_say_how_often():
+    def rounds(start, step):
+        def body(state):
+            counter, x = state
+            return counter + step, x * 1.5
+
+        return lambda x: lax.while_loop(lambda state: state[0] < 2**31 - 1, body, (start, x))[1]
+
+    assert not statistics(rounds(-1, 2**29), X).flops_lower_bound
+    assert statistics(rounds(2**31 - 10, 2**30), X).flops_lower_bound
+
+
+def test_a_combiner_of_several_operations_is_a_program():
+    def reduced(x):
+        return lax.reduce(x, 0.0, lambda a, b: a * 0.5 + b, (0,))
+
+    assert statistics(reduced, X).primitives == Counter(reduce=1, mul=1, add=1)
+    assert statistics(reduced, X).flops == 7 * 2
+    assert statistics(lambda x: lax.reduce(x, 0.0, lax.add, (0,)), X).primitives == Counter(reduce_sum=1)
+    applied = statistics(lambda x: x.at[jnp.arange(3)].apply(lambda y: jnp.sin(y) + jnp.cos(y)), X)
+    assert applied.primitives["sin"] == 1
+    assert applied.flops >= 3 * 3
+    assert statistics(lambda x: x.at[jnp.arange(3)].set(0.0), X).flops_lower_bound is False
+
+
+def test_what_is_not_done_element_by_element_costs_at_least_so_much():
+    square = jnp.ones((8, 8))
+    product = read_jaxpr.trace(lambda a: lax.linalg.symmetric_product(a, square), A.T)
+    assert flop_counter.cost_of(product) == (2 * 8 * 8 * 4, True)
+    band = read_jaxpr.trace(lambda a, b: a - b, jnp.ones((4, 1)), A)
+    assert flop_counter.cost_of(band) == (32, True)
+
+
+def test_what_a_kernel_does_in_each_block_is_a_lower_bound_of_a_run():
+    def kernel(x, out):
+        out[...] = jnp.where(x[...] > 0.5, jnp.sin(x[...]), x[...])
+
+    spec = pallas.BlockSpec((2,), lambda i: (i,))
+
+    def doubled(x):
+        return pallas.pallas_call(kernel, x, grid=(4,), in_specs=[spec], out_specs=spec, interpret=True)(x)
+
+    assert run_flops(doubled, X)[1] is False
+
+
+def test_equations_that_lead_to_a_result():
+    @jax.jit
+    def both(x):
+        return jnp.sin(x), jnp.cos(x)
+
+    def fn(x):
+        x * 2.0  # nobody uses it
+        jax.debug.print("{}", x.sum())
+        first, _ = both(x)
+        return lax.fori_loop(0, 3, lambda _, y: y + 1, first)
+
+    trace = read_jaxpr.trace(fn, X)
+    assert statistics(fn, X).equations - read_jaxpr.live_equations(trace) == 2  # the product and the cosine
+    assert statistics(fn, X).live == read_jaxpr.live_equations(trace)
+    assert read_jaxpr.live_equations(read_jaxpr.trace(lambda x: x, X)) == 0

@@ -57,6 +57,32 @@ def test_a_result_outlasts_the_next_call_that_uses_its_buffer():
     side.clock.close()
 
 
+@pytest.mark.parametrize("checked", [0, 1, 2])
+def test_what_computes_when_it_is_looked_at_is_looked_at_once_a_call_and_within_the_time(checked):
+    looks = []
+
+    @jax.tree_util.register_pytree_node_class
+    class Later:
+        def __init__(self, n):
+            self.n = n
+
+        def tree_flatten(self):
+            looks.append(self.n)
+            return (np.float32(self.n),), None
+
+        @classmethod
+        def tree_unflatten(cls, _, children):
+            return cls(*children)
+
+    side = Local("candidate", Later, [], supply=Numbered(checked))
+    side.prepare(3, 1)
+    side.run()
+    assert looks == [0, 1, 2]
+    assert side.result() == [checked]
+    assert looks == [0, 1, 2]
+    side.clock.close()
+
+
 def test_a_block_without_a_call_calls_nothing():
     side = Local("baseline", pytest.fail, [])
     side.prepare(0, AS_GIVEN)

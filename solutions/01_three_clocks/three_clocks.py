@@ -937,6 +937,7 @@ assert_opened(build=70, dispatch=6, run=300, backlog=1000)
 ### BEGIN HIDDEN TESTS
 assert_opened(build=1234, dispatch=17, run=18, backlog=1252)
 assert_opened(build=1, dispatch=1, run=2, backlog=999_983, begin=10**18 + 7)
+assert_opened(build=10, dispatch=2, run=500, backlog=40)
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "sealed-box-golf", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
@@ -944,4 +945,5 @@ assert_opened(build=1, dispatch=1, run=2, backlog=999_983, begin=10**18 + 7)
 assert_opened(calls=2, build=321, dispatch=4, run=65, backlog=4096)
 ### BEGIN HIDDEN TESTS
 assert_opened(calls=2, build=55, dispatch=2, run=89, backlog=233, begin=610)
+assert_opened(calls=2, build=2, dispatch=5, run=40, backlog=30)
 ### END HIDDEN TESTS

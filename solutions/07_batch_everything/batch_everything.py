@@ -1077,8 +1077,8 @@ partial_credit(speedup(clipped_mean, clipped_mean_spec, params, xs, ys, 0.5, at_
 # the tape to a function that you write:
 #
 # - `replay_rows(tape, args, mapped, size)` runs the tape on all `size` examples at once. `mapped` is the set of the
-#   input names whose value has a batch axis in front; the others are shared by all examples. What depends on a mapped
-#   name has a batch axis in front as well. The result has a batch axis in any case.
+#   input names whose value has a batch axis in front, and stays as it is; the others are shared by all examples. What
+#   depends on a mapped name has a batch axis in front as well. The result has a batch axis in any case.
 #
 # Only two primitives need a rule of their own, those with an `axis`: `sum` takes it away, `spread` brings one in. For
 # all others nothing is to be done. On the tape of one example their operands have one shape already, or are plain
@@ -1507,21 +1507,23 @@ assert_rows_agree(rows_of_shared, (None, 0), square[0], targets, name="a shared 
 
 
 def binds_of(rows, really=bind):
-    """How often your replay_rows calls bind for so many rows, and whether a tape can be read twice."""
+    """How often your replay_rows calls bind for so many rows, whether a tape can be read twice, and its set then."""
     global bind
-    tape, x, calls = trace(rows_columns, Type((2, 3), "float32")), cube[rows], []
+    tape, x, calls, names = trace(rows_columns, Type((2, 3), "float32")), cube[rows], [], {"a"}
     bind = lambda *args, **params: (calls.append(args), really(*args, **params))[1]  # noqa: E731
     try:
-        first, again = (np.asarray(replay_rows(tape, [x], {"a"}, len(x))) for _ in range(2))
+        first, again = (np.asarray(replay_rows(tape, [x], names, len(x))) for _ in range(2))
     finally:
         bind = really
-    return len(calls), bool(np.array_equal(first, again))
+    return len(calls), bool(np.array_equal(first, again)), sorted(names)
 
 
-few, same = binds_of([0, 1])
+few, same, names = binds_of([0, 1])
 assert_equal(
-    {"calls of bind for more rows": binds_of([0, 1, 2, 0, 1])[0], "a tape read twice gives the same": same},
-    {"calls of bind for more rows": few, "a tape read twice gives the same": True},
+    {"calls of bind for more rows": binds_of([0, 1, 2, 0, 1])[0], "a tape read twice gives the same": same}
+    | {"the set of mapped names after it": names},
+    {"calls of bind for more rows": few, "a tape read twice gives the same": True}
+    | {"the set of mapped names after it": ["a"]},
     name="replay_rows",
 )
 

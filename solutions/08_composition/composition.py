@@ -871,6 +871,9 @@ slow = np.float32([1e-4, -2e-4])  # where each step takes a third off
 found = newton(lambda x: 1e12 * (x**4).sum(), slow, 16)
 assert_allclose(found, slow * np.float32((2 / 3) ** 16), rtol=1e-2, name="sixteen steps, each a third of the way")
 assert_primitives(newton, quartic, fresh[:6], 2, max_intermediate=6)
+stiff, far = np.linspace(1, 14, 200, dtype=np.float32) ** 2, np.linspace(-2, 2, 200, dtype=np.float32)
+found = newton(lambda x: (stiff * (x - 1) ** 2).sum(), far, 1)
+assert_allclose(found, np.ones_like(far), atol=0.02, name="one step to the bottom of a longer valley")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -1845,6 +1848,12 @@ def slope_squares(x, xp=np):
 there, and_back = (len(trace(fn, type_of(slope_w)).equations) for fn in (slope_squares, minigrad(slope_squares)))
 once = {"each product is pulled once": and_back <= 5 * there}
 assert_equal(once, {"each product is pulled once": True}, name="replay_backwards")
+of_a_number = replay_backwards(trace(slope_constant, Type((), "float32")), np.float32(2))
+assert_equal(
+    {"names with a slope, where the result is a plain number": list(of_a_number)},
+    {"names with a slope, where the result is a plain number": []},
+    name="replay_backwards",
+)
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "minijit-grad-compose", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}

@@ -832,7 +832,7 @@ def read(table, text):
     return jax.pure_callback(lambda *given: read_slow(*map(np.asarray, given)), states, table, text)
 
 
-# %% task="reader" name="joins over 1, 2, 4, 8 and 16 letters, and no more" fails=["reader-check"] hidden=1 message="n = 20000"
+# %% task="reader" name="joins over 1, 2, 4, 8 and 16 letters, and no more" fails=["reader-check"] hidden=1 message="n = 5000"
 @jax.jit
 def read(table, text):
     steps = table[text]
@@ -973,7 +973,7 @@ def computer(program, registers, limit):
     return lax.while_loop(running, body, (0, registers, 0))[1:]
 
 
-# %% task="reader" name="looks 512 letters back" fails=["reader-check"] hidden=1 message="n = 20000"
+# %% task="reader" name="looks 512 letters back" fails=["reader-check"] hidden=1 message="n = 5000"
 @jax.jit
 def read(table, text):
     rows = table[text]
@@ -1429,7 +1429,7 @@ def slide(speed, drag):
     return distance(speed, drag) + nothing
 
 
-# %% task="reader" name="looks 1024 letters back" fails=["reader-check"] hidden=1 message="n = 20000"
+# %% task="reader" name="looks 1024 letters back" fails=["reader-check"] hidden=1 message="n = 5000"
 @jax.jit
 def read(table, text):
     rows = table[text]
@@ -1840,7 +1840,7 @@ def slide(speed, drag):
     return place
 
 
-# %% task="reader" name="looks 4096 letters back" fails=["reader-check"] hidden=1 message="n = 20000"
+# %% task="reader" name="looks 4096 letters back" fails=["reader-check"] hidden=1 message="n = 5000"
 @jax.jit
 def read(table, text):
     """The state after each letter, int32[n]."""
