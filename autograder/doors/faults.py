@@ -14,6 +14,7 @@ TITLES = {
     "OutputLimit": "Too much was printed",
     "NotGraded": "Not graded",
     "NotAllowed": "A cell was left out",
+    "NotRun": "A check was not run to its end",
 }
 NOT_RUN = "not run"  # how the error of a cell begins that suffers for another
 

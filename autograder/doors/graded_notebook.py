@@ -77,18 +77,29 @@ def task_of(cells: list[NotebookNode], index: int) -> str:
     return next((entry["grade_id"] for entry in above if entry.get("solution")), "")
 
 
-def demote_copies(notebook: NotebookNode) -> None:
+def demote_copies(notebook: NotebookNode, release: NotebookNode | None = None) -> None:
     """Make ordinary cells of all but the last cell with the same grade_id, as nbgrader does.
 
     A student who copies a cell copies its grade_id. nbgrader keeps the last one, but leaves an empty nbgrader
     entry on the others, which stops the grading of the whole class (nbgrader issue 1083): here it goes.
+
+    With a release, a copy that is as released goes where there is another one: pasted below an answer, the untouched
+    text would take its place.
     """
-    seen = set()
+    texts = {_grade_id(cell): cell.source.strip() for cell in (release.cells if release is not None else ())}
+    written = {_grade_id(cell) for cell in notebook.cells if cell.source.strip() != texts.get(_grade_id(cell))}
+    seen: set[str | None] = set()
+    kept = []
     for cell in reversed(notebook.cells):
         grade_id = _grade_id(cell)
+        untouched = grade_id in texts and cell.source.strip() == texts[grade_id]
+        if grade_id is not None and untouched and grade_id in written | seen:
+            continue
+        kept.append(cell)
         if grade_id is None or grade_id in seen:
             cell.metadata.pop("nbgrader", None)
         seen.add(grade_id)
+    notebook.cells = kept[::-1]
 
 
 def restore(notebook: NotebookNode, release: NotebookNode) -> list[str]:
@@ -107,7 +118,7 @@ def restore(notebook: NotebookNode, release: NotebookNode) -> list[str]:
     Returns:
       what was not as released and could have changed points, in a few words each; empty for an honest notebook.
     """
-    demote_copies(notebook)
+    demote_copies(notebook, release)
     released = {_grade_id(cell) or cell.id: cell for cell in release.cells}
     claimed = {_grade_id(cell) for cell in notebook.cells}
     taken = {cell.id for cell in release.cells}

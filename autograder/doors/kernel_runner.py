@@ -35,6 +35,8 @@ _GRADED = ("error", "execute_result")  # kinds of output that nbgrader looks at
 KEPT_ERRORS = 10  # of one cell, and as many results: the first of them decides the points
 COLD = 2  # kernels that start as usual; a process that needs more will need many, and they are forked
 
+_RESTORER = '__import__("autograder.doors.guard.restorer", fromlist=["_"])'
+
 _kernels = count(1)  # of this process
 
 
@@ -131,6 +133,8 @@ class Runner:
             self._client.end_cell(cell)
             if self._client.quits:
                 self._died(cell, "this cell ended the kernel, with quit() or exit()", End.DIED)
+            elif self._guard is not None and cell.source in self._guard.checks and not _has_error(cell):
+                self._assert_ended(cell)
         finally:
             cell.source = shown
         return cell
@@ -170,10 +174,9 @@ class Runner:
         """Tell the kernel what is to be put back after a student's cell. Raises RuntimeError."""
         course, given = guard.course, sorted(map(digest, guard.given))
         theirs = {digest(judged.text): sorted(judged.apart) for judged in guard.run()}
-        where = '__import__("autograder.doors.guard.restorer", fromlist=["_"])'
         checks = sorted(map(digest, guard.checks))
         told = [sorted(course.kept), sorted(course.vessels), theirs, given, checks, sorted(course.of_checks)]
-        source = f"{where}.install(*{told!r})"
+        source = f"{_RESTORER}.install(*{told!r})"
         await self._answered(self._request(source), 60)
 
     def _request(self, source: str) -> str:
@@ -182,8 +185,22 @@ class Runner:
         assert isinstance(channels, AsyncKernelClient)
         return channels.execute(source, silent=True)
 
-    async def _answered(self, request: str, seconds: float) -> None:
-        """Return when a request is done. Raises `NoAnswer` if it is not done in time, RuntimeError if it has failed."""
+    def _assert_ended(self, cell: NotebookNode) -> None:
+        """A check that has said nothing has come to its end, or it has passed nothing."""
+        channels = self._client.kc
+        assert isinstance(channels, AsyncKernelClient)
+        known = digest(cell.source)
+        request = channels.execute("", silent=True, user_expressions={"ended": f"{_RESTORER}.last_ended()"})
+        try:
+            said = run_sync(self._answered)(request, self.seconds)["user_expressions"]["ended"]
+            ended = said.get("data", {}).get("text/plain") == repr(known)
+        except RuntimeError:  # `NoAnswer` among them
+            ended = False
+        if not ended:
+            end_in(cell, "NotRun", "this check did not come to its end, and so it has passed nothing")
+
+    async def _answered(self, request: str, seconds: float) -> dict:
+        """What is replied to a request. Raises `NoAnswer` if it is not done in time, RuntimeError if it has failed."""
         channels, end = self._client.kc, time.monotonic() + seconds
         assert isinstance(channels, AsyncKernelClient)
         while True:
@@ -195,7 +212,7 @@ class Runner:
                 if reply["content"]["status"] != "ok":
                     name, text = (reply["content"].get(key, "") for key in ("ename", "evalue"))
                     raise RuntimeError(f"{name}: {text}")
-                return
+                return reply["content"]
 
     def _environment(self) -> dict[str, str]:
         """The kernel's environment. Below a home that is read-only, Matplotlib would complain in every first cell."""
@@ -263,6 +280,10 @@ class Runner:
         self.end = how
         self._dead = f"{NOT_RUN}, because the kernel had died in an earlier cell ({cell_name(cell)})"
         end_in(cell, "KernelDied", line)
+
+
+def _has_error(cell: NotebookNode) -> bool:
+    return any(output.output_type == "error" for output in cell.outputs)
 
 
 class _WithoutHeartbeat(AsyncKernelClient):

@@ -211,6 +211,9 @@ def test_what_ipython_adds_for_a_reader_is_left_out(answer):
 
 
 HONEST = [
+    "from typing import Literal\ndef f(x, edge: Literal['wrap', 'found']='wrap'): return edge",
+    "import matplotlib.pyplot as plt\nfig, axes = plt.subplots(1, 2)\naxes[0].plot([1, 2])\nplt.show()",
+    "import jax\n@jax.custom_vjp\ndef f(x): return x\nf.defvjp(lambda x: (x, None), lambda _, g: (g,))",
     "if __name__ == '__main__':\n    print(f'{1.5:.2f}', '{} and {:>5}'.format(1, 2))",
     "import numpy as np\ndef f(x): return np.sum(x)",
     "import jax.numpy as jnp\nimport numpy as np, jax\n@jax.jit\ndef f(x): return jnp.sum(np.float32(1)*x)",
@@ -324,6 +327,11 @@ TRICKS = {
     "class A:\n    compile = 1\n    del compile\n    x = compile('1')": "uses compile",
     "class A:\n    open = 1\n    try: g(1)\n    except Exception as open: pass\n    x = open": "uses open",
     "class A:\n    _oh = 1\n    del _oh\n    x = _oh": "reads _oh",
+    # a seventh one
+    "import matplotlib.pyplot as plt\nplt.backend_registry": "uses matplotlib.pyplot.backend_registry",
+    "import matplotlib.pyplot as plt\nwith plt.rc_context({}): pass": "uses matplotlib.pyplot.rc_context",
+    "class Shelf: text = 'eval(1)'\nclass P:\n    x: Shelf.text": "has Shelf.text in an annotation",
+    "import jax\njax.nn.relu.defjvps(lambda *_: 0)": "calls .defjvps",
     # a fifth reader of the guard
     "if False:\n    from jax.experimental import pallas as look\nlook = (1 for _ in [1])\n"
     "look.gi_frame": "asks for .gi_frame",
@@ -770,6 +778,16 @@ OTHERS = {  # what a cell does to a value that nobody can see in its text, and w
     "vars(value)['traces'] = 0": "the names in Handed are not this notebook's own",
     "vars(__import__('math'))": "the names in math are not this notebook's own",
     "vars(type(value))": "the names in Handed are not this notebook's own",
+    # a seventh reader of the guard
+    "import copy, math\ncopy.copy(type(math)('cProfile'))": "type(x) of a module makes modules",
+    "import enum\nclass E(enum.Enum): pass\ngetattr(E, '_con' + 'vert_')('a', 'b', len)": "E is asked for '_con",
+    "import enum\nclass Own: _create_ = 1\nclass E(enum.Enum): pass\nE._create_('K', 'a')": "an object of E",
+    "class L(value if isinstance(value, type) else type(list[int])): pass": "L derives from types.GenericAlias",
+    "import jax\ndef make(base):\n    class L(base): pass\n    return L\nmake(jax.Array)": "derives from jax.Array",
+    "import jax\ndef f(kind): jax.tree_util.register_dataclass(kind, ['n'], [])\nf(type(value))": "is registered",
+    "import jax\nclass A: pass\njax.tree_util.register_dataclass(A, ['__a' + '__'], [])": "a name of Python's own",
+    "class S(str): __hash__ = str.__hash__\ndict(**{S('refcheck'): 1})": "is handed on as a name, and is none",
+    "from collections import UserString\nUserString('{0.__class__}').format(1)": "to be formatted asks",
 }
 
 
@@ -905,6 +923,25 @@ def test_every_kind_of_class_works_and_none_tells_numpy_where_to_read():
         one = names[kind](3) if kind in ("Wrong", "Forwards") else names[kind]()
         one.__dict__["__array_interface__"] = memory
         assert not hasattr(one, "__array_interface__") and np.asarray(one).dtype != np.uint64, kind
+
+
+def test_what_is_of_an_own_class_or_of_a_file_is_read_as_ever(tmp_path):
+    (tmp_path / "rows.txt").write_text("1 2\n3 4\n")
+    names = ran(
+        "import jax, inspect\n"
+        "class A:\n    _n = 2\n    def __init__(self): self._m = 3\n"
+        "class B(A): pass\n"
+        "sums = B()._n + B()._m + getattr(B(), '_' + 'n')\n"
+        "def f(x: type, y: 'int' = 1) -> type: return x\n"
+        "told = [p.annotation for p in inspect.signature(f).parameters.values()]\n"
+        "class Pair:\n    def __init__(self, a, b): self.a, self.b = a, b\n"
+        "jax.tree_util.register_dataclass(Pair, data_fields=['a'], meta_fields=['b'])\n"
+        "leaves = jax.tree.leaves(Pair(1, 2))\n"
+        f"rows = [line.split() for line in open({str(tmp_path / 'rows.txt')!r})]\n"
+        f"raw = hasattr(open({str(tmp_path / 'rows.txt')!r}, 'rb'), 'raw')\n"
+    )
+    assert (names["sums"], names["told"], names["leaves"]) == (7, ["type", "int"], [1])
+    assert names["rows"] == [["1", "2"], ["3", "4"]] and names["raw"] is False
 
 
 def ran(cell):
@@ -1105,3 +1142,53 @@ def test_in_a_kernel(tmp_path):
     left_out = [cell.outputs[0].evalue for cell in made.cells if "left out" in str(cell.outputs)]
     assert found.title == "A cell was left out" and len(left_out) == 1, left_out
     assert [cell.source for cell in made.cells] == [source for source, _ in cells]
+
+
+NO_CHECK_RUNS = """
+async def run_code(self, *_, **__):
+    return False
+
+
+type(get_ipython()).run_code = run_code
+"""
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+def test_a_check_that_is_not_run_has_passed_nothing(tmp_path, guarded):
+    """A cell of the course's own stands for whatever an answer may find: the kernel runs nothing any more."""
+    shown = "x = 1\nassert x\n7"
+    cells = [(SETUP, locked("setup")), (STUB, solution("g")), (CHECK + "\n" + shown, graded("honest", 1))]
+    cells += [(NO_CHECK_RUNS, locked("broken")), ("raise ValueError", graded("lost", 2))]
+    made = notebook(*cells)
+    guard = Guard(made, course_in(made))
+    with Runner(made, tmp_path, 60, guard=guard if guarded else None) as runner:
+        runner.run_all()
+    said = [[o.get("ename", "") for o in cell.outputs] for cell in made.cells]
+    assert said[4] == (["NotRun"] if guarded else [])
+    assert score(made.cells[4]).earned == (0 if guarded else 2)
+    if guarded:
+        assert fault(made).title == "A check was not run to its end"
+
+
+def test_the_shells_own_methods_are_put_back(monkeypatch):
+    kind = type("Shell", (InteractiveShell,), {})
+    backs = restorer._of_shell(kind.instance())
+    before = InteractiveShell.run_code
+    monkeypatch.setattr(InteractiveShell, "run_code", len)
+    for back in backs:
+        back()
+    after = InteractiveShell.run_code
+    kind.clear_instance()
+    assert after is before
+
+
+def test_texts_that_jax_prints_and_tests_of_numpy_are_no_way_out(monkeypatch):
+    monkeypatch.setattr(jax.debug, "print", jax.debug.print)
+    monkeypatch.setattr(np, "test", np.test)
+    restorer._close_texts_of_jax()
+    restorer._close_tests_of_numpy()
+    with pytest.raises(TypeError, match="asks for '__class__'"):
+        jax.debug.print("{0.__class__}", 1)
+    jax.debug.print("{}", 1)
+    with pytest.raises(RuntimeError, match="NumPy is not tested"):
+        np.test()

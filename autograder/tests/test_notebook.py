@@ -174,6 +174,21 @@ def test_the_last_copy_of_a_cell_counts(make_notebook):
     assert all("nbgrader" not in cell.metadata for cell in notebook.cells[:2])
 
 
+def test_untouched_text_below_an_answer_does_not_take_its_place(make_notebook):
+    release = make_notebook(("stub", solution("a")), ("check", graded("c", 1)))
+    mine = make_notebook(
+        *(("answer", solution("a")), ("check", graded("c", 1)), ("stub", solution("a")), ("check", graded("c", 1)))
+    )
+    restore(mine, release)
+    assert [cell.source for cell in mine.cells] == ["answer", "check"]
+    twice = make_notebook(("first", solution("a")), ("stub", solution("a")), ("second", solution("a")))
+    restore(twice, make_notebook(("stub", solution("a"))))
+    assert [(cell.source, name) for cell, name in zip(twice.cells, ids(twice), strict=True)] == [
+        ("first", None),
+        ("second", "a"),
+    ]
+
+
 class TestRestore:
     @pytest.fixture
     def release(self, make_notebook):

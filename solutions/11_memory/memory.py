@@ -896,6 +896,12 @@ high_ring = np.asarray(box[...]) / 2**24
 assert_allclose(high_ring, ring_slow([(1.0, 0.0)], 7)[0], rtol=1e-3, atol=1e-5, name="the ring, a high flight")
 crashed = {"rows that are NaN": int(np.isnan(flown([(np.nan, 0.0)], 3)[1]).all(axis=1).sum())}
 assert_equal(crashed, {"rows that are NaN": 3}, name="a flight from NaN")
+room_for = receipt(flight, np.ones(2, np.float32), *recorder(1203))["temp"]
+assert_equal(
+    {"scratch space, 1203 rows": "at most 5000 bytes" if room_for <= 5000 else f"{room_for} bytes"},
+    {"scratch space, 1203 rows": "at most 5000 bytes"},
+    name="flight",
+)
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -736,7 +736,7 @@ def files_in(folder):
 
 # %% nbgrader={"grade": false, "grade_id": "second", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def keep_programs(folder):
-    """From now on JAX keeps every program that it compiles in `folder`."""
+    """From now on JAX keeps every program that it compiles in `folder`, a str."""
     ### BEGIN SOLUTION
     # The threshold is about writing. reset_cache makes JAX let go of the folder that it used before.
     jax.config.update("jax_compilation_cache_dir", str(folder))
@@ -866,9 +866,16 @@ with contextlib.ExitStack() as stack, settings_restored():
         keep_programs(folder)
         fresh_service(size)()
     kept = {"first folder": files_in(one), "second folder": files_in(two), "a folder that was set": files_in(three)}
+    jax.config.update("jax_compilation_cache_dir", None)
+    compilation_cache.reset_cache()
+    fresh_service(12)()  # JAX decides that there is no cache
+    keep_programs(other)
+    fresh_service(13)()
+    kept["the first folder that JAX has"] = files_in(other)
     threshold = jax.config.values["jax_persistent_cache_min_compile_time_secs"]
 # `pick` and the others have another shape each time
-assert_equal(kept, {"first folder": 3, "second folder": 6, "a folder that was set": 3}, name="keep_programs")
+right = {"first folder": 3, "second folder": 6, "a folder that was set": 3, "the first folder that JAX has": 3}
+assert_equal(kept, right, name="keep_programs")
 quick = {"a program that compiles in 0.1 ms is": "kept" if threshold < 1e-4 else "passed over"}
 assert_equal(quick, {"a program that compiles in 0.1 ms is": "kept"}, name="keep_programs")
 ### END HIDDEN TESTS

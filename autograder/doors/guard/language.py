@@ -1054,12 +1054,20 @@ class _Reader(Names):
         """An annotation may be a text, and a text may be evaluated later: it names classes, and no more."""
         if node is None:
             return
+        said = [
+            part.slice for part in ast.walk(node) if isinstance(part, ast.Subscript) and self._is_literal(part.value)
+        ]
+        values = {id(part) for values in said for part in ast.walk(values)}
         for part in ast.walk(node):
+            root = root_of(part) if isinstance(part, ast.Attribute) else None
+            if isinstance(root, ast.Name) and root.id in self.cells.names and not self.origins(root):
+                what = f"has {ast.unparse(part)[:40]} in an annotation"
+                self.refuse(node, what, "that may be a text, and may be run", "Name a class.")
             if not isinstance(part, _OF_ANNOTATIONS):
                 self.refuse(node, "calculates an annotation", "a text there may be run", "Leave it out.")
             if isinstance(part, ast.Name):
                 self.annotation_of_name(part)
-            if isinstance(part, ast.Constant) and isinstance(part.value, str):
+            if isinstance(part, ast.Constant) and isinstance(part.value, str) and id(part) not in values:
                 try:
                     inner = ast.parse(part.value.strip(), mode="eval").body
                 except (SyntaxError, ValueError):
@@ -1068,6 +1076,10 @@ class _Reader(Names):
                     ast.copy_location(child, part)
                 self.annotation(inner)
                 self.visit(inner)
+
+    def _is_literal(self, node: ast.AST) -> bool:
+        """Whether this is `Literal`, whose texts are values."""
+        return self.origins(node) == {"typing.Literal"}
 
     def annotation_of_name(self, node: ast.Name) -> None:
         if node.id == "type":

@@ -9,6 +9,7 @@ import ast
 import collections
 import copy
 import functools
+import io
 import os
 import re
 import string
@@ -39,6 +40,8 @@ _READ_BY = {"__dict__": "attributes", "keywords": "keywords", "environ": "enviro
 _MEMORY = ("__array_interface__", "__array_struct__")
 _WRAPPERS = (functools.partial, type(functools.lru_cache(len)))
 _NO_FILES = ("/proc", "/dev", "/sys")
+# Objects of classes that derive from these pass for an array, or ask another object for all names.
+_NO_BASES = ("types.GenericAlias", "jax.Array", "jax._src.core.Tracer")
 _LIBRARIES = ("flax", "optax")  # whose modules and variables an answer fills
 
 DICTS = (dict, collections.Counter, collections.defaultdict, collections.OrderedDict)
@@ -86,6 +89,7 @@ class OwnObjects(ast.NodeTransformer):
         others = _bound_anywhere(node.body) | {arg.arg for arg in parameters(node.args)} - {me}
         before, self._me = self._me, (self._me | {me}) - others
         self.generic_visit(node)
+        node.returns = _annotation(node.returns)
         self._me = before
         return node
 
@@ -129,7 +133,19 @@ class OwnObjects(ast.NodeTransformer):
             return _placed(_call(_READ_BY[node.attr], node.value), node)
         mine = isinstance(node.value, ast.Name) and node.value.id in self._me
         if not written and not mine and is_private(node.attr) and node.attr not in UNDERSCORE:
-            node.value = _placed(_call("readable", node.value), node.value)
+            node.value = _placed(_call("readable", node.value, ast.Constant(node.attr)), node.value)
+        return node
+
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        """`x: type` can be read back, and would be the type that makes classes."""
+        self.generic_visit(node)
+        node.annotation = _annotation(node.annotation)
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AnnAssign:
+        """`x: type = ...` as well."""
+        self.generic_visit(node)
+        node.annotation = _annotation(node.annotation)
         return node
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
@@ -153,6 +169,13 @@ class OwnObjects(ast.NodeTransformer):
             place = 0 if isinstance(node.func.value, ast.Call) else 1  # super().__setattr__(name, value)
             if place < len(node.args):
                 node.args[place] = _placed(_call("plain_name", node.args[place]), node.args[place])
+        if (name_called(node) or "").startswith("register_") and node.args:
+            node.args[0] = _placed(_call("own_class", node.args[0]), node.args[0])
+        if name_called(node) == "register_dataclass":
+            node.args[1:] = [_placed(_call("plain_fields", names), names) for names in node.args[1:]]
+            for keyword in node.keywords:
+                if keyword.arg:
+                    keyword.value = _placed(_call("plain_fields", keyword.value), keyword.value)
         if name_called(node) == "update_wrapper" and node.args:
             node.args[0] = _placed(_call("mine", node.args[0]), node.args[0])
         if isinstance(node.func, ast.Attribute) and node.func.attr == "format":
@@ -167,12 +190,38 @@ class OwnObjects(ast.NodeTransformer):
 def theirs(kind: Any) -> Any:
     """A class of a student's, as it is, but for this: its objects cannot say where in memory their numbers are."""
     if _theirs is not None and isinstance(kind, type):
+        _assert_derives_plainly(kind)
         _theirs.add(kind)
         close_memory(kind)
         asks = vars(kind).get("__getattr__")
         if asks is not None and not isinstance(asks, _AskedFirst):
             kind.__getattr__ = _AskedFirst(asks)  # type: ignore[attr-defined]
     return kind
+
+
+def _assert_derives_plainly(kind: type) -> None:
+    """A base may be an argument of the function around, which the reader of a cell does not know."""
+    for base in kind.__mro__[1:]:
+        what = f"{base.__module__}.{base.__qualname__}"
+        if issubclass(base, (type, types.ModuleType)) or what in _NO_BASES:
+            raise TypeError(f"{kind.__name__} derives from {what}; an object of it can pass for something else")
+
+
+def own_class(kind: Any) -> Any:
+    """What is registered with JAX, as it is. Raises TypeError if a class is not the student's own."""
+    if isinstance(kind, type) and _theirs is not None and kind not in _theirs:
+        raise TypeError(f"the class {kind.__name__} is registered, which is not this notebook's own")
+    return kind
+
+
+def plain_fields(names: Any) -> Any:
+    """Names of fields, which JAX asks objects for. Raises TypeError if one is Python's own, or leads out."""
+    if isinstance(names, (bool, type(None), str)):
+        return names
+    found = list(names)
+    for name in found:
+        plain_name(name)
+    return found
 
 
 _loaded = 0  # modules in which `close_libraries` has looked
@@ -322,15 +371,27 @@ def _assert_readable(value: Any, name: Any) -> None:
     elif not own:
         allowed = allowed and name not in MUTATORS
     if type(name) is str and own and is_private(name) and name not in PRIVATE_OF_LIBRARIES:
-        allowed = True
+        allowed = not _is_of_a_library(value, name)
     if not allowed:
         raise TypeError(f"{kind.__name__} is asked for {str(name)[:40]!r}; write a name that is asked for as it is")
 
 
-def readable(value: Any) -> Any:
+def _is_of_a_library(value: Any, name: str) -> bool:
+    """Whether a private attribute of an own class, or of its object, is that of a class which it derives from."""
+    kind = _class_of(value)
+    if kind is not value and name in getattr(value, "__dict__", ()):
+        return False
+    for base in [*kind.__mro__, *(type(kind).__mro__ if kind is value else [])]:
+        if name in vars(base):
+            return base.__module__ != "__main__"
+    return False
+
+
+def readable(value: Any, name: str) -> Any:
     """What is asked for an attribute with a leading underscore, as it is. Raises TypeError if it is somebody else's."""
     kind = _class_of(value)
-    own = kind.__module__ == "__main__" or kind is types.SimpleNamespace or kind.__module__ == "jaxlib._jax"
+    own = (kind.__module__ == "__main__" and not _is_of_a_library(value, name)) or kind is types.SimpleNamespace
+    own = own or kind.__module__ == "jaxlib._jax"
     if kind is types.FunctionType:
         own = value.__globals__.get("__name__") == "__main__"
     if not (own or issubclass(kind, (*_WRAPPERS, tuple, BaseException)) or hasattr(kind, "clear_cache")):
@@ -350,8 +411,9 @@ def plain_text(value: Any) -> Any:
     """What is asked to `format`, as it is. Raises TypeError if it is a text that asks for what no answer needs."""
     if issubclass(type(value), type) and issubclass(value, str):
         raise TypeError("str.format is called with a text that is not seen here: write an f-string")
-    if isinstance(value, str):
-        _assert_plain(str.__str__(value))
+    text = value.data if isinstance(value, collections.UserString) else value
+    if isinstance(text, str):
+        _assert_plain(str.__str__(text))
     return value
 
 
@@ -372,6 +434,8 @@ def plain_names(names: Mapping[str, Any]) -> dict[str, Any]:
     found = dict(names)
     for name in found:
         asked(name, TypeError)
+        if type(name) is not str:
+            raise TypeError(f"{str(name)[:40]!r} is handed on as a name, and is none")
         if name in ASKS:
             raise TypeError(f"{name!r} is handed on, which no answer needs: {ASKS[name]}")
     return found
@@ -400,18 +464,25 @@ def of_objects(function: Any) -> Any:
 
 
 def _opened(file: Any, mode: str = "r", *, encoding: str | None = None) -> IO[Any]:
-    """A file to be read. Numbers stand for what the kernel has opened, and in some folders lies its memory."""
+    """What a file holds, to be read: of the file itself `raw` would be a way to any other.
+
+    Numbers stand for what the kernel has opened, and in some folders lies its memory.
+    """
     path = os.fspath(file)
     if type(path) is not str or os.path.realpath(path).startswith(_NO_FILES):
         raise TypeError(f"{str(path)[:40]!r} is opened, which is no file of this notebook's")
     if mode not in READ_MODES:
         raise TypeError(f"a file is opened with {mode!r}; an answer reads files, and writes none")
-    return open(path, mode, encoding=encoding)
+    with open(path, mode, encoding=encoding) as opened:
+        held = opened.read()
+    return io.BytesIO(held) if isinstance(held, bytes) else io.StringIO(held)
 
 
 def _type_of(value: Any) -> type:
     if type(value) is types.SimpleNamespace:
         raise TypeError("type(x) of a SimpleNamespace makes objects with any attributes, which no answer needs")
+    if isinstance(value, types.ModuleType):
+        raise TypeError("type(x) of a module makes modules, which no answer needs")
     if issubclass(type(value), type):
         raise TypeError(f"type({value.__name__}) is a class of classes, which no answer needs")
     return type(value)
@@ -464,6 +535,22 @@ class _Attributes(MutableMapping[str, Any]):
 def _helper(name: str) -> ast.expr:
     # No cell can give `__import__` another meaning (see `language`), and it is there in a measuring process, too.
     return ast.parse(f"__import__({__name__!r}, fromlist=['_']).{name}", mode="eval").body
+
+
+def _annotation(node: Any) -> Any:
+    """An annotation in which a text stands for `type`."""
+    if node is None:
+        return None
+    for part in ast.walk(node):
+        for field, value in ast.iter_fields(part):
+            if isinstance(value, ast.Name) and value.id == "type":
+                setattr(part, field, ast.copy_location(ast.Constant("type"), value))
+            elif isinstance(value, list):
+                value[:] = [
+                    ast.copy_location(ast.Constant("type"), v) if isinstance(v, ast.Name) and v.id == "type" else v
+                    for v in value
+                ]
+    return ast.copy_location(ast.Constant("type"), node) if isinstance(node, ast.Name) and node.id == "type" else node
 
 
 def _call(name: str, *args: ast.expr) -> ast.Call:

@@ -21,7 +21,7 @@ from IPython.core.error import InputRejected
 
 from .names_of_answers import OfAnswers
 from .names_of_checks import OfChecks
-from .own_objects import DICTS, OwnObjects, asked, begin, close_libraries, note_tables
+from .own_objects import DICTS, OwnObjects, asked, begin, close_libraries, note_tables, plain_text
 from .words import MODULES
 
 _MISSING = object()
@@ -63,8 +63,11 @@ def install(
     shell.ast_transformers.append(_Of(keeper, dict.fromkeys(theirs, OwnObjects())))
     shell.ast_transformers.append(_Of(keeper, {known: OfAnswers(names) for known, names in theirs.items() if names}))
     shell.ast_transformers.append(_Of(keeper, dict.fromkeys(checks, OfChecks(of_checks))))
+    shell.ast_transformers.append(_Of(keeper, {known: _SaysItsEnd(known) for known in checks}))
     begin()
     _close_names_in_texts()
+    _close_texts_of_jax()
+    _close_tests_of_numpy()
     _close_memory_of_objects()
     _close_tables_of_members()
     sys.path[:] = [place for place in sys.path if place]  # what lies beside the notebook is no module
@@ -154,6 +157,70 @@ class _Of:
             raise InputRejected(f"this cell could not be read: {error}") from error
 
 
+_ended = ""
+
+
+def ended(known: str, value: Any = None) -> Any:
+    """A check, known by its digest, has come to its end, whose value is handed on."""
+    global _ended
+    _ended = known
+    return value
+
+
+def last_ended() -> str:
+    """The check that has come to its end since this was asked before; empty if none has."""
+    global _ended
+    known, _ended = _ended, ""
+    return known
+
+
+class _SaysItsEnd(ast.NodeTransformer):
+    """A check's last statement, which says that it was reached: what runs no check at all has passed none."""
+
+    def __init__(self, known: str):
+        self.known = known
+
+    def visit_Module(self, node: ast.Module) -> ast.Module:
+        """The whole cell, whose last value is shown as ever."""
+        last = node.body[-1] if node.body else None
+        said = ast.parse(f"__import__({__name__!r}, fromlist=['_']).ended({self.known!r})").body[0]
+        assert isinstance(said, ast.Expr) and isinstance(said.value, ast.Call)
+        place = ast.Pass(lineno=1, col_offset=0, end_lineno=1, end_col_offset=0) if last is None else last
+        for part in ast.walk(said):
+            ast.copy_location(part, place)
+        if isinstance(last, ast.Expr):
+            said.value.args.append(last.value)
+            last.value = said.value
+        else:
+            node.body.append(said)
+        return node
+
+
+def _close_texts_of_jax() -> None:
+    """`jax.debug.print(text, x)` formats a text, which may ask for attributes."""
+    jax = sys.modules.get("jax")
+    if jax is None:
+        return
+    printed = jax.debug.print
+
+    @functools.wraps(printed)
+    def debug_print(fmt, *args, **kwargs):
+        return printed(plain_text(fmt), *args, **kwargs)
+
+    jax.debug.print = debug_print
+
+
+def _close_tests_of_numpy() -> None:
+    """`np.test(...)` is pytest, which runs what stands in files."""
+
+    def test(*_, **__):
+        raise RuntimeError("NumPy is not tested where a notebook is graded")
+
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == "numpy" and type(vars(module).get("test")).__name__ == "PytestTester":
+            vars(module)["test"] = test
+
+
 def _close_names_in_texts() -> None:
     """`np.r_["a"]` and `np.bmat("a")` look a text up among the names of whoever calls: a check's are there, too."""
     import numpy.matrixlib
@@ -193,7 +260,7 @@ def _close_memory_of_objects() -> None:
 
 def _close_tables_of_members() -> None:
     """`Enum("E", [(name, value)])` gives a class any attribute, one of Python's own among them."""
-    made = enum.EnumType.__call__
+    made, create = enum.EnumType.__call__, vars(enum.EnumType)["_create_"]
 
     def call(cls, value, *args, **kwargs):
         members = [*args[:1], *([kwargs["names"]] if "names" in kwargs else [])]
@@ -202,6 +269,12 @@ def _close_tables_of_members() -> None:
                 asked(each if isinstance(each, str) else list(each)[0], TypeError)
         return made(cls, value, *args, **kwargs)
 
+    def created(cls, class_name, names, **kwargs):
+        if sys._getframe(1).f_globals.get("__name__") == "__main__":
+            raise TypeError("a cell makes an Enum by a class, or by a call of Enum")
+        return create(cls, class_name, names, **kwargs)
+
+    setattr(enum.EnumType, "_create_", created)  # noqa: B010 (no type checker knows of it)
     enum.EnumType.__call__ = call  # type: ignore[method-assign]
 
 
@@ -217,6 +290,8 @@ class _Frozen(types.ModuleType):
         super().__delattr__(name)
 
     def __reduce__(self):
+        if sys.modules.get(self.__name__) is not self:
+            raise TypeError("a module that was not imported is not copied")
         return importlib.import_module, (self.__name__,)
 
 
@@ -273,7 +348,21 @@ def _of_shell(shell) -> list[Callable[[], None]]:
         (sys, ("displayhook", "excepthook", "stdout", "stderr")),
     ):
         backs.append(_attributes_back(holder, {name: getattr(holder, name, _MISSING) for name in names}))
+    for part in (shell, shell.events, shell.kernel if getattr(shell, "kernel", None) else shell):
+        for kind in type(part).__mro__[:-1]:
+            if kind.__module__.partition(".")[0] in ("IPython", "ipykernel"):
+                functions = {name: value for name, value in vars(kind).items() if callable(value)}
+                backs.append(_class_functions_back(kind, functions))
     return backs
+
+
+def _class_functions_back(kind: type, before: dict) -> Callable[[], None]:
+    def back() -> None:
+        for name, value in before.items():
+            if vars(kind).get(name, _MISSING) is not value:
+                setattr(kind, name, value)
+
+    return back
 
 
 def _list_back(known: list, before: list) -> Callable[[], None]:
@@ -295,7 +384,14 @@ def _attributes_back(holder: Any, before: dict) -> Callable[[], None]:
 
 def _of_settings() -> list[Callable[[], None]]:
     """JAX's, NumPy's, and what becomes of warnings: left on, they would change what the checks of later tasks see."""
-    return [_warnings_back(), _numpy_back(), *_of_jax(), *_listeners_back()]
+    return [_warnings_back(), _numpy_back(), _flax_back, *_of_jax(), *_listeners_back()]
+
+
+def _flax_back() -> None:
+    """No method of Flax's modules is intercepted by what a cell has begun and not left."""
+    interceptors = getattr(sys.modules.get("flax.linen.module"), "_global_interceptor_stack", None)
+    while interceptors:
+        interceptors.pop()
 
 
 def _warnings_back() -> Callable[[], None]:

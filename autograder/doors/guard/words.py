@@ -29,7 +29,7 @@ MODULES: dict[str, frozenset[str] | None] = dict.fromkeys(
         *("jax.sharding", "jax.stages", "jax.tree", "jax.tree_util", "jax.typing", "jax.experimental.pallas"),
         *("jax.experimental.pallas.tpu", "jax.experimental.pallas.triton"),
         *("numpy", "numpy.fft", "numpy.linalg", "numpy.random", "numpy.typing", "numpy.polynomial"),
-        *("flax.linen", "flax.nnx", "optax", "matplotlib.pyplot"),
+        *("flax.linen", "flax.nnx", "optax"),
         *("jax.custom_batching", "jax.ref", "jax.scipy.cluster.vq", "jax.scipy.fft", "jax.scipy.integrate"),
         *("jax.scipy.interpolate", "jax.scipy.ndimage", "numpy.char", "numpy.exceptions", "numpy.strings"),
         *("flax.linen.initializers",),
@@ -67,6 +67,16 @@ MODULES: dict[str, frozenset[str] | None] = dict.fromkeys(
         "unregister_event_duration_listener unregister_event_listener",
         "jax.profiler": "ProfileData ProfileOptions StepTraceAnnotation TraceAnnotation annotate_function trace",
         "json": "JSONDecodeError dumps loads",
+        "matplotlib.pyplot": "annotate arrow autoscale axes axhline axhspan axis axline axvline axvspan bar "
+        "bar_label barh box boxplot broken_barh cla clf clim close colorbar contour contourf "
+        "draw errorbar figimage figlegend figtext figure fill fill_between fill_betweenx gca "
+        "gcf grid hexbin hist hist2d hlines imshow ioff ion legend locator_params loglog "
+        "margins matshow minorticks_off minorticks_on pause pcolor pcolormesh pie plot polar "
+        "quiver quiverkey savefig sca scatter semilogx semilogy show specgram spy stackplot "
+        "stairs stem step streamplot subplot subplot_mosaic subplots subplots_adjust suptitle "
+        "table text tick_params ticklabel_format tight_layout title tricontour tricontourf "
+        "tripcolor triplot twinx twiny violinplot vlines xlabel xlim xscale xticks ylabel ylim "
+        "yscale yticks",
         "numpy.lib.stride_tricks": "sliding_window_view",
         "numpy.testing": "assert_allclose assert_almost_equal assert_array_equal assert_equal",
         "os": "cpu_count environ fspath getenv listdir path",
@@ -196,7 +206,8 @@ PATHS = _words("testing lib ABCMeta")
 MUTATORS = _words(
     "append extend insert remove pop popitem clear update setdefault sort reverse add discard appendleft popleft "
     "extendleft rotate fill put itemset resize setflags partition byteswap difference_update intersection_update "
-    "symmetric_difference_update subtract delete set_value cache_clear __setitem__ __delitem__"
+    "symmetric_difference_update subtract delete set_value cache_clear __setitem__ __delitem__ "
+    "defjvp defjvps defvjp def_vmap"
 )
 # NumPy's functions that write into their first argument.
 WRITES_INTO = {"copyto", "put", "put_along_axis", "place", "putmask", "fill_diagonal", "shuffle"}
