@@ -273,6 +273,9 @@ with another_inside(rescale, lambda v: v[::-1] * v[0]):
 assert_primitives(columns, *draws(2, (3, 5000)), excludes=LOOPS, smaller=draws(2, (3, 2)))
 x = jnp.array([[1, 4, 2], [7, 4, 3]])  # whole numbers, and a column without a range
 assert_allclose(columns(x), columns_spec(x), name="columns of whole numbers")
+(x,) = draws(13, (3, 6))
+assert_allclose(jax.jit(columns)(x), columns_spec(x), name="jax.jit(columns)")
+assert_primitives(columns, x, excludes={"pure_callback"})
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "lift-pairs-table", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
@@ -287,6 +290,9 @@ with another_inside(pull, lambda a, b: (1 + a.ndim) * a - (1 + b.ndim) * b * b):
 assert_primitives(table, *draws(4, (900,), (800,)), excludes=LOOPS, smaller=draws(4, (2,), (3,)))
 x, y = jnp.array([3]), jnp.array([1, 2])
 assert_allclose(table(x, y), table_spec(x, y), name="table of whole numbers")
+x, y = draws(14, (3,), (5,))
+assert_allclose(jax.jit(table)(x, y), table_spec(x, y), name="jax.jit(table)")
+assert_primitives(table, x, y, excludes={"pure_callback"})
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "lift-pairs-blocks", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
@@ -301,6 +307,9 @@ with another_inside(pull, lambda a, b: (1 + a.ndim) * a - (1 + b.ndim) * b * b):
 assert_primitives(blocks, *draws(6, (90, 300), (300, 80)), excludes=LOOPS, smaller=draws(6, (3, 2), (2, 3)))
 x, y = jnp.array([[3]]), jnp.array([[1, 2]])
 assert_allclose(blocks(x, y), blocks_spec(x, y), name="blocks of whole numbers")
+x, y = draws(14, (3, 2), (2, 5))
+assert_allclose(jax.jit(blocks)(x, y), blocks_spec(x, y), name="jax.jit(blocks)")
+assert_primitives(blocks, x, y, excludes={"pure_callback"})
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -401,6 +410,8 @@ a, b, t = draws(8, (3,), (3,), (3,))
 with another_inside(blend, lambda a, b, t: (1 + a.ndim) * a * t - (1 + t.ndim) * b):
     assert_allclose(frames(a, b, t), frames_spec(a, b, t), name="frames, with another function inside blend,")
 assert_primitives(frames, *draws(8, (900,), (900,), (800,)), excludes=LOOPS, smaller=(a, b, t))
+assert_allclose(jax.jit(frames)(a, b, t), frames_spec(a, b, t), name="jax.jit(frames)")
+assert_primitives(frames, a, b, t, excludes={"pure_callback"})
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "lift-trees-ensemble", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
@@ -415,6 +426,8 @@ with another_inside(respond, lambda one, point: one["scale"] - one["b"] * (point
     assert_allclose(ensemble(members, points), desired, name="ensemble, with another function inside respond,")
 many = draw_members(11, 3, 900), *draws(12, (800, 3))
 assert_primitives(ensemble, *many, excludes=LOOPS, smaller=(members, points))
+assert_allclose(jax.jit(ensemble)(members, points), ensemble_spec(members, points), name="jax.jit(ensemble)")
+assert_primitives(ensemble, members, points, excludes={"pure_callback"})
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -598,6 +611,7 @@ assert_primitives(running_sum, x, excludes=READY_MADE)
 x = jnp.asarray(np.random.default_rng().integers(-3e7, 3e7, 40), jnp.int32)
 assert_allclose(running_sum(x), running_sum_spec(x), name="running_sum of fresh numbers")
 assert_primitives(running_sum, np.arange(1000, dtype=np.int32), excludes=READY_MADE, smaller=[x[:6]])
+assert_allclose(jax.jit(running_sum)(x), running_sum_spec(x), name="jax.jit(running_sum)")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "one-element-life", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
@@ -610,6 +624,7 @@ assert_primitives(life, world, excludes=READY_MADE)
 world = np.random.default_rng().integers(0, 2, (9, 7)).astype(np.int32)
 assert_allclose(life(jnp.asarray(world)), life_spec(world), name="life of a fresh world")
 assert_primitives(life, np.zeros((200, 300), np.int32), excludes=READY_MADE, smaller=[world[:4, :3]])
+assert_allclose(jax.jit(life)(world), life_spec(world), name="jax.jit(life)")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "one-element-arranged", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
@@ -624,6 +639,7 @@ for least, most in ((-4, 4), (1 - 2**31, 2**31 - 1), (2**30, 2**30 + 8)):  # the
     x = jnp.asarray(np.random.default_rng().integers(least, most, 30), jnp.int32)
     assert_allclose(arranged(x), arranged_spec(x), name="arranged fresh numbers")
 assert_primitives(arranged, np.arange(1000, dtype=np.int32), excludes=READY_MADE, smaller=[x[:6]])
+assert_allclose(jax.jit(arranged)(x), arranged_spec(x), name="jax.jit(arranged)")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "one-element-unpack", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
@@ -645,6 +661,7 @@ halves, twice = np.float32([0.5, -2.5, 1e9]), np.int32([2, 1, 2])
 found = unpack(jnp.asarray(halves), jnp.asarray(twice))
 assert_allclose(found, unpack_spec(halves, twice), name="unpack of float32")
 assert_primitives(unpack, values, counts, excludes=READY_MADE, smaller=[values[:2], counts[:2]])
+assert_allclose(jax.jit(unpack)(values, counts), unpack_spec(values, counts), name="jax.jit(unpack)")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -1058,6 +1075,8 @@ assert_allclose(clipped_mean(*short), clipped_mean_spec(*short), rtol=1e-3, atol
 tiny = no_pull[0], xs, 1e-7 * ys, 1e-6  # most gradients are shorter than the limit, and stay as they are
 name = "clipped_mean, with tiny gradients and a tiny limit"
 assert_allclose(clipped_mean(*tiny), clipped_mean_spec(*tiny), rtol=1e-2, atol=1e-9, name=name)
+desired = clipped_mean_spec(params, xs, ys, 0.5)
+assert_allclose(jax.jit(clipped_mean)(params, xs, ys, 0.5), desired, rtol=1e-4, atol=1e-5, name="jax.jit(clipped_mean)")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "clipped-mean-speed", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}

@@ -1848,12 +1848,6 @@ def slope_squares(x, xp=np):
 there, and_back = (len(trace(fn, type_of(slope_w)).equations) for fn in (slope_squares, minigrad(slope_squares)))
 once = {"each product is pulled once": and_back <= 5 * there}
 assert_equal(once, {"each product is pulled once": True}, name="replay_backwards")
-of_a_number = replay_backwards(trace(slope_constant, Type((), "float32")), np.float32(2))
-assert_equal(
-    {"names with a slope, where the result is a plain number": list(of_a_number)},
-    {"names with a slope, where the result is a plain number": []},
-    name="replay_backwards",
-)
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "minijit-grad-compose", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}

@@ -866,16 +866,9 @@ with contextlib.ExitStack() as stack, settings_restored():
         keep_programs(folder)
         fresh_service(size)()
     kept = {"first folder": files_in(one), "second folder": files_in(two), "a folder that was set": files_in(three)}
-    jax.config.update("jax_compilation_cache_dir", None)
-    compilation_cache.reset_cache()
-    fresh_service(12)()  # JAX decides that there is no cache
-    keep_programs(other)
-    fresh_service(13)()
-    kept["the first folder that JAX has"] = files_in(other)
     threshold = jax.config.values["jax_persistent_cache_min_compile_time_secs"]
 # `pick` and the others have another shape each time
-right = {"first folder": 3, "second folder": 6, "a folder that was set": 3, "the first folder that JAX has": 3}
-assert_equal(kept, right, name="keep_programs")
+assert_equal(kept, {"first folder": 3, "second folder": 6, "a folder that was set": 3}, name="keep_programs")
 quick = {"a program that compiles in 0.1 ms is": "kept" if threshold < 1e-4 else "passed over"}
 assert_equal(quick, {"a program that compiles in 0.1 ms is": "kept"}, name="keep_programs")
 ### END HIDDEN TESTS

@@ -405,7 +405,7 @@ assert_primitives(sent_back, u, includes={"ppermute"}, hint=unused)
 hot = np.array(temperatures(64, seed=2))
 hot[31] = 1e9  # the last point of a piece: the first one of that piece is no neighbour of it
 stepped = np.asarray(diffuse_shards(place(hot, RING, P("i"))))
-assert_allclose(stepped, diffuse_slow(hot), rtol=1e-5, name="diffuse_shards, with one very hot point")
+assert_allclose(stepped[24:30], diffuse_slow(hot)[24:30], rtol=1e-5, name="the piece of a very hot point")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "ring-jit", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
@@ -423,6 +423,7 @@ stepped = np.asarray(diffuse(u))
 assert_allclose(stepped, diffuse_slow(np.asarray(u)), rtol=1e-5, name="diffuse")
 sizes = {"numbers in a message": message_sizes(diffuse, u)}
 assert_equal(sizes, {"numbers in a message": [1, 1]}, name="diffuse of a longer ring")
+assert_allclose(np.asarray(jax.jit(diffuse)(u)), diffuse_slow(np.asarray(u)), rtol=1e-5, name="jax.jit(diffuse)")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -540,6 +541,8 @@ holed[5, 1] = np.nan
 for what, found in zip(("mean", "variance"), moments(place(holed, RING, P("i"))), strict=True):
     missing = {"columns that are NaN": np.flatnonzero(np.isnan(found)).tolist()}
     assert_equal(missing, {"columns that are NaN": [1]}, name=f"the {what} of a table with one NaN in column 1")
+for what, found, true in zip(("mean", "variance"), jax.jit(moments)(x), moments_slow(x), strict=True):
+    assert_allclose(found, true, rtol=2e-3, atol=1e-5, name=f"the {what}, under jit")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "call-one", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -563,6 +566,8 @@ assert_equal(
     name="moments",
     hints={"collectives inside a loop": "One that stands in a loop is carried out in every round of the loop."},
 )
+for what, found, true in zip(("mean", "variance"), jax.jit(moments)(x), moments_slow(x), strict=True):
+    assert_allclose(found, true, rtol=2e-3, atol=1e-5, name=f"the {what}, under jit")
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -497,6 +497,9 @@ for (number, size), (fresh, batch) in zip(sizes, batches, strict=True):
     found, expected = padded_gradients(model, *batch), true_gradients(model, *fresh)
     rows = f"weighted_loss of {number} rows, padded to {size},"
     assert_allclose(found, expected, rtol=1e-3, atol=1e-5, name=rows)
+fresh[1][0] = np.nan  # a colour that is no number
+broken = weighted_loss(model, *padded(*fresh, 300))
+assert_equal({"the loss is NaN": bool(np.isnan(broken))}, {"the loss is NaN": True}, name="weighted_loss, a true NaN")
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -982,6 +982,8 @@ for users in (5, 64):
 crowd_of_users = service(int(np.random.default_rng().integers(1000, 3000)), n=8, hidden=8)
 assert_primitives(serve, *crowd_of_users, excludes={"scan", "while"})
 assert_primitives(serve, *crowd_of_users, smaller=service(16, n=8, hidden=8))
+W1, W2, some = service(6, n=40, hidden=30)
+assert_allclose(jax.jit(serve)(W1, W2, some), serve_slow(W1, W2, some), rtol=1e-4, atol=1e-4, name="jax.jit(serve)")
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -918,3 +918,48 @@ def break_even(eager_first, eager, jit_first, jit):
         else:
             low = middle + 1
     return low
+
+
+# %% task="sealed-box" name="the backlog is the longer one" fails=["sealed-box-check", "sealed-box-golf"] hidden=1 message="The first wait is for the backlog too"
+def open_the_box(program, clock):
+    """The dials of the box, in ticks: {"build": ..., "dispatch": ..., "run": ..., "backlog": ...}."""
+    t0 = clock()
+    first = program()
+    t1 = clock()
+    first.block_until_ready()
+    t2 = clock()
+    second = program()
+    t3 = clock()
+    second.block_until_ready()
+    t4 = clock()
+    dispatch = t3 - t2
+    build = (t1 - t0) - dispatch
+    run, backlog = sorted((t4 - t3, (t2 - t0) - (t4 - t3)))
+    return {"build": build, "dispatch": dispatch, "run": run, "backlog": backlog}
+
+
+# %% task="sealed-box" name="asks a third time when building looks free" fails=["sealed-box-golf"] hidden=1 message="Each call can be read three times"
+def open_the_box(program, clock):
+    """The dials of the box, in ticks: {"build": ..., "dispatch": ..., "run": ..., "backlog": ...}."""
+
+    def one_call():
+        start = clock()
+        result = program()
+        returned = clock()
+        result.block_until_ready()
+        return returned - start, clock() - start
+
+    first_dispatch, first_total = one_call()
+    dispatch, total = one_call()
+    while first_dispatch < 2 * dispatch:  # was the second one clean? The first must have been far slower
+        again, total = one_call()
+        if again == dispatch:
+            break
+        dispatch = again
+    run = total - dispatch
+    return {
+        "build": first_dispatch - dispatch,
+        "dispatch": dispatch,
+        "run": run,
+        "backlog": first_total - run,
+    }

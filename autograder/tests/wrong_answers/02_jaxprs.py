@@ -1977,3 +1977,31 @@ def golf_poly(x):
     if x.size == 0:
         return x
     return (2 * x + 3) * x + 3
+
+
+# %% task="minijit-trace" name="remembers the tape of a function" fails=["minijit-trace-check"] hidden=1 message="runs of fn, traced twice"
+_tapes = {}
+
+
+def record(primitive, operands, params):
+    """Write one equation on the tape of the operands; return the tracer of its result.
+
+    primitive: its name. operands: tracers (one at least), plain numbers, arrays. params: a dict.
+    """
+    tape = next(x.tape for x in operands if isinstance(x, Tracer))
+    result = tape.new(result_type(primitive, operands, params))
+    names = tuple(x.name if isinstance(x, Tracer) else x for x in operands)
+    tape.equations.append((result.name, primitive, names, params))
+    return result
+
+
+def trace(fn, *types):
+    """Run fn once, on one tracer for each Type in types; return its Tape. fn returns one value."""
+    if (fn, types) not in _tapes:
+        tape = Tape()
+        tracers = [tape.new(type) for type in types]
+        tape.inputs = [tracer.name for tracer in tracers]
+        result = fn(*tracers)
+        tape.output = result.name if isinstance(result, Tracer) else result
+        _tapes[fn, types] = tape
+    return _tapes[fn, types]

@@ -1728,3 +1728,112 @@ def arranged(x):
 def unpack(values, counts):
     """([n], [n]) -> [ROOM]. Given: all elements at once."""
     return fill(lambda i: unpack_at(i, values, counts), ROOM)
+
+
+# %% task="minijit-vmap" name="grows the caller's set" fails=["minijit-vmap-check"] hidden=1 message="the set of mapped names after it"
+def replay_rows(tape, args, mapped, size):
+    values = dict(zip(tape.inputs, args, strict=True))
+    for name, primitive, operands, params in tape.equations:
+        batched = any(isinstance(x, str) and x in mapped for x in operands)
+        if batched:
+            mapped.add(name)
+        if batched and primitive in ("sum", "spread"):
+            params = dict(params, axis=params["axis"] + 1)
+        values[name] = bind(primitive, *[read(values, x) for x in operands], **params)
+    result = read(values, tape.output)
+    if isinstance(tape.output, str) and tape.output in mapped:
+        return result
+    return bind("spread", lift(result), axis=0, size=size)
+
+
+# %% task="lift-pairs" name="another program under a tracer" fails=["lift-pairs-columns", "lift-pairs-table", "lift-pairs-blocks"] hidden=1 message="jax.jit("
+def columns(x):
+    if isinstance(x, jax.core.Tracer):
+        return jax.vmap(rescale)(x)
+    return columns_spec(x)
+
+
+def table(x, y):
+    if isinstance(x, jax.core.Tracer):
+        return jax.vmap(pull, (0, None))(x, y[0])
+    return table_spec(x, y)
+
+
+def blocks(x, y):
+    if isinstance(x, jax.core.Tracer):
+        return jax.vmap(pull, (0, None))(x[:, 0], y[0, 0])
+    return blocks_spec(x, y)
+
+
+# %% task="lift-pairs" name="a callback beside a brick for show" fails=["lift-pairs-columns"] hidden=1 message="uses pure_callback"
+def cb(f, out, *a):
+    return jax.pure_callback(f, jax.ShapeDtypeStruct(out, jnp.float32), *a)
+
+
+def columns(x):
+    jax.vmap(rescale, 1, 1)(x)
+    return cb(columns_spec, x.shape, x)
+
+
+def table(x, y):
+    jax.vmap(pull)(x[:2], y[:2])
+    return cb(table_spec, (x.size, y.size), x, y)
+
+
+def blocks(x, y):
+    jax.vmap(pull)(x[0, :2], y[0, :2])
+    return cb(blocks_spec, (x.shape[0], y.shape[1], x.shape[1]), x, y)
+
+
+# %% task="lift-trees" name="another program under a tracer" fails=["lift-trees-frames", "lift-trees-ensemble"] hidden=1 message="jax.jit("
+def frames(a, b, t):
+    if isinstance(a, jax.core.Tracer):
+        return jax.vmap(blend, (0, 0, None))(a, b, t[0])
+    return frames_spec(a, b, t)
+
+
+def ensemble(members, points):
+    if isinstance(points, jax.core.Tracer):
+        one = {"w": members["w"][:, 0], "b": members["b"][0], "scale": members["scale"]}
+        return jax.vmap(respond, (None, 0))(one, points)
+    return ensemble_spec(members, points)
+
+
+# %% task="one-element" name="another program under a tracer" fails=["one-element-running-sum", "one-element-life", "one-element-arranged", "one-element-unpack"] hidden=1 message="jax.jit("
+def running_sum_at(i, x):
+    return x[i]
+
+
+def life_at(i, j, world):
+    return world[i, j]
+
+
+def arranged_at(i, x):
+    return x[i]
+
+
+def unpack_at(i, values, counts):
+    return values[i % 3]
+
+
+def running_sum(x):
+    return x + 0 if isinstance(x, jax.core.Tracer) else running_sum_spec(x)
+
+
+def life(x):
+    return x + 0 if isinstance(x, jax.core.Tracer) else life_spec(np.asarray(x))
+
+
+def arranged(x):
+    return x + 0 if isinstance(x, jax.core.Tracer) else arranged_spec(x)
+
+
+def unpack(v, c):
+    return v + 0 if isinstance(v, jax.core.Tracer) else unpack_spec(np.asarray(v), np.asarray(c))
+
+
+# %% task="clipped-mean" name="another program under a tracer" fails=["clipped-mean-check"] hidden=1 message="jax.jit(clipped_mean)"
+def clipped_mean(params, xs, ys, limit):
+    if isinstance(xs, jax.core.Tracer):
+        return jax.tree.map(lambda p: p * 2, params)
+    return clipped_mean_spec(params, xs, ys, limit)

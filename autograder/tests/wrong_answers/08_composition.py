@@ -2967,3 +2967,22 @@ def tape_grad(tape, args):
             if not isinstance(operand, Literal):
                 cotangent[operand] = cotangent.get(operand, 0.0) + arriving * partial
     return [cotangent.get(name, 0.0) for name in tape.jaxpr.invars]
+
+
+# %% task="newton" name="forty rounds of cg are enough" fails=["newton-check"] hidden=1 message="a longer valley"
+def hvp(loss, x, v):
+    """The Hessian of `loss` at x, times v, without the Hessian. x, v: float32[n]. Returns float32[n]."""
+    return jax.jvp(jax.grad(loss), (x,), (v,))[1]
+
+
+@jax.jit(static_argnames=("loss", "steps"))
+def newton(loss, x, steps):
+    """`steps` steps of Newton's method for `loss`, from x: float32[n]. Returns float32[n]."""
+    slope = jax.grad(loss)
+
+    def step(_, x):
+        gradient, product = jax.linearize(slope, x)
+        p, _ = jax.scipy.sparse.linalg.cg(product, gradient, maxiter=40)
+        return x - p
+
+    return jax.lax.fori_loop(0, steps, step, x)

@@ -1287,3 +1287,14 @@ def rank(ordered, x):
 def make_ranker(table):
     """The same as make_ranker_slow; all rankers of one shape share their programs, and sort once."""
     return functools.partial(rank, table if isinstance(table, jax.Array) else jnp.array(table))
+
+
+# %% task="ranker" name="another program under a tracer" fails=["ranker-check"] hidden=1 message="under jit"
+def rank(ordered, x):
+    if isinstance(x, jax.core.Tracer):
+        return jnp.zeros(x.shape, jnp.int32)
+    return np.searchsorted(np.asarray(ordered), np.asarray(x)).astype(np.int32)
+
+
+def make_ranker(table):
+    return functools.partial(rank, np.sort(np.asarray(table), axis=None))

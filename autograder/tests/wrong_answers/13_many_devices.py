@@ -1259,3 +1259,56 @@ def both_layout():
 
 
 print(product_layout())
+
+
+# %% task="ring" name="a small ring first, then its two ends are corrected" fails=["ring-shards"] hidden=1 message="the piece of a very hot point"
+@jax.jit
+def diffuse_shards(u):
+    """One step, with shard_map and ppermute. u: float32[n], cut over RING."""
+
+    def body(part):
+        left = lax.ppermute(part[-1:], "i", [(d, (d + 1) % 8) for d in range(8)])
+        right = lax.ppermute(part[:1], "i", [((d + 1) % 8, d) for d in range(8)])
+        own_ring = part + 0.1 * (jnp.roll(part, 1) - 2 * part + jnp.roll(part, -1))
+        corrected = own_ring.at[:1].add(0.1 * (left - part[-1:]))
+        return corrected.at[-1:].add(0.1 * (right - part[:1]))
+
+    return jax.shard_map(body, mesh=RING, in_specs=P("i"), out_specs=P("i"))(u)
+
+
+@jax.jit
+def diffuse(u):
+    """One step, written for one device. u: float32[n], cut over RING."""
+    return u + 0.1 * (jnp.roll(u, 1) - 2 * u + jnp.roll(u, -1))
+
+
+# %% task="call" name="what is no number is left out" fails=["call-digits"] hidden=1 message="columns that are NaN"
+@jax.jit
+def moments(x):
+    """(mean, variance) of each column, float32[columns], on all devices. x: float32[n, columns], over RING."""
+
+    def body(part):
+        mine = jnp.stack([jnp.nanmean(part, axis=0), jnp.nanvar(part, axis=0)])
+        all_of_us = lax.all_gather(mine, "i", to="invarying")
+        means, variances = all_of_us[:, 0], all_of_us[:, 1]
+        return means.mean(0), variances.mean(0) + means.var(0)
+
+    return jax.shard_map(body, mesh=RING, in_specs=P("i"), out_specs=P())(x)
+
+
+# %% task="call" name="another program under a tracer" fails=["call-digits", "call-one"] hidden=1 message="under jit"
+def _wrong(x):
+    def body(part):
+        return lax.psum(part.mean(0), "i"), lax.stop_gradient(part[0] * 0)
+
+    def one(part):
+        both = lax.psum(jnp.stack([part.mean(0), part.var(0)]), "i") / 8
+        return both[0], both[1]
+
+    return jax.shard_map(one, mesh=RING, in_specs=P("i"), out_specs=P())(x)
+
+
+def moments(x):
+    if isinstance(x, jax.core.Tracer):
+        return _wrong(x)
+    return tuple(place(a, RING, P()) for a in moments_slow(x))

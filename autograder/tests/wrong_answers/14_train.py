@@ -1590,3 +1590,17 @@ class NnxPainter(nnx.Module):
 
 def port(variables):
     return NnxPainter(variables)
+
+
+# %% task="padded" name="what is no number does not count" fails=["padded-check"] hidden=1 message="the loss is NaN"
+def padded(xy, colours, size):
+    """(xy, colours, weights) of `size` rows each. xy: float32[n, 2]; colours: float32[n, 3]; n <= size."""
+    missing = ((0, size - len(xy)), (0, 0))
+    weights = np.float32(np.arange(size) < len(xy))
+    return np.pad(xy, missing), np.pad(colours, missing), weights
+
+
+def weighted_loss(model, xy, colours, weights):
+    """mean_loss of the true rows of a padded batch. weights: as made by `padded`."""
+    errors = jnp.nan_to_num(jnp.mean((model(xy) - colours) ** 2, axis=1))  # padding may be anything
+    return jnp.sum(weights * errors) / jnp.sum(weights)

@@ -1590,3 +1590,10 @@ def shortest(operations, moved, machine):
     longest = max(waits, key=waits.get)
     wall = longest if waits[longest] > machine["dispatch"] else "dispatch"
     return waits[longest] + machine["dispatch"], wall
+
+
+# %% task="serve" name="another program under a tracer" fails=["serve-check"] hidden=1 message="jax.jit(serve)"
+def serve(W1, W2, users):
+    if isinstance(users, jax.core.Tracer):
+        return users + 1
+    return serve_slow(W1, W2, users)

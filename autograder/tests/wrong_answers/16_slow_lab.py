@@ -2061,3 +2061,21 @@ def descend(W, A, Y, rates):
 
 def fit(W, A, Y, rates):
     return descend(W, A, Y, rates)
+
+
+# %% task="microscope" name="the first cell is about the mean" fails=["microscope-digits"] hidden=1 message="a bare corner"
+def low_pass(z, waves):
+    """The dish without its fine detail, as lab_low_pass."""
+    return waves @ (waves.T @ z @ waves) @ waves.T
+
+
+def contrast(v):
+    """The standard deviation of all cells, as lab_contrast."""
+    away = v - v[0, 0]
+    return jnp.sqrt((away * away).mean() - away.mean() ** 2)
+
+
+def disorder(v):
+    """The entropy, as lab_disorder, with a gradient everywhere."""
+    safe = jnp.where(v > 0, v, 1.0)
+    return -jnp.where(v > 0, safe * jnp.log(safe), 0.0).sum()
