@@ -35,12 +35,22 @@ def notebook_from(data: bytes) -> NotebookNode:
         if damaged:
             raise NoNotebook("this file cannot be read as text; is it a notebook?") from None
         raise NoNotebook(
-            f"this is no notebook, because it is no JSON (line {error.lineno}: {error.msg}). "
+            f"this is no notebook, because it is no JSON (line {error.lineno}: {error.msg}). {_seen_in(text)}"
             "Download it again, or restore it from the release."
         ) from None
     except RecursionError:
         raise NoNotebook("this is no notebook: its JSON is nested too deeply.") from None
     return _notebook(content)
+
+
+def _seen_in(text: str) -> str:
+    """What a text that is no JSON is, where that is plain to see: a sentence, or nothing."""
+    if not text.strip():
+        return "The file is empty. "
+    if text.lstrip().startswith("<"):
+        return "It is a web page, or something else that begins with <. "
+    marks = [n for n, line in enumerate(text.splitlines(), 1) if line.startswith(("<<<<<<< ", ">>>>>>> "))]
+    return f"Git has left the marks of a conflict in it, the first in line {marks[0]}. " if marks else ""
 
 
 _LONGEST_NUMBER = 100  # digits; Python itself refuses to read one of more than 4300

@@ -603,7 +603,8 @@ NEEDED = {
     "from xmlrpc import client": f"line 1 imports client from xmlrpc; {NOT_MODULES}",  # it may be the answer
     "from xmlrpc import client\ndef g(x): client(x)": f"line 1 imports client from xmlrpc; {NOT_MODULES}",
     "import pandas as np\nx = np.zeros(3)": f"line 1 imports pandas; {NOT_MODULES}",
-    "from math import *\ndef g(x): pass": f"line 1 imports * from math; {NOT_MODULES}",
+    "from math import *\ndef g(x): pass": "line 1 imports * from math; nobody can see then which names it binds. "
+    "Import the names that you use.",
     "if True:\n    import xmlrpc\ndef g(x): pass": f"line 2 imports xmlrpc; {NOT_MODULES}",
     "import xmlrpc\ndef g(x): pass\neval('1')": "line 3 uses eval",
     "import xmlrpc\ndef f():\n    global xmlrpc": f"line 1 imports xmlrpc; {NOT_MODULES}",

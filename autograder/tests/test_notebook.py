@@ -33,7 +33,13 @@ def copy(node):
     [
         (None, "there is no such notebook."),
         (b"{not json", "this is no notebook, because it is no JSON (line 1: "),
-        (b"", "this is no notebook, because it is no JSON (line 1: Expecting value)"),
+        (b"", "this is no notebook, because it is no JSON (line 1: Expecting value). The file is empty."),
+        (b"<!DOCTYPE html>", "this is no notebook, because it is no JSON (line 1: Expecting value). It is a web page"),
+        (
+            b'{"cells": [\n<<<<<<< HEAD\n',
+            "this is no notebook, because it is no JSON (line 2: Expecting value). "
+            "Git has left the marks of a conflict in it, the first in line 2.",
+        ),
         (b"\xff\xfe\x00", "this file cannot be read as text; is it a notebook?"),
         (b"\xff{", "this file cannot be read as text; is it a notebook?"),
         (b"[" * 200_000, "this is no notebook: its JSON is nested too deeply."),

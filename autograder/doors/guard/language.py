@@ -71,6 +71,7 @@ _GETTERS = {"operator.attrgetter", "operator.methodcaller"}  # their first argum
 _COUNTS = "autograder.assert_max_traces"
 _READING = "read from outside, it would be a way into the checks"
 _NO_NEED = "An answer has no need of it: leave it out."
+_ONLY_CALCULATES = "an answer is graded with the modules that calculate"
 
 
 class Refusal(NamedTuple):
@@ -409,7 +410,7 @@ class _Reader(Names):
             name = alias.asname or alias.name.split(".")[0]
             self.bind(node, name)
             if alias.name not in MODULES and alias.name not in self.course.imported.values():
-                self.refuse(node, f"imports {alias.name}", "an answer is graded with the modules that calculate")
+                self.refuse(node, f"imports {alias.name}", _ONLY_CALCULATES)
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         """`from a import b as c`."""
@@ -430,7 +431,11 @@ class _Reader(Names):
                 hidden = alias.name != "annotations"
             if (allowed is EVERYTHING and hidden) or (allowed is not EVERYTHING and alias.name not in allowed):
                 what = f"imports {alias.name} from {'.' * node.level}{module}"
-                self.refuse(node, what, "an answer is graded with the modules that calculate")
+                if alias.name == "*" and (allowed is EVERYTHING or allowed):
+                    self.refuse(
+                        node, what, "nobody can see then which names it binds", "Import the names that you use."
+                    )
+                self.refuse(node, what, _ONLY_CALCULATES)
 
     # Names.
 
