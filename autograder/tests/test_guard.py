@@ -784,7 +784,7 @@ OTHERS = {  # what a cell does to a value that nobody can see in its text, and w
     "import enum\nclass E(enum.Enum): pass\ngetattr(E, '_con' + 'vert_')('a', 'b', len)": "E is asked for '_con",
     "import enum\nclass Own: _create_ = 1\nclass E(enum.Enum): pass\nE._create_('K', 'a')": "an object of E",
     "class L(value if isinstance(value, type) else type(list[int])): pass": "L derives from types.GenericAlias",
-    "import jax\ndef make(base):\n    class L(base): pass\n    return L\nmake(jax.Array)": "derives from jax.Array",
+    "import jax\ndef make(base):\n    class L(base): pass\n    return L\nmake(jax.Array)": "L derives from jax.",
     "import jax\ndef f(kind): jax.tree_util.register_dataclass(kind, ['n'], [])\nf(type(value))": "is registered",
     "import jax\nclass A: pass\njax.tree_util.register_dataclass(A, ['__a' + '__'], [])": "a name of Python's own",
     "class S(str): __hash__ = str.__hash__\ndict(**{S('refcheck'): 1})": "is handed on as a name, and is none",

@@ -41,7 +41,7 @@ _MEMORY = ("__array_interface__", "__array_struct__")
 _WRAPPERS = (functools.partial, type(functools.lru_cache(len)))
 _NO_FILES = ("/proc", "/dev", "/sys")
 # Objects of classes that derive from these pass for an array, or ask another object for all names.
-_NO_BASES = ("types.GenericAlias", "jax.Array", "jax._src.core.Tracer")
+_NO_BASES = ("types.GenericAlias", "jax.Array", "jax.jaxlib._jax.Array", "jax._src.core.Tracer")
 _LIBRARIES = ("flax", "optax")  # whose modules and variables an answer fills
 
 DICTS = (dict, collections.Counter, collections.defaultdict, collections.OrderedDict)
