@@ -173,7 +173,7 @@ def _refuse_unknown(name: str, jaxpr: read_jaxpr.ClosedJaxpr) -> NoReturn:
     fail(
         f"the FLOPs of `{name}` cannot be counted",
         evidence=repeated(map(read_jaxpr.equation_line, unknown), 4),
-        why="how often a `while` runs may depend on values, and a callback or a library call hides its work.",
+        why=flops.WHY_UNKNOWN,
         attempt="give the loop a fixed number of rounds (`fori_loop` with Python integers, or `scan`), or do without.",
     )
 

@@ -275,7 +275,7 @@ def _check_flops(found: _Found, most: int, flops_needed: int, exact: bool, when:
         found.fail(
             f"the FLOPs of `{found.name}` cannot be counted: expected at most {most:,}",
             evidence=_lines(found.called(flops.UNKNOWN | {"while"})) or found.primitives,
-            why="how often a `while` runs may depend on values, and a callback or a library call hides its work.",
+            why=flops.WHY_UNKNOWN,
             attempt="give the loop a fixed number of rounds (`fori_loop` with Python integers, or `scan`).",
         )
 

@@ -344,7 +344,7 @@ class _Client(NotebookClient):
     def _read_reply(self, cell: NotebookNode, execute_reply: dict, **_) -> None:
         """Note an error that left no error output, because IPython could not format it: it would earn full marks."""
         reply = execute_reply["content"]
-        if reply["status"] == "error" and not any(output.output_type == "error" for output in cell.outputs):
+        if reply["status"] == "error" and not _has_error(cell):
             end_in(cell, reply["ename"], reply["evalue"])
         self.quits = any(wish.get("source") == "ask_exit" for wish in reply.get("payload", []))
 

@@ -22,6 +22,8 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 
 from .read_jaxpr import COMBINERS, WRAPPERS, aval_of, elements, shape_of, subjaxprs, trip_count
 
+WHY_UNKNOWN = "how often a `while` runs may depend on values, and a callback or a library call hides its work."
+
 Cost = tuple[int, bool]  # FLOPs, and whether that is exact
 
 

@@ -537,20 +537,14 @@ def _helper(name: str) -> ast.expr:
     return ast.parse(f"__import__({__name__!r}, fromlist=['_']).{name}", mode="eval").body
 
 
+class _TypeAsText(ast.NodeTransformer):
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.copy_location(ast.Constant("type"), node) if node.id == "type" else node
+
+
 def _annotation(node: Any) -> Any:
     """An annotation in which a text stands for `type`."""
-    if node is None:
-        return None
-    for part in ast.walk(node):
-        for field, value in ast.iter_fields(part):
-            if isinstance(value, ast.Name) and value.id == "type":
-                setattr(part, field, ast.copy_location(ast.Constant("type"), value))
-            elif isinstance(value, list):
-                value[:] = [
-                    ast.copy_location(ast.Constant("type"), v) if isinstance(v, ast.Name) and v.id == "type" else v
-                    for v in value
-                ]
-    return ast.copy_location(ast.Constant("type"), node) if isinstance(node, ast.Name) and node.id == "type" else node
+    return None if node is None else _TypeAsText().visit(node)
 
 
 def _call(name: str, *args: ast.expr) -> ast.Call:

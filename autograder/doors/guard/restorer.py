@@ -348,21 +348,12 @@ def _of_shell(shell) -> list[Callable[[], None]]:
         (sys, ("displayhook", "excepthook", "stdout", "stderr")),
     ):
         backs.append(_attributes_back(holder, {name: getattr(holder, name, _MISSING) for name in names}))
-    for part in (shell, shell.events, shell.kernel if getattr(shell, "kernel", None) else shell):
+    for part in filter(None, (shell, shell.events, getattr(shell, "kernel", None))):
         for kind in type(part).__mro__[:-1]:
             if kind.__module__.partition(".")[0] in ("IPython", "ipykernel"):
                 functions = {name: value for name, value in vars(kind).items() if callable(value)}
-                backs.append(_class_functions_back(kind, functions))
+                backs.append(_attributes_back(kind, functions))
     return backs
-
-
-def _class_functions_back(kind: type, before: dict) -> Callable[[], None]:
-    def back() -> None:
-        for name, value in before.items():
-            if vars(kind).get(name, _MISSING) is not value:
-                setattr(kind, name, value)
-
-    return back
 
 
 def _list_back(known: list, before: list) -> Callable[[], None]:
