@@ -320,7 +320,7 @@ class _Grading:
             try:
                 if any(title in path.read_text(encoding="utf-8") for title in TITLES):
                     notebook = read_notebook(path)
-                    if found := fault(notebook):
+                    if (found := fault(notebook)) and not found.is_harmless:
                         why = notebook.metadata.get("not_graded") or f"{found.title.lower()} in {found.cell}"
                         return f"{found.lost:g} of {found.points:g} points lost: {why}"
             except (OSError, UnicodeError, UnreadableNotebook):

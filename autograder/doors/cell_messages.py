@@ -269,19 +269,24 @@ _answers: _Answers | None = None
 
 
 def _say_left_out(result) -> None:
-    """After an answer that would not be run when it is graded: why."""
+    """After an answer that would not be run when it is graded, or not all of it: why."""
     if line := left_out(result.info.raw_cell):
-        print(f"When this is graded, the cell is left out: {line}")
+        print(f"When this is graded, {line}")
 
 
 def left_out(source: str) -> str:
-    """Why a cell would not be run when its notebook is graded; empty if it would, or if it is no answer."""
+    """What of a cell would not be run when its notebook is graded, and why; empty if all would, or if it is no answer.
+
+    What no answer needs, such as an import that nobody uses, is not spoken of.
+    """
     judged = _judged(source)
+    if judged is not None and judged.text and judged.why:  # an import would be left out, unless another cell uses it
+        judged = _judged(source, beside_others=True)
     if judged is None:
         return ""
-    if judged.text and judged.why:  # an import would be left out, unless another cell uses it
-        judged = _judged(source, beside_others=True)
-    return judged.why if judged is not None and judged.name == "NotAllowed" else ""
+    if judged.parts:
+        return "\n".join(["a part of the cell is left out:", *judged.parts])
+    return f"the cell is left out: {judged.why}" if judged.name == "NotAllowed" else ""
 
 
 def names_of_answer(source: str) -> frozenset[str]:
@@ -295,14 +300,14 @@ def _judged(source: str, *, beside_others: bool = False) -> "Judged | None":
     path = notebook_file()
     if path is None:
         return None
-    from .guard.judge import judge  # a notebook that is no exercise does without
+    from .guard.parts import judge_in_parts  # a notebook that is no exercise does without
 
     known = _read_answers(path)
     if not known.has(source):
         return None
     if (source, beside_others) not in known.judged:
         sources = [source, *known.theirs] if beside_others else [source]
-        known.judged[source, beside_others] = judge(sources, known.course)[source]
+        known.judged[source, beside_others] = judge_in_parts(sources, known.course)[source]
     return known.judged[source, beside_others]
 
 

@@ -1,9 +1,9 @@
 """Run a whole submission so that what one task does costs no other task.
 
-A cell that ends its kernel, or hangs in compiled code, costs the checks of its own task that are still to come. For the
-tasks that follow a new kernel is started, and what they may need is run again in it: every cell above that is no check,
-but for the one that did it. A kernel can also die a while after the cell that is to blame; so a cell in which it died
-without a word is run once more.
+An answer that ends its kernel, or hangs in compiled code, costs the checks of its own task that are still to come, and
+so does a check in which that happens; a cell of the student's own costs none. For what follows a new kernel is started,
+and what may be needed is run again in it: every cell above that is no check, but for the one that did it. A kernel can
+also die a while after the cell that is to blame; so a cell in which it died without a word is run once more.
 """
 
 import time
@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 from nbformat import from_dict
 
 from .faults import NOT_RUN, cell_name, end_in
-from .graded_notebook import asks_the_clock, is_graded, task_of
+from .graded_notebook import asks_the_clock, is_graded, nbgrader_metadata, task_of
 from .kernel_runner import End, Runner
 
 Alone = Callable[[], AbstractContextManager[object]]  # a block in which nothing else computes where this notebook does
@@ -48,7 +48,8 @@ class _FairRun:
                 continue
             self._run(index)
             if self.runner.end in (End.DIED, End.HUNG, End.LIMIT):
-                self.guilty[task] = cell_name(cell)
+                if nbgrader_metadata(cell):  # one of the student's own is missed by no check
+                    self.guilty[task] = cell_name(cell)
             elif not is_graded(cell) and not any(o.get("ename") == "TimeLimit" for o in cell.outputs):
                 self.again.append(index)
 

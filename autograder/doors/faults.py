@@ -14,6 +14,7 @@ TITLES = {
     "OutputLimit": "Too much was printed",
     "NotGraded": "Not graded",
     "NotAllowed": "A cell was left out",
+    "LeftOut": "A part of a cell was left out",
     "NotRun": "A check was not run to its end",
 }
 NOT_RUN = "not run"  # how the error of a cell begins that suffers for another
@@ -28,6 +29,11 @@ class Fault(NamedTuple):
     others: int
     lost: float
     points: float
+
+    @property
+    def is_harmless(self) -> bool:
+        """Whether a cell was left out that no check has missed."""
+        return self.title == TITLES["NotAllowed"] and not self.lost
 
     def __str__(self) -> str:
         others = "One more cell" if self.others == 1 else f"{self.others} more cells"

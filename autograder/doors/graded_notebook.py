@@ -122,6 +122,7 @@ def restore(notebook: NotebookNode, release: NotebookNode) -> list[str]:
     released = {_grade_id(cell) or cell.id: cell for cell in release.cells}
     claimed = {_grade_id(cell) for cell in notebook.cells}
     taken = {cell.id for cell in release.cells}
+    is_another = claimed != {None} and not claimed & {_grade_id(cell) for cell in release.cells} - {None}
     found: dict[str, NotebookNode] = {}
     own: dict[str | None, list[NotebookNode]] = {None: []}  # the student's own cells, by the released cell above them
     above = None
@@ -142,7 +143,10 @@ def restore(notebook: NotebookNode, release: NotebookNode) -> list[str]:
             found[name], own[name], above = cell, [], name
         else:
             own[above].append(_own_cell(cell, taken))
-    cells, waiting, changes = [], own[None], []
+    changes = _answers_elsewhere(found, own, released)
+    if is_another:
+        changes.append("all of it: it is the notebook of another unit")
+    cells, waiting = [], own[None]
     for name, original in released.items():
         locked = nbgrader_metadata(original).get("locked", False)
         if name in found:
@@ -194,6 +198,26 @@ def _cut(parts: list[tuple[str | None, str]], name: str, original: NotebookNode)
             around = [(None, source[: found.start()]), (name, text), (None, source[found.end() :])]
             return parts[:i] + [(known, part.strip("\n")) for known, part in around if part.strip()] + parts[i + 1 :]
     return parts
+
+
+def _answers_elsewhere(
+    found: dict[str, NotebookNode], own: dict[str | None, list[NotebookNode]], released: dict[str, NotebookNode]
+) -> list[str]:
+    """Fill in a stub that was left untouched with what the student wrote for it elsewhere, the last if there are some.
+
+    The other cell stays where it is: what stands between the two may need it.
+    """
+    changes = []
+    others = [cell for cells in own.values() for cell in cells if cell.cell_type == "code"]
+    for name, cell in found.items():
+        entry = nbgrader_metadata(released[name])
+        to_fill_in = entry.get("solution") and not entry.get("locked") and "NotImplementedError" in cell.source
+        if to_fill_in and cell.cell_type == "code" and cell.source.strip() == released[name].source.strip():
+            stub = {name: released[name]}
+            if written := [other.source for other in others if _alike(other, stub)]:
+                cell.source = written[-1]
+                changes.append(f"{name} (answered in another cell)")
+    return changes
 
 
 def _alike(cell: NotebookNode, missing: dict[str, NotebookNode]) -> str | None:

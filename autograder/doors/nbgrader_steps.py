@@ -196,7 +196,7 @@ class RunNotebook(NbGraderPreprocessor):
             for cell in filter(is_graded, nb.cells):
                 cell.outputs = []
                 end_in(cell, "NotGraded", "it was not run")
-        if (found := fault(nb)) and (entry := resources.get("nbgrader")):
+        if (found := fault(nb)) and not found.is_harmless and (entry := resources.get("nbgrader")):
             self.tell(found, nb.metadata.get("not_graded") or f"{found.title.lower()} in {found.cell}", entry)
         return nb, resources
 

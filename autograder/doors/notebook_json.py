@@ -131,7 +131,8 @@ def _kind(cell: dict) -> str:
 def _text_of(source: Any) -> str:
     lines = [line for line in (source if isinstance(source, list) else [source]) if isinstance(line, str)]
     ended = any(len(f"{line}|".splitlines()) > 1 for line in lines)
-    return ("" if ended else "\n").join(lines)  # a program that knew lines, and not that each has its end
+    text = ("" if ended else "\n").join(lines)  # a program that knew lines, and not that each has its end
+    return text.replace("\r\n", "\n")
 
 
 def _bare(cell: dict) -> dict:

@@ -15,6 +15,7 @@ from .hidden_tests import hidden_output_dropped
 from .judge.table import judged_in
 from .judge.two_rooms import TwoRooms
 from .kernel_runner import CELL_SECONDS, Runner
+from .missing_names import explain_missing_names
 
 NOTEBOOK_SECONDS = 900
 
@@ -69,4 +70,5 @@ def run_submission(
             else Runner(notebook, folder, under.seconds, under.box, guard)
         )
         run_fairly(stack.enter_context(runner), under.budget, alone)
+        explain_missing_names(notebook, guard)
     notebook.metadata["boxed"] = f"Graded in {under.box}." if under.box else "Graded without a box."

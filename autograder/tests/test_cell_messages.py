@@ -218,8 +218,11 @@ def test_an_answer_that_grading_would_leave_out_says_so_before(run):
     honest, tricky = TWICE.replace(f'raise NotImplementedError("{STUB}")', "return 2 * x"), "eval('1')\n"
     cells = [("from autograder import assert_equal", locked("setup")), (tricky + honest, solution("twice"))]
     _, answer, own, right = run(*cells, tricky, honest)
-    said = "When this is graded, the cell is left out: line 1 uses eval; "
+    said = "When this is graded, a part of the cell is left out:\nline 1 uses eval; "
     assert answer.outputs[0].text.startswith(said)
+    refused = honest.replace("2 * x", "eval('2 * x')")
+    _, answer = run(cells[0], (refused, solution("twice")))
+    assert answer.outputs[0].text.startswith("When this is graded, the cell is left out: line ")
     assert "".join(o.get("text", "") for o in own.outputs + right.outputs) == ""
 
 
@@ -236,7 +239,8 @@ def test_an_import_that_another_cell_uses_is_told_and_one_that_nobody_uses_is_no
     cells = [("from autograder import assert_equal", locked("setup")), ("import xmlrpc\n" + answer, solution("twice"))]
     assert [output.get("text", "") for output in run(*cells)[1].outputs] == []
     _, told, *_ = run(*cells, "xmlrpc.client(twice(1))")
-    assert told.outputs[0].text.startswith("When this is graded, the cell is left out: line 1 imports xmlrpc; ")
+    said = "When this is graded, a part of the cell is left out:\nline 1 imports xmlrpc; "
+    assert told.outputs[0].text.startswith(said)
 
 
 def test_a_helper_and_a_check_may_have_the_same_name(run):

@@ -57,6 +57,13 @@ def test_a_dead_kernel_costs_its_own_task(make_notebook, tmp_path, dies):
     assert str(found).endswith("killed, crashed, or left by os._exit. It cost 3 of 9 points.")
 
 
+def test_a_cell_of_the_students_own_costs_no_check(make_notebook, tmp_path):
+    notebook = tasks(make_notebook)
+    notebook.cells.insert(5, make_notebook(DIES).cells[0])
+    assert points(notebook, tmp_path) == [1, 2, 1, 2, 1, 2]
+    assert (fault(notebook).title, fault(notebook).lost) == ("The kernel died", 0)
+
+
 def test_two_tasks_that_kill_and_a_polite_one_leave_the_third(make_notebook, tmp_path):
     notebook = tasks(make_notebook, a=f"def a():\n    {DIES}", b="quit()")
     assert points(notebook, tmp_path) == [0, 0, 0, 0, 1, 2]

@@ -428,6 +428,40 @@ def an_answer_in_a_cell_of_its_own(n):
     n["cells"].insert(2, own)
 
 
+def _stub_again(n, name):
+    """The stub as it was handed out; `name`'s answer, in a cell of its own."""
+    answer = cell_of(n, name)
+    own = {**answer, "id": "own", "metadata": {}}
+    answer["source"] = f'def {name}(x):\n    raise NotImplementedError("{STUB}")'
+    return own
+
+
+@fault(ALL)
+def an_answer_above_its_stub(n):
+    n["cells"].insert(0, _stub_again(n, "f"))
+
+
+@fault(ALL)
+def an_answer_below_its_check(n):
+    n["cells"].append(_stub_again(n, "f"))
+
+
+@fault(ALL)
+def a_line_beside_an_answer_that_shows_what_nobody_may_see(n):
+    cell_of(n, "f")["source"] += "\n\nname = input('your name? ')\nprint(name.upper(), globals().keys())"
+
+
+@fault(ALL)
+def a_cell_to_try_things_in_that_ends_the_kernel(n):
+    n["cells"].insert(2, code("doubled = [1]\nwhile True:\n    doubled += doubled"))
+
+
+@fault(ALL)
+def line_ends_of_windows(n):
+    for cell in n["cells"]:
+        cell["source"] = cell["source"].replace("\n", "\r\n")
+
+
 @fault(ALL)
 def a_copied_answer(n):
     n["cells"].insert(1, {**cell_of(n, "f"), "source": "def f(x):\n    return 0"})

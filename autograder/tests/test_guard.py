@@ -82,6 +82,12 @@ def answered(answer, check=CHECK, setup=SETUP):
 
 
 def judged(answer, **cells):
+    """What is said of an answer as a whole; what of it is run all the same, `in_parts` says."""
+    made, release = answered(answer, **cells)
+    return judge.judge([answer], course_in(made, release))[answer]
+
+
+def in_parts(answer, **cells):
     made, release = answered(answer, **cells)
     return Guard(made, course_in(made, release)).judged(made.cells[1])
 
@@ -103,10 +109,8 @@ def unit(name):
 
 def refused(name, answers):
     """What the guard says to each answer, alone."""
-    judgements = {}
-    for answer in answers:
-        made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(answer.source)])
-        judgements[answer.metadata["name"]] = Guard(made, unit(name)[0]).judged(made.cells[0])
+    course = unit(name)[0]
+    judgements = {answer.metadata["name"]: judge.judge([answer.source], course)[answer.source] for answer in answers}
     return {name: judgement.why for name, judgement in judgements.items() if judgement.name}
 
 
@@ -114,7 +118,7 @@ def refused(name, answers):
 def test_every_solution_and_right_answer_is_let_through(name):
     course, solved = unit(name)
     guard = Guard(solved, course)
-    assert not [j.why for cell in solved.cells if (j := guard.judged(cell)) and j.name]
+    assert not [j.why for cell in solved.cells if (j := guard.judged(cell)) and (j.name or j.parts)]
     assert refused(name, right_answers(name)) == {}
 
 
@@ -596,7 +600,7 @@ def test_a_line_that_the_answer_does_not_need_is_left_out_alone(answer):
     for number in SPARE[answer]:
         assert f"print('Left out: line {number} " in lines[number - 1]
         assert f"line {number} " in judgement.why
-    assert judged(judgement.text) == (judgement.text, "", "", frozenset())
+    assert judged(judgement.text) == judge.Judged(judgement.text)
 
 
 NEEDED = {
@@ -621,8 +625,13 @@ def test_what_the_answer_may_need_costs_the_cell(answer):
 def test_what_another_cell_uses_is_not_left_out():
     made, release = answered("import xmlrpc\ndef g(x): pass")
     made.cells.append(nbformat.v4.new_code_cell("xmlrpc.client(1)"))
-    guard = Guard(made, course_in(made, release))
-    assert [guard.judged(cell).name for cell in made.cells[1::2]] == ["NotAllowed", "NotAllowed"]
+    course = course_in(made, release)
+    assert {found.name for found in judge.judge([cell.source for cell in made.cells[1::2]], course).values()} == {
+        "NotAllowed"
+    }
+    guard = Guard(made, course)
+    answer, other = map(guard.judged, made.cells[1::2])
+    assert (len(answer.parts), other.name) == (1, "NotAllowed") and "line 1 imports xmlrpc" in answer.parts[0]
 
 
 def test_a_warning_of_an_answers_text_is_not_the_graders(recwarn):

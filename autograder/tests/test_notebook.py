@@ -116,6 +116,7 @@ def test_what_other_programs_leave_in_a_notebook_is_forgiven(tmp_path, make_note
         (["x = 1\n", "y = 2"], "x = 1\ny = 2"),
         (["x = 1", "", "y = 2"], "x = 1\n\ny = 2"),  # a program that knew lines, and not that each has its end
         (["x = 1", None, "y = 2"], "x = 1\ny = 2"),
+        (["x = 1\r\n", "y = 2"], "x = 1\ny = 2"),
         (["x = '\u2028", "'"], "x = '\u2028'"),  # nbformat parts a text there as well
         ("x = '\ud800'", "x = '\ufffd'"),
     ],
@@ -193,6 +194,37 @@ def test_untouched_text_below_an_answer_does_not_take_its_place(make_notebook):
         ("first", None),
         ("second", "a"),
     ]
+
+
+STUB = "def f(x):\n    raise NotImplementedError"
+WRITTEN = "def helper(): ...\n\ndef f(x):\n    return x"
+
+
+@pytest.mark.parametrize("above", [True, False])
+def test_what_is_written_in_another_cell_than_its_stub_is_the_answer(make_notebook, above):
+    release = make_notebook((STUB, solution("f")), ("check(f)", graded("f-check", 1)))
+    stub, own = [(STUB, solution("f")), ("check(f)", graded("f-check", 1))], ["def f(x): 1", WRITTEN, "def h(x): 2"]
+    mine = make_notebook(*(own + stub if above else stub + own))
+    assert restore(mine, release) == ["f (answered in another cell)"]
+    assert [cell.source for cell, name in zip(mine.cells, ids(mine), strict=True) if name == "f"] == [WRITTEN]
+    assert [cell.source for cell, name in zip(mine.cells, ids(mine), strict=True) if name is None] == own
+
+
+@pytest.mark.parametrize("stub", ["def f(x):\n    return 3", STUB + "  # mine"])
+def test_a_cell_that_is_written_or_works_as_it_is_is_not_replaced(make_notebook, stub):
+    released = stub.removesuffix("  # mine")
+    release = make_notebook((released, solution("f")), ("check(f)", graded("f-check", 1)))
+    mine = make_notebook(WRITTEN, (stub, solution("f")), ("check(f)", graded("f-check", 1)))
+    assert restore(mine, release) == []
+    assert [cell.source for cell in mine.cells] == [WRITTEN, stub, "check(f)"]
+
+
+def test_the_notebook_of_another_unit_is_named(make_notebook):
+    release = make_notebook((STUB, solution("f")), ("check(f)", graded("f-check", 1)))
+    other = make_notebook(("def g(): ...", solution("g")), ("check(g)", graded("g-check", 1)))
+    for cell in other.cells:
+        cell.id = f"other-{cell.id}"
+    assert "all of it: it is the notebook of another unit" in restore(other, release)
 
 
 class TestRestore:

@@ -8,7 +8,8 @@ from nbformat import NotebookNode
 from autograder.doors.graded_notebook import is_graded, nbgrader_metadata
 
 from .course import Course, course_of
-from .judge import Judged, judge
+from .judge import Judged
+from .parts import judge_in_parts
 
 
 def course_in(notebook: NotebookNode, released: NotebookNode | None = None) -> Course:
@@ -45,7 +46,7 @@ class Guard:
         code = [cell for cell in notebook.cells if cell.cell_type == "code"]
         self.given = {cell.source for cell in code if not is_graded(cell) and not self.is_theirs(cell)}
         self.checks = {cell.source for cell in code if is_graded(cell)}
-        self._judged = judge({cell.source for cell in notebook.cells if self.is_theirs(cell)}, self.course)
+        self._judged = judge_in_parts({cell.source for cell in notebook.cells if self.is_theirs(cell)}, self.course)
 
     def is_theirs(self, cell: NotebookNode) -> bool:
         """Whether a student may have written this cell."""
@@ -56,7 +57,7 @@ class Guard:
         if not self.is_theirs(cell):
             return None
         if cell.source not in self._judged:  # it was added later
-            self._judged |= judge([cell.source], self.course)
+            self._judged |= judge_in_parts([cell.source], self.course)
         return self._judged[cell.source]
 
     def run(self) -> Iterator[Judged]:

@@ -37,12 +37,15 @@ class Judged(NamedTuple):
 
     Where a text is run, `why` says what was left out of it, and so does the text, in a line that it prints. What it
     calls by one of the names in `apart`, which are the course's or Python's, is its own: see `names_of_answers`.
+    `refused` is what stands against a cell that could be read; `parts` what the answer may need of what was left out.
     """
 
     text: str
     name: str = ""
     why: str = ""
     apart: frozenset[str] = frozenset()
+    refused: Refusal | None = None
+    parts: tuple[str, ...] = ()
 
 
 def judge(sources: Iterable[str], course: Course) -> dict[str, Judged]:
@@ -71,7 +74,8 @@ def _judge(sources: Iterable[str], course: Course) -> dict[str, Judged]:
     for (source, text), other in zip(plain.items(), apart, strict=True):
         better = other if other.refused is None else text
         if better.refused is not None:
-            judged[source] = Judged("", "NotAllowed", str(better.refused))
+            known = None if better.tree is None else better.refused
+            judged[source] = Judged("", "NotAllowed", str(better.refused), refused=known)
         elif better.tree is None:
             judged[source] = Judged("", "SyntaxError", better.error)
         else:
@@ -153,7 +157,7 @@ class _Plain:
             return
         text, quiet = self.text, "print" in bound(self.tree)
         for node, refused in reversed(spare):
-            text = _replaced(text, node, "pass" if quiet else f"print({f'Left out: {refused}'!r})")
+            text = replaced(text, node, "pass" if quiet else f"print({f'Left out: {refused}'!r})")
         try:
             self.text, self.tree = _python(text)
         except (_Magic, SyntaxError):  # lines that Python and this module count in another way
@@ -207,6 +211,18 @@ def _spare(node: ast.stmt, course: Course, used: set[str]) -> Refusal | None:
     if not (shows or isinstance(node, ast.Import | ast.ImportFrom)) or bound(alone) & (used | {"*"}):
         return None
     return refusal(alone, course, cells_together([], course))
+
+
+class NoPython(ValueError):
+    """A cell's text is no Python, or cannot be read."""
+
+
+def python_of(source: str) -> tuple[str, ast.Module]:
+    """A cell as Python that IPython leaves as it is. Raises `NoPython`."""
+    try:
+        return _python(source)
+    except (_Magic, SyntaxError, ValueError, SystemError, RecursionError, MemoryError) as error:
+        raise NoPython(str(error)) from None
 
 
 class _Magic(Exception):
@@ -265,15 +281,17 @@ def _without(text: str, tree: ast.Module, magics: list[ast.Call]) -> str:
         ):
             mark = "!" if kind in ("system", "getoutput") else f"%{said[0]}"
             raise _Magic(node.lineno, mark)
-        text = _replaced(text, node, new)
+        text = replaced(text, node, new)
     return text
 
 
-def _replaced(text: str, node: ast.expr | ast.stmt, new: str) -> str:
+def replaced(text: str, node: ast.expr | ast.stmt, new: str) -> str:
     """The text with something else in place of a node; of its further lines, each that it has."""
     lines = text.encode().split(b"\n")
-    first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
-    before, after = lines[first][: node.col_offset], lines[last][node.end_col_offset :]
+    first, last, column = node.lineno - 1, (node.end_lineno or node.lineno) - 1, node.col_offset
+    if decorators := getattr(node, "decorator_list", []):
+        first, column = decorators[0].lineno - 1, max(decorators[0].col_offset - 1, 0)  # with its @
+    before, after = lines[first][:column], lines[last][node.end_col_offset :]
     lines[first : last + 1] = [before + new.encode(), *[b"pass"] * (last - first)]
     lines[last] += after
     return b"\n".join(lines).decode()

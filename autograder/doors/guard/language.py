@@ -8,7 +8,10 @@ import ast
 import contextlib
 import re
 import string
+import sys
+import sysconfig
 from collections.abc import Iterable
+from importlib.machinery import PathFinder
 from typing import NamedTuple
 
 from .course import Course, around, assigned, bound, imports, parameters
@@ -72,6 +75,7 @@ _COUNTS = "autograder.assert_max_traces"
 _READING = "read from outside, it would be a way into the checks"
 _NO_NEED = "An answer has no need of it: leave it out."
 _ONLY_CALCULATES = "an answer is graded with the modules that calculate"
+_INSTALLED = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]  # not the folder of a notebook
 
 
 class Refusal(NamedTuple):
@@ -102,6 +106,14 @@ def refusal(tree: ast.Module, course: Course, cells: Cells) -> Refusal | None:
     except Exception:  # whatever it is: what cannot be read is not run
         return CANNOT_BE_READ
     return None
+
+
+def _instead_of(module: str) -> str:
+    """What to do without a module: most that are neither Python's nor installed are a student's own files."""
+    top = module.split(".")[0]
+    if top in sys.stdlib_module_names or (top and PathFinder.find_spec(top, _INSTALLED) is not None):
+        return _NO_NEED
+    return f"{_NO_NEED} If it is a file of yours, write what you need of it in this cell: the notebook alone is graded."
 
 
 class _Refused(Exception):
@@ -410,7 +422,7 @@ class _Reader(Names):
             name = alias.asname or alias.name.split(".")[0]
             self.bind(node, name)
             if alias.name not in MODULES and alias.name not in self.course.imported.values():
-                self.refuse(node, f"imports {alias.name}", _ONLY_CALCULATES)
+                self.refuse(node, f"imports {alias.name}", _ONLY_CALCULATES, _instead_of(alias.name))
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         """`from a import b as c`."""
@@ -435,7 +447,7 @@ class _Reader(Names):
                     self.refuse(
                         node, what, "nobody can see then which names it binds", "Import the names that you use."
                     )
-                self.refuse(node, what, _ONLY_CALCULATES)
+                self.refuse(node, what, _ONLY_CALCULATES, _instead_of("." * node.level + module))
 
     # Names.
 
@@ -668,7 +680,7 @@ class _Reader(Names):
         if module in MODULES:
             names = MODULES[module]
             if names is not EVERYTHING and attr not in names:
-                self.refuse(node, f"uses {whole}", "an answer is graded with the modules that calculate")
+                self.refuse(node, f"uses {whole}", _ONLY_CALCULATES)
         elif not self._of_known(module) or any(name.startswith(f"{module}.") for name in MODULES):
             self.refuse(node, f"uses {whole}", "that is for the checks alone")
         package = OF_PACKAGES.get(module.partition(".")[0], set())

@@ -1,0 +1,108 @@
+"""What of a cell is run although something in it is refused: all but the statements that cannot do without it.
+
+A line that says so is printed in the place of each of them. What is left is judged as if it had been handed in like
+that, so nobody gains by it; and a line that shows or tries something costs no answer that stands beside it.
+"""
+
+import ast
+from collections.abc import Collection, Iterable, Iterator
+
+from .course import Course, around, bound
+from .judge import Judged, NoPython, judge, python_of, replaced
+from .language import Refusal
+
+_ROUNDS = 5  # for statements of a cell that are each refused by themselves; all cells are read anew in each
+_SAID = "Left out: "
+
+
+def judge_in_parts(sources: Collection[str], course: Course) -> dict[str, Judged]:
+    """As `judge`, but where something in a cell is refused, its other statements are run if they hold an answer."""
+    cells = {source: _Cell(source) for source in sources}
+    first = judged = judge(sources, course)
+    for _ in range(_ROUNDS):
+        refused = [(cell, why) for cell in cells.values() if (why := judged[cell.text].refused)]
+        if not any([cell.leave_out(why, course) for cell, why in refused]):
+            break
+        judged = judge({cell.text for cell in cells.values()}, course)
+    return {source: cell.result(judged[cell.text], first[source]) for source, cell in cells.items()}
+
+
+class _Cell:
+    """A cell as it is read: `text`, and what was left out of it."""
+
+    def __init__(self, source: str):
+        self.text = source
+        self.parts: list[str] = []
+
+    def leave_out(self, refused: Refusal, course: Course) -> bool:
+        """Leave out what is refused; False if no answer would be left, or nothing that does anything."""
+        try:
+            text, tree = python_of(self.text)
+        except NoPython:
+            return False
+        out = _what_goes(tree, refused, course)
+        if not _is_worth_running([node for node in tree.body if node not in out], tree):
+            return False
+        quiet = "print" in bound(tree)
+        for node in sorted(out, key=lambda node: (node.lineno, node.col_offset), reverse=True):
+            text = replaced(text, node, "pass" if quiet else f"print({_SAID + out[node]!r})")
+        self.text = text
+        self.parts += out.values()
+        return True
+
+    def result(self, judged: Judged, whole: Judged) -> Judged:
+        """What is to be done with the cell, from what is said of its text as it is now, and as it was at first."""
+        if not self.parts:
+            return judged
+        if judged.name:
+            return whole
+        return judged._replace(why="\n".join(filter(None, [judged.why, *self.parts])), parts=tuple(self.parts))
+
+
+def _what_goes(tree: ast.Module, refused: Refusal, course: Course) -> dict[ast.stmt, str]:
+    """The statements that cannot be run, each with the reason: the refused one, and those that need what it binds."""
+    out = {node: str(refused) for node in tree.body if _first_line(node) <= refused.line <= (node.end_lineno or 0)}
+    while True:
+        rest = [node for node in tree.body if node not in out]
+        given = _bound(node for node in rest if not isinstance(node, ast.AugAssign | ast.Delete))
+        missing = _bound(out) - given - course.kept
+        needs = {node: min(lacking) for node in rest if (lacking := missing & set(_asked_for(node)))}
+        if not needs:
+            return out
+        out |= {node: f"line {node.lineno} needs {name}, which is left out." for node, name in needs.items()}
+
+
+def _bound(nodes: Iterable[ast.stmt]) -> set[str]:
+    return bound(ast.Module(body=list(nodes), type_ignores=[]))
+
+
+def _first_line(node: ast.stmt) -> int:
+    return min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", []))])
+
+
+def _asked_for(node: ast.AST) -> Iterator[str]:
+    """The names that must be there when a statement is run; a function may be called later."""
+    if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store):
+        yield node.id
+    if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+        yield node.target.id
+    function = isinstance(node, ast.FunctionDef | ast.Lambda)
+    for inner in around(node) if function else ast.iter_child_nodes(node):
+        yield from _asked_for(inner)
+
+
+def _is_worth_running(rest: list[ast.stmt], tree: ast.Module) -> bool:
+    """Whether a function is left where there was one, or else a statement that does anything."""
+    defines = ast.FunctionDef | ast.ClassDef
+    if any(isinstance(node, defines) for node in tree.body):
+        return any(isinstance(node, defines) for node in rest)
+    return not all(isinstance(node, ast.Import | ast.ImportFrom | ast.Pass) or _only_says(node) for node in rest)
+
+
+def _only_says(node: ast.stmt) -> bool:
+    """Whether a statement is a text by itself, or the line about one that was left out."""
+    value = node.value if isinstance(node, ast.Expr) else None
+    if isinstance(value, ast.Call) and len(value.args) == 1:
+        value = value.args[0]
+        return isinstance(value, ast.Constant) and str(value.value).startswith(_SAID)
+    return isinstance(value, ast.Constant)

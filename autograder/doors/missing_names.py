@@ -1,0 +1,56 @@
+"""Why a name is missing in a check: the cell that defines it was not run to its end, or it stands further down."""
+
+import re
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_output
+
+from .faults import TITLES, cell_name, end_in
+from .graded_notebook import is_graded, task_of
+from .guard.cells import Guard
+from .guard.course import bound, parsed
+
+_MISSING = re.compile(r"name '(\w+)' is not defined")
+
+
+def explain_missing_names(notebook: NotebookNode, guard: Guard | None) -> None:
+    """In each check of an executed notebook that ended in a NameError, say what became of the name, if that is known.
+
+    What was left out of a cell that was run is a fault like others: the check ends in an error of the grader's, too.
+    """
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    for place, check in enumerate(cells):
+        error = next((output for output in check.outputs if output.output_type == "error"), None)
+        found = _MISSING.search(error.evalue) if error is not None and error.ename == "NameError" else None
+        if found and is_graded(check):
+            _explain(found[1], cells, place, guard)
+
+
+def _explain(name: str, cells: list[NotebookNode], place: int, guard: Guard | None) -> None:
+    task, check = task_of(cells, place), cells[place]
+    for index, cell in enumerate(cells):
+        defines = not is_graded(cell) and name in bound(parsed(cell.source))
+        parts = _parts(cell, guard)
+        kept = parts and guard is not None and name in bound(parsed(guard.judged(cell).text))  # type: ignore[union-attr]
+        if parts and not kept and (defines or task_of(cells, index) == task):
+            line = f"{name} is missing, and this was left out of {cell_name(cell)}: {' '.join(parts)}"
+            end_in(check, "LeftOut", line)
+            return
+    homes = [(i, cell) for i, cell in enumerate(cells) if not is_graded(cell) and name in bound(parsed(cell.source))]
+    for _, cell in homes:
+        if error := next((output for output in cell.outputs if output.output_type == "error"), None):
+            said = error.evalue.split("\n")[0]
+            kind = "" if error.ename in TITLES else f"{error.ename}: "
+            _say(check, f"{name} is missing, because of what happened in its own cell, {cell_name(cell)}: {kind}{said}")
+            return
+    if homes and homes[0][0] > place:
+        _say(check, f"{name} is missing, because its cell stands below this check; cells are run from top to bottom.")
+
+
+def _parts(cell: NotebookNode, guard: Guard | None) -> tuple[str, ...]:
+    judged = None if guard is None or is_graded(cell) else guard.judged(cell)
+    return () if judged is None else judged.parts
+
+
+def _say(check: NotebookNode, line: str) -> None:
+    check.outputs.append(new_output("stream", name="stdout", text=f"{line}\n"))

@@ -1,0 +1,131 @@
+"""A refused line costs what needs it and nothing beside it; where a name is missing then, its check says why."""
+
+import pytest
+from conftest import graded, locked, solution
+
+from autograder.doors.fair_run import run_fairly
+from autograder.doors.faults import fault
+from autograder.doors.graded_notebook import failure_text, is_graded, score
+from autograder.doors.guard.cells import Guard
+from autograder.doors.guard.course import Course
+from autograder.doors.guard.parts import judge_in_parts
+from autograder.doors.kernel_runner import Runner
+from autograder.doors.missing_names import explain_missing_names
+
+G = "def g(x):\n    return x"
+LOGS = f"import logging\nlog = logging.getLogger('me')\n{G}\nlog.info(g(1))\n\ndef h(x):\n    log.info(x)"
+PARTS = {  # a cell, and the lines that are left out of it
+    f"print(globals())\n{G}": [1],
+    f"{G}\nname = input('your name? ')\nprint(name.upper())\nassert g(1) == 1": [3, 4],
+    LOGS: [1, 2, 5],
+    f"import os; os.remove('a'); x = 1\n{G}": [1, 1, 1],  # what stands beside it on its line goes with it
+    f"@eval('abs')\n@abs\ndef f(x):\n    return [\n        x]\n{G}": [1],
+    f"def f(x):\n    return eval('x')\n{G}\ny = f(1)": [2, 5],
+    f"with open('a.txt', 'w') as file:\n    file.write('a')\n{G}": [1],
+    f"total = input()\n{G}\ntotal += 1\ndel total\nclass A:\n    a = total": [1, 4, 5, 6],
+    f"{G}\neval('1')\nexec('2')\n{G}\ninput()": [3, 4, 7],
+    "x = 1\neval('2')": [2],
+}
+WHOLE = {
+    "def g(x):\n    return eval('x')": "line 2 uses eval",
+    "import math\nSMALL = 1e-3\ndef g(x):\n    return eval('x')": "line 4 uses eval",
+    "eval('1')\nexec('2')": "line 1 uses eval",
+    "import math\n'A text.'\neval('1')": "line 3 uses eval",
+    "n = input()\ndef g(x, n=n):\n    return x": "line 1 uses input",
+    "%%script bash\nls": "%%script",
+    "\n".join(f"eval('{n}')" for n in range(9)) + f"\n{G}": "line 1 uses eval",  # it would be read ten times
+}
+
+
+def judged(source, **known):
+    return judge_in_parts([source], Course(**known))[source]
+
+
+@pytest.mark.parametrize("source", PARTS, ids=range(len(PARTS)))
+def test_what_a_refused_line_is_not_needed_for_is_run(source):
+    found = judged(source)
+    assert found.name == "" and found.text.count("print('Left out: ") == len(PARTS[source]) == len(found.parts)
+    lines = found.text.rstrip("\n").split("\n")
+    assert len(lines) == source.count("\n") + 1
+    for number in PARTS[source]:
+        assert any(f"line {number} " in part for part in found.parts), found.parts
+    assert judged(found.text)._replace(text=found.text) == judged("x = 1")._replace(
+        text=found.text
+    )  # nothing is refused
+
+
+@pytest.mark.parametrize("source", WHOLE, ids=range(len(WHOLE)))
+def test_a_cell_that_would_be_without_its_answer_is_left_out_whole(source):
+    found = judged(source)
+    assert (found.name, found.text, found.parts) == ("NotAllowed", "", ()) and WHOLE[source] in found.why
+
+
+def test_what_needs_a_name_of_the_courses_is_kept():
+    """It has what the course gave it, if what would have given it another meaning is left out."""
+    source = f"size = eval('3')\ntwice = 2 * size\n{G}"
+    assert len(judged(source).parts) == 2
+    assert [part[:7] for part in judged(source, kept=frozenset({"size"})).parts] == ["line 1 "]
+
+
+def test_a_function_of_an_answers_that_is_called_print_says_nothing():
+    found = judged(f"eval('1')\ndef print(*_):\n    pass\n{G}")
+    assert found.text.startswith("pass\n") and len(found.parts) == 1
+
+
+def test_a_file_beside_the_notebook_is_spoken_of_where_it_may_be_one():
+    mine, pythons = "import my_helpers", "import subprocess"
+    assert judged(mine).why.endswith("write what you need of it in this cell: the notebook alone is graded.")
+    assert judged("from .my_helpers import f").why.endswith("the notebook alone is graded.")
+    assert judged(pythons).why.endswith("An answer has no need of it: leave it out.")
+
+
+def run(make_notebook, folder, *cells):
+    notebook = make_notebook(("base = 1", locked("setup")), *cells)
+    guard = Guard(notebook)
+    with Runner(notebook, folder, 20, guard=guard) as runner:
+        run_fairly(runner, 100)
+    explain_missing_names(notebook, guard)
+    return notebook
+
+
+def said(cell):
+    texts = [output.text if output.output_type == "stream" else output.evalue for output in cell.outputs]
+    return "\n".join(texts)
+
+
+CHECK = ("assert g(1) == 1", graded("g-check", 2))
+MISSING = {  # what stands in the answer's cell, and what its check says of it
+    "left-out": ("def g(x):\n    return eval('x')", "in its own cell, g: this cell was left out: line 2 uses eval"),
+    "a-part": ("def h(x):\n    return eval('x')\ndef g(x):\n    return h(x)", "left out of g: line 2 uses eval"),
+    "an-error": (f"1 / 0\n{G}", "what happened in its own cell, g: ZeroDivisionError: division by zero"),
+    "no-python": (f"{G}\n\nx = (", "name 'g' is not defined"),  # the cell itself says what is wrong with it
+}
+
+
+@pytest.mark.notebooks
+@pytest.mark.parametrize("how", MISSING)
+def test_a_check_says_what_became_of_a_name(make_notebook, tmp_path, how):
+    answer, line = MISSING[how]
+    notebook = run(make_notebook, tmp_path, (answer, solution("g")), CHECK)
+    check = notebook.cells[-1]
+    assert score(check).earned == 0 and "NameError" in failure_text(check) and line in said(check)
+    found = fault(notebook)
+    if how == "a-part":
+        assert (found.title, found.lost) == ("A part of a cell was left out", 2)
+
+
+@pytest.mark.notebooks
+def test_a_name_that_is_defined_below_its_check_is_found(make_notebook, tmp_path):
+    notebook = run(make_notebook, tmp_path, ("x = 1", solution("g")), CHECK, G)
+    check = next(filter(is_graded, notebook.cells))
+    assert said(check).endswith("its cell stands below this check; cells are run from top to bottom.\n")
+
+
+@pytest.mark.notebooks
+def test_a_line_beside_an_answer_costs_it_nothing(make_notebook, tmp_path):
+    notebook = run(make_notebook, tmp_path, (f"print(sorted(globals()))\n{G}", solution("g")), CHECK)
+    assert score(notebook.cells[-1]).earned == 2 and fault(notebook) is None
+    assert notebook.cells[1].outputs[0].text.startswith("Left out: line 1 uses globals; ")
+    own = run(make_notebook, tmp_path, (G, solution("g")), "eval('1')", CHECK)
+    assert score(own.cells[-1]).earned == 2
+    assert fault(own).is_harmless and fault(own).title == "A cell was left out"
