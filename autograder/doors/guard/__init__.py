@@ -3,8 +3,10 @@
     words       the lists: modules, builtins and attributes that an answer may use, and those that it may not
     course      what a release holds: the names of its locked cells, what they import, what its checks bind
     names       which are the notebook's, a function's own, a library's, the course's
+    rules       what may be used, and how: attributes, calls, names, annotations
     language    reads a cell, without running it: the first thing in it that an answer may not use
     judge       all cells of a student together: what of each is run, and what is said of the others
+    parts       of a cell in which something is refused, what can do without it
     cells       a notebook: which of its cells are the student's
     names_of_checks  in the kernel: names that checks alone bind are no answer's
     names_of_answers  in the kernel: a helper with a name of the course's is its cell's alone

@@ -312,6 +312,18 @@ SHOWS = _words("breakpoint dir help")
 # Decorators that change what they stand above, and return it: used with an @ alone.
 AS_DECORATOR = {"functools.wraps", "functools.total_ordering", "dataclasses.dataclass"}
 
+# What may be used in one way alone: `with ThreadPoolExecutor(…) as …:`, `with redirect_stdout(text):`,
+# `print(..., file=sys.stderr)`, a class as a wrapper, `timeit(lambda: …)`,
+POOL = "concurrent.futures.ThreadPoolExecutor"
+STREAMS = {"contextlib.redirect_stdout", "contextlib.redirect_stderr"}
+FITTING = STREAMS | {"sys.stdout", "sys.stderr", "functools.update_wrapper"}
+TIMERS = {"timeit.timeit", "timeit.repeat"}
+# what is asked for attributes by its first arguments, their names,
+GETTERS = {"operator.attrgetter", "operator.methodcaller"}
+# and what changes settings, of NumPy's printing and of JAX.
+PRINTING = {"set_printoptions", "printoptions"}
+SETTING_FUNCTIONS = {"jax.config.update"}
+
 # And what functions are asked for that JAX or Python has wrapped: not to be redefined on one's own either.
 ASKED_OF_JITTED = _words(
     "lower trace eval_shape clear_cache compile as_text cost_analysis memory_analysis jaxpr fun func args keywords "

@@ -1,0 +1,253 @@
+"""Rules for calls: some functions may be called in one way alone."""
+
+import ast
+
+from ..names import name_called
+from ..words import (
+    AS_DECORATOR,
+    ASKS,
+    ATTRIBUTE_FUNCTIONS,
+    BANS,
+    BUILTINS,
+    FORBIDS,
+    GETTERS,
+    MUTATORS,
+    NOT_IN_A_THREAD,
+    OF_A_PARENT,
+    POOL,
+    READ_MODES,
+    SETTING_FUNCTIONS,
+    SETTINGS,
+    STREAMS,
+    TIMERS,
+    WRITES_INTO,
+)
+from .attributes import OfAttributes
+
+_FORMATS = {"jax.debug.print", "jax.experimental.pallas.debug_print"}  # their first argument is a format string
+
+
+class OfCalls(OfAttributes):
+    """Refuses calls by which a name could be asked for that is not seen, a class be made, or a setting changed."""
+
+    def visit_Call(self, node: ast.Call) -> None:
+        """A call. Some functions may be called in one way alone."""
+        function = node.func
+        if isinstance(function, ast.Name) and self.home(function.id) is None:
+            self.call_by_name(node, function.id)
+        elif isinstance(function, ast.Attribute):
+            self.call_of_method(node, function)
+        if self.owner(function) == "class" and (len(node.args) > 2 or node.keywords and len(node.args) > 1):
+            self.refuse(node, "calls a type with three arguments", "with that, classes can be made")
+        if isinstance(function, ast.Attribute) and function.attr in BANS and self._forbids(node):
+            self.allowed.add(id(function))
+        self.call_of_kinds(node)
+        self.call_that_writes(node)
+        if self.origins(function) & GETTERS:
+            self.getter(node)
+        if "numpy.ndarray" in self.origins(function):  # the kernel refuses the others, see `restorer`
+            why = "it can take any memory for its numbers"
+            self.refuse(node, "calls np.ndarray", why, "Make arrays with np.zeros, np.empty or np.asarray.")
+        mine = bool(node.args) and self._me(node.args[0]) is not None
+        if "functools.update_wrapper" in self.origins(function) and len(node.args) == 2 and mine and not node.keywords:
+            self.fitting.add(id(function))
+        if "types.SimpleNamespace" in self.origins(function) and not node.args:
+            self.allowed.add(id(function))
+        if self.origins(function) & TIMERS:
+            plain = all(keyword.arg in ("number", "repeat") for keyword in node.keywords)
+            if len(node.args) == 1 and isinstance(node.args[0], ast.Lambda) and plain:
+                self.fitting.add(id(function))  # a text would be run, and a name may be one
+        for place, arg in enumerate(node.args):  # map(type, values)
+            if isinstance(arg, ast.Name) and arg.id == "type" and not place and len(node.args) <= 2:
+                name = ast.unparse(function).rsplit(".", 1)[-1]
+                if name in ("map", "tree_map", "asked", "sorted"):
+                    self.allowed.add(id(arg))
+        self.generic_visit(node)
+
+    def _forbids(self, node: ast.Call) -> bool:
+        """Whether a call of one of JAX's bans asks for it."""
+        said = [*node.args, *(keyword.value for keyword in node.keywords)]
+        return all(isinstance(arg, ast.Constant) and arg.value in FORBIDS for arg in said)
+
+    def call_by_name(self, node: ast.Call, name: str) -> None:
+        one = len(node.args) == 1 and not node.keywords and not isinstance(node.args[0], ast.Starred)
+        if name == "type" and one and self.is_class(node.args[0]):
+            self.refuse(node, "asks for the type of a class", "with that, classes can be made")
+        if name == "super":
+            second = node.args[1] if len(node.args) == 2 else None
+            if node.keywords or (node.args and (second is None or self._me(second) is None)):
+                what = "calls super of something else than a method's own object"
+                self.refuse(node, what, "it also writes attributes of other objects", "Write super().")
+            self.allowed.add(id(node.func))
+        compares = any(scope.method in ("__eq__", "__ne__", "__lt__", "__hash__") for scope in self.scopes)
+        in_a_class = any(scope.kind == "class" for scope in self.scopes) and not compares
+        own = one and (self._me_unreachable(node.args[0]) or not in_a_class)  # the value is asked, see `own_objects`
+        if name == "print" and "print" not in self.cells.names:
+            for where in (keyword.value for keyword in node.keywords if keyword.arg == "file"):
+                self.fitting |= {id(where)} if self.origins(where) & {"sys.stdout", "sys.stderr"} else set()
+        if one and (name == "type" or name == "vars" and own) or name == "open" and self._reads(node):
+            self.allowed.add(id(node.func))
+        elif name in ATTRIBUTE_FUNCTIONS and name not in self.cells.names:
+            self.asks_by_name(node, name)
+
+    def _reads(self, node: ast.Call) -> bool:
+        """Whether `open` is called to read a file; which one, it is asked when it is there (see `own_objects`)."""
+        named = {keyword.arg: keyword.value for keyword in node.keywords}
+        modes = [*node.args[1:], *(value for name, value in named.items() if name == "mode")]
+        plain = all(isinstance(mode, ast.Constant) and mode.value in READ_MODES for mode in modes)
+        seen = bool(node.args) and not isinstance(node.args[0], ast.Starred)
+        return plain and seen and named.keys() <= {"mode", "encoding"} and len(modes) <= 1
+
+    def call_of_kinds(self, node: ast.Call) -> None:
+        """A call that may make a class: a table of special methods stands in it."""
+        for part in (*node.args, *(k.value for k in node.keywords)):
+            for key in part.keys if isinstance(part, ast.Dict) else ():
+                text = key.value if isinstance(key, ast.Constant) else ""
+                if isinstance(text, str) and (text in ASKS or text.startswith("__") and text.endswith("__")):
+                    self.refuse(node, f"hands over a table with {text}", "with that, classes can be made")
+        unseen = any(keyword.arg in ("module", None) for keyword in node.keywords)
+        if unseen and "warnings.catch_warnings" in self.origins(node.func):
+            self.refuse(node, "says module", "catch_warnings changes the module that it is given", "Leave it out.")
+        if "inspect.signature" in self.origins(node.func) and any(k.arg is None for k in node.keywords):
+            self.refuse(node, "calls signature in an unusual way", "what it is asked must be seen here")
+
+    def asks_by_name(self, node: ast.Call, function: str) -> None:
+        """getattr(x, "name") and its like, where the name can be read here."""
+        if len(node.args) < 2 or node.keywords or any(isinstance(arg, ast.Starred) for arg in node.args):
+            self.refuse(node, f"calls {function} in an unusual way", "a name that is asked for must be seen here")
+        value, name = node.args[:2]
+        self.allowed.add(id(node.func))
+        if isinstance(name, ast.Constant) and type(name.value) is str:
+            place = ast.Name("_", ast.Load(), lineno=node.lineno, col_offset=0)
+            if function in ("getattr", "hasattr"):
+                self.attribute(place, value, name.value)
+                for origin in self.origins(value):
+                    self.bare(place, f"{origin}.{name.value}")
+            else:
+                self.written(place, value, name.value)
+            if isinstance(value, ast.Name | ast.Attribute):
+                self.allowed.add(id(value))
+            return
+        # The name is asked when it is there, see `own_objects`: of what a method writes on, its own object alone.
+        if function not in ("getattr", "hasattr") and self._me(value) is None:
+            what = f"calls {function} with a name that is put together"
+            self.refuse(node, what, "a name that is written must be seen here", "Write the name as it is.")
+
+    def getter(self, node: ast.Call) -> None:
+        """attrgetter("name", ...) and methodcaller("name", ...), which ask any object for these attributes."""
+        calls = "operator.methodcaller" in self.origins(node.func)
+        for given in node.args[:1] if calls else node.args:
+            text = given.value if isinstance(given, ast.Constant) else None
+            if not isinstance(text, str):
+                what = f"calls {ast.unparse(node.func)} with a name that is put together"
+                self.refuse(node, what, "a name that is asked for must be seen here", "Write the name as it is.")
+            for name in str(text).split("."):
+                self.attribute(node, ast.Name("_", ast.Load()), name)
+                if name.startswith("_") or name in MUTATORS | self.cells.writers:
+                    self.refuse(node, f"asks for .{name}", "nobody can see here of what", "Write a function.")
+        self.allowed.add(id(node.func))
+
+    def call_of_method(self, node: ast.Call, function: ast.Attribute) -> None:
+        name, value = function.attr, function.value
+        if name == "format":
+            self.fitting.add(id(function))  # its text is asked when it is there, see `own_objects`
+        if name in OF_A_PARENT:
+            first = node.args[0] if node.args else None
+            parent = isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "super"
+            me = first is not None and self._me_unreachable(first)
+            known = isinstance(value, ast.Name) and value.id in BUILTINS and value.id not in self.cells.names
+            known = known or (
+                isinstance(value, ast.Name) and ast.unparse(first or value) == value.id
+            )  # cls.__new__(cls)
+            maker = name == "__new__" and known and isinstance(first, ast.Name) and self.home(first.id) is not None
+            if parent or (isinstance(value, ast.Name | ast.Attribute) and (me or maker)):
+                if name == "__setattr__":
+                    if node.keywords or any(isinstance(arg, ast.Starred) for arg in node.args):
+                        self.refuse(node, "calls __setattr__ in an unusual way", "a name that is written must be seen")
+                    given = node.args[0 if parent else 1 :][:1]
+                    if given and isinstance(given[0], ast.Constant) and str(given[0].value).startswith("__"):
+                        self.refuse(node, f"writes .{given[0].value!s}", "such names belong to Python")
+                    handed_on = given and isinstance(given[0], ast.Name) and self._is_parameter(given[0].id)
+                    method = next((scope.method for scope in reversed(self.scopes) if scope.kind == "function"), "")
+                    if given and not isinstance(given[0], ast.Constant) and not (handed_on and method == name):
+                        why = "a name that is written must be seen here"
+                        self.refuse(node, "writes an attribute whose name is put together", why)
+                self.allowed.add(id(function))
+        elif self.origins(function) & SETTING_FUNCTIONS:
+            self.setting(node)
+        elif name in MUTATORS and not self._is_module(value):
+            if isinstance(value, ast.Name) and value.id in BUILTINS - self.own and self.home(value.id) is None:
+                self.refuse(node, f"calls {value.id}.{name}", "nobody can see here what it changes", "Call the method.")
+            if self.owner(value):
+                self.not_of_others(node, value, f"calls .{name}")
+
+    def setting(self, node: ast.Call) -> None:
+        """jax.config.update(name, value)."""
+        name = node.args[0] if node.args else None
+        if isinstance(name, ast.Constant):
+            if name.value not in SETTINGS:
+                self.refuse(node, f"changes the setting {name.value!r}", "the checks and the baselines have it, too")
+        else:
+            self.settings()
+
+    def call_that_writes(self, node: ast.Call) -> None:
+        function = name_called(node)
+        into = [keyword.value for keyword in node.keywords if keyword.arg == "out"]
+        if function == "nan_to_num" and any(keyword.arg in ("copy", None) for keyword in node.keywords):
+            self.refuse(node, "says copy", "nan_to_num may write into what it is given", "Leave it out.")
+        if self.origins(node.func) & _FORMATS and node.args:
+            self.formats(node, node.args[0])
+        for keyword in node.keywords:
+            if keyword.arg in ASKS:
+                self.refuse(node, f"says {keyword.arg}", ASKS[keyword.arg])
+        if function in WRITES_INTO or function == "at" and node.args:
+            into += node.args[:1]
+        if any(origin.startswith("jax.tree_util.register_") for origin in self.origins(node.func)):
+            first = node.args[0] if node.args else None
+            if not (isinstance(first, ast.Name) and self._own_class(first.id)):
+                what = f"calls {function} with a class that is not its own"
+                self.refuse(node, what, "it changes what the checks compare", "Define the class in this notebook.")
+            self.allowed.add(id(node.func))
+        for target in into:
+            if self.owner(target) == "course":
+                self.not_of_others(node, target, "changes a part")
+
+    def decorator(self, node: ast.AST, innermost: bool) -> None:
+        """`@...` above a function or a class."""
+        called = node.func if isinstance(node, ast.Call) else node
+        args = node.args if isinstance(node, ast.Call) and not node.keywords else []
+        if isinstance(node, ast.Call) and "functools.partial" in self.origins(node.func) and node.args:
+            self.decorator(node.args[0], False)
+        for origin in self.origins(called):
+            if origin == "functools.wraps":
+                if not (innermost and len(args) == 1 and isinstance(args[0], ast.Name | ast.Attribute)):
+                    what = "uses wraps otherwise than right above a function, with one argument"
+                    self.refuse(node, what, "it changes what it is given")
+                self.allowed.add(id(called))
+            elif origin.startswith("jax.tree_util.register_") or (
+                origin in AS_DECORATOR and not (isinstance(node, ast.Call) and node.args)
+            ):
+                self.allowed.add(id(called))
+        self.visit(node)
+
+    def visit_With(self, node: ast.With) -> None:
+        """Threads end with the block that they are made for."""
+        for call in (item.context_expr for item in node.items):
+            if not isinstance(call, ast.Call):
+                continue
+            origins = self.origins(call.func)
+            if POOL in origins:
+                self.pool(call)
+                self.allowed.add(id(call.func))
+            if (origins & STREAMS or name_called(call) == "printoptions") and not self._in_a_generator():
+                self.fitting.add(id(call.func))
+        self.generic_visit(node)
+
+    def pool(self, node: ast.AST) -> None:
+        """Threads are made, for a block."""
+        if self._in_a_generator():
+            why = "between two values of a generator its threads would run on behind the answer"
+            self.refuse(node, "uses ThreadPoolExecutor in a generator", why, "Write a function that returns.")
+        for ban in sorted(self.course.bans & NOT_IN_A_THREAD):
+            why = f"the checks forbid something by jax.{ban}, which another thread does not know"
+            self.refuse(node, "uses ThreadPoolExecutor", why, "Calculate without threads.")
