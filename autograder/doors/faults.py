@@ -1,5 +1,6 @@
 """What went wrong while a submission ran, apart from its answers: in one line, with the points that it cost."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from nbformat import NotebookNode
@@ -7,14 +8,15 @@ from nbformat.v4 import new_output
 
 from .graded_notebook import is_graded, task_of
 
-# The errors that the grader itself writes into a cell, and what a reader calls them.
+LEFT_OUT = "LeftOut"  # in a cell's metadata: what was not run of it, and why
+# The errors that the grader itself writes into a cell, or into its metadata, and what a reader calls them.
 TITLES = {
     "KernelDied": "The kernel died",
     "TimeLimit": "The time was over",
     "OutputLimit": "Too much was printed",
     "NotGraded": "Not graded",
     "NotAllowed": "A cell was left out",
-    "LeftOut": "A part of a cell was left out",
+    LEFT_OUT: "A part of a cell was left out",
     "NotRun": "A check was not run to its end",
 }
 NOT_RUN = "not run"  # how the error of a cell begins that suffers for another
@@ -32,8 +34,8 @@ class Fault(NamedTuple):
 
     @property
     def is_harmless(self) -> bool:
-        """Whether a cell was left out that no check has missed."""
-        return self.title == TITLES["NotAllowed"] and not self.lost
+        """Whether what was left out has been missed by no check."""
+        return self.title in (TITLES["NotAllowed"], TITLES[LEFT_OUT]) and not self.lost
 
     def __str__(self) -> str:
         others = "One more cell" if self.others == 1 else f"{self.others} more cells"
@@ -54,15 +56,22 @@ def cell_name(cell: NotebookNode) -> str:
 
 def fault(notebook: NotebookNode) -> Fault | None:
     """What went wrong in an executed notebook; None for one that ran to its end."""
-    ours = [(cell, o) for cell in notebook.cells for o in cell.get("outputs", []) if o.get("ename") in TITLES]
+    ours = [(cell, *said) for cell in notebook.cells for said in _said(cell)]
     if not ours:
         return None
-    causes = [(cell, o) for cell, o in ours if not o.evalue.startswith(NOT_RUN)] or ours[:1]
-    (cell, output), graded = causes[0], [i for i, cell in enumerate(notebook.cells) if is_graded(cell)]
-    tasks = {task_of(notebook.cells, i) for i, c in enumerate(notebook.cells) if any(c is own for own, _ in causes)}
+    causes = [(cell, name, line) for cell, name, line in ours if not line.startswith(NOT_RUN)] or ours[:1]
+    (cell, name, line), graded = causes[0], [i for i, cell in enumerate(notebook.cells) if is_graded(cell)]
+    tasks = {task_of(notebook.cells, i) for i, c in enumerate(notebook.cells) if any(c is own for own, *_ in causes)}
     lost = sum(_points(notebook.cells[i]) for i in graded if _lost(notebook.cells, i, tasks))
     possible = sum(_points(notebook.cells[i]) for i in graded)
-    return Fault(TITLES[output.ename], cell_name(cell), output.evalue, len(causes) - 1, lost, possible)
+    return Fault(TITLES[name], cell_name(cell), line, len(causes) - 1, lost, possible)
+
+
+def _said(cell: NotebookNode) -> Iterator[tuple[str, str]]:
+    """What the grader has noted of a cell: the name of each thing in `TITLES`, and a line."""
+    yield from ((o.ename, o.evalue) for o in cell.get("outputs", []) if o.get("ename") in TITLES)
+    if line := cell.metadata.get(LEFT_OUT):
+        yield LEFT_OUT, line
 
 
 def _lost(cells: list[NotebookNode], index: int, tasks: set[str]) -> bool:

@@ -21,7 +21,7 @@ from nbformat.v4 import new_code_cell, new_output
 
 from .box.kernels import BoxedKernelManager
 from .box.rules import Rules
-from .faults import NOT_RUN, cell_name, end_in
+from .faults import LEFT_OUT, NOT_RUN, cell_name, end_in
 from .guard.cells import Guard
 from .guard.restorer import digest
 from .held_folder import HeldFolder
@@ -115,6 +115,8 @@ class Runner:
         if judged is not None and judged.name:
             left_out = "this cell was left out: " if judged.name == "NotAllowed" else ""
             end_in(cell, judged.name, left_out + judged.why)
+        if judged is not None and judged.parts:
+            cell.metadata[LEFT_OUT] = " ".join(judged.parts)
         if cell.outputs or not (cell.source if judged is None else judged.text).strip():
             return cell
         if not self._is_ready(cell):

@@ -5,7 +5,7 @@ import re
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
-from .faults import TITLES, cell_name, end_in
+from .faults import TITLES, cell_name
 from .graded_notebook import is_graded, task_of
 from .guard.cells import Guard
 from .guard.course import bound, parsed
@@ -14,10 +14,7 @@ _MISSING = re.compile(r"name '(\w+)' is not defined")
 
 
 def explain_missing_names(notebook: NotebookNode, guard: Guard | None) -> None:
-    """In each check of an executed notebook that ended in a NameError, say what became of the name, if that is known.
-
-    What was left out of a cell that was run is a fault like others: the check ends in an error of the grader's, too.
-    """
+    """In each check of an executed notebook that ended in a NameError, say what became of the name if that is known."""
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     for place, check in enumerate(cells):
         error = next((output for output in check.outputs if output.output_type == "error"), None)
@@ -33,8 +30,7 @@ def _explain(name: str, cells: list[NotebookNode], place: int, guard: Guard | No
         parts = _parts(cell, guard)
         kept = parts and guard is not None and name in bound(parsed(guard.judged(cell).text))  # type: ignore[union-attr]
         if parts and not kept and (defines or task_of(cells, index) == task):
-            line = f"{name} is missing, and this was left out of {cell_name(cell)}: {' '.join(parts)}"
-            end_in(check, "LeftOut", line)
+            _say(check, f"{name} is missing, and this was left out of {cell_name(cell)}: {' '.join(parts)}")
             return
     homes = [(i, cell) for i, cell in enumerate(cells) if not is_graded(cell) and name in bound(parsed(cell.source))]
     for _, cell in homes:

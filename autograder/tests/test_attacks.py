@@ -268,7 +268,7 @@ def test_no_trick_in_the_kernel_wins_the_points_of_an_answer(classroom, cell):
         errors = [o for c in classroom.executed(name, GUARDED).cells for o in c.get("outputs", []) if "ename" in o]
         assert errors[0]["ename"] == "TypeError" and "__globals__" in errors[0]["evalue"]
     else:
-        assert "A cell was left out in" in classroom.page(name, GUARDED)
+        assert "cell was left out in" in classroom.page(name, GUARDED)
         assert "It cost 3 of 5 points." in classroom.page(name, GUARDED)
         assert name in classroom.guarded.split("did not run to their end")[1]
 
