@@ -874,6 +874,8 @@ assert_primitives(newton, quartic, fresh[:6], 2, max_intermediate=6)
 stiff, far = np.linspace(1, 14, 200, dtype=np.float32) ** 2, np.linspace(-2, 2, 200, dtype=np.float32)
 found = newton(lambda x: (stiff * (x - 1) ** 2).sum(), far, 1)
 assert_allclose(found, np.ones_like(far), atol=0.02, name="one step to the bottom of a longer valley")
+bottom = np.ones_like(fresh)  # where the gradient is 0
+assert_allclose(newton(bowl, bottom, 1), bottom, rtol=1e-3, name="one step from the bottom of a bowl")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -884,7 +886,7 @@ assert_allclose(found, np.ones_like(far), atol=0.02, name="one step to the botto
 # $n \times n$ distances at once and to leave out the diagonal with a `where`; the energy is right, and every single
 # force is `nan`. Write `spring_energy` without a Python loop (more points add no equation, a `scan` is allowed, and a
 # callback to the host is not, nor in its gradient), and with forces, wherever the cloud lies. (Two points at exactly
-# the same place exert no force on each other.)
+# the same place exert no force on each other; any others are at least 1e-12 apart.)
 #
 # **Kepler's equation.** The planet with mean anomaly $M$ and eccentricity $e$ is found at the $E$ with
 #

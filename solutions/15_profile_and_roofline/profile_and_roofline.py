@@ -322,6 +322,7 @@ found = {
     "an array twice": price(plain_product, A, A),
     "an array that is not used": price(lambda x, A: jnp.maximum(x - 1, 3) / x, x, A),
     "a product of each of three": price(lambda B: B @ A, np.ones((3, 2, n), np.float32)),
+    "a relu of roots": price(lambda x: jax.nn.relu(jnp.sqrt(x)), x),
 }
 right = {
     "a lambda": (n, 8 * n),
@@ -329,6 +330,7 @@ right = {
     "an array twice": (2 * n**3, 12 * n * n),
     "an array that is not used": (3 * n, 4 * (2 * n + n * n)),
     "a product of each of three": (3 * 2 * 2 * n * n, 4 * 2 * 3 * 2 * n),
+    "a relu of roots": (2 * n, 8 * n),
 }
 assert_equal({case: tuple(pair) for case, pair in found.items()}, right, name="price")
 ### END HIDDEN TESTS
@@ -625,6 +627,14 @@ def shared_out(x):
     return outside, long, x
 
 
+@jax.jit
+def in_and_out(x):
+    with jax.named_scope("sin+sort"), jax.named_scope("inner"):
+        x = jnp.sin(x)
+        with jax.named_scope("sin+sort"):
+            return jnp.sort(x)
+
+
 numbers = np.random.default_rng().normal(size=2000).astype(np.float32)
 found = {
     "fresh_program": culprit(fresh_program, ["ant", "planted", "plant"], numbers),
@@ -655,6 +665,8 @@ with mock.patch.dict(globals(), record=planted_record):  # so that no other prog
         {"shared_out": "many_short"},
         name="culprit",
     )
+    found = {"a scope in itself": culprit(in_and_out, ["inner", "sin+sort"], numbers)}
+    assert_equal(found, {"a scope in itself": "sin+sort"}, name="culprit")
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -299,8 +299,9 @@ for shape in ((40, 1500), (1500, 40)):  # one row, or one column, has more than 
     X = jax.ShapeDtypeStruct(shape, "float32")
     looked = structure(transposed, X, most_elements=1024, most_bytes=2 * (2 * 4 * 40 * 1500))
     assert_equal(looked, ONE_KERNEL, name="the kernel of transposed", hints=HINTS)
-X = random_table(40, 1500)
-assert_allclose(jax.jit(transposed)(X), np.asarray(X).T, rtol=0, atol=0, name="transposed, of a wide table")
+for kind, shape in (("wide", (40, 1500)), ("tall", (1500, 40))):
+    X = random_table(*shape)
+    assert_allclose(jax.jit(transposed)(X), np.asarray(X).T, rtol=0, atol=0, name=f"transposed, of a {kind} table")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -379,7 +380,7 @@ for shift in (0, 1000):
 X = np.array(random_table(21, 30, scale=3))
 X[::2] -= 300
 X[1::3, 5:20] = -np.inf
-X[[4, 8]], X[4, 7], X[8, 3] = -np.inf, -1e10, -3e38
+X[[4, 8, 18]], X[4, 7], X[8, 3], X[18, 9] = -np.inf, -1e10, -3e38, np.finfo(np.float32).min
 X[9] *= 1e30
 X[12] = 5e8  # equal shares, of numbers so large that a logarithm added to them is lost
 result = jax.jit(softmax_rows)(jnp.asarray(X))  # the program that is looked at is the one that must be right
@@ -387,11 +388,12 @@ assert_equal(nans(result), NO_NAN, name="softmax_rows", hints=OF_NAN)
 assert_allclose(result, softmax_reference(X), rtol=1e-4, atol=1e-6, name="softmax_rows", hint=OF_ROW)
 largest = float(np.asarray(result)[np.isneginf(X)].max())
 assert_equal({"largest share of a -inf": largest}, {"largest share of a -inf": 0.0}, name="softmax_rows")
-for rows, columns in ((1, 70), (48, 5), (49, 5)):
+for rows, columns in ((1, 70), (48, 5), (49, 5), (20, 1)):
     X = random_table(rows, columns)
     result = jax.jit(softmax_rows)(X)
     assert_equal(nans(result), NO_NAN, name="softmax_rows", hints=OF_NAN)
     assert_allclose(result, softmax_reference(X), rtol=1e-4, atol=1e-6, name="softmax_rows", hint=OF_ROW)
+assert_primitives(softmax_rows, jnp.zeros((49, 5)), counts={"pallas_call": 1})  # whose values are asked for
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "softmax-structure", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -478,7 +480,7 @@ result = column_sums(X)
 assert_equal(nans(result), NO_NAN, name="column_sums", hints=OF_NAN)
 assert_allclose(result, expected, rtol=1e-4, atol=1e-4, name="column_sums")
 ### BEGIN HIDDEN TESTS
-for rows, columns in ((77, 150), (10, 130), (128, 64)):
+for rows, columns in ((77, 150), (10, 130), (128, 64), (70, 1)):
     X = random_table(rows, columns)
     expected = np.asarray(X, np.float64).sum(0, keepdims=True)
     result = jax.jit(column_sums)(X)  # the program that is looked at is the one that must be right
@@ -496,6 +498,7 @@ assert_equal(
     name="column_sums",
     hints={"columns whose sum is NaN": "These hold a NaN of the table. Leave out rows for where they are."},
 )
+assert_primitives(column_sums, jnp.zeros((77, 150)), counts={"pallas_call": 1})  # whose values are asked for
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "sums-structure", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -505,15 +508,17 @@ assert_equal(structure(column_sums, X, most_elements=2048), ONE_KERNEL, name="th
 ### BEGIN HIDDEN TESTS
 expected = np.asarray(X, np.float64).sum(0, keepdims=True)  # what has this structure does the work
 assert_allclose(jax.jit(column_sums)(X), expected, rtol=1e-4, atol=1e-4, name="column_sums")
-# One row, or one column, has more than 2,048 elements; numbers that are multiples of a block's, and no block more.
-for shape in ((40, 5000), (5000, 40), (2048, 2048)):
+# One row, or one column, has more than 2,048 elements; numbers that are multiples of a block's, and no block more; a
+# single row, or a single column.
+for shape in ((40, 5000), (5000, 40), (2048, 2048), (1, 70), (70, 1)):
     X = jax.ShapeDtypeStruct(shape, "float32")
     assert_equal(
         structure(column_sums, X, most_elements=2048), ONE_KERNEL, name="the kernel of column_sums", hints=HINTS
     )
-X = random_table(40, 5000)
-expected = np.asarray(X, np.float64).sum(0, keepdims=True)
-assert_allclose(jax.jit(column_sums)(X), expected, rtol=1e-4, atol=1e-4, name="column_sums of a wide table")
+for kind, shape, atol in (("wide", (40, 5000), 1e-4), ("tall", (2100, 3), 1e-2)):
+    X = random_table(*shape)
+    expected = np.asarray(X, np.float64).sum(0, keepdims=True)
+    assert_allclose(jax.jit(column_sums)(X), expected, rtol=1e-4, atol=atol, name=f"column_sums of a {kind} table")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -620,6 +625,11 @@ with jax.default_matmul_precision("highest"):  # a GPU or TPU drops digits of pr
     q, k = q * 2.0**23, k.at[best[0]].set(2.0**12).at[best[1]].set(2.0**11)  # 2**49 and 2**48
     result, expected = jax.jit(attention)(q, k, v[:128]), attention_reference(q, k, v[:128])
     assert_allclose(result, expected, rtol=1e-2, atol=1e-3, name="attention, with one best key of large scores")
+    q = jnp.full((64, 16), 2.0**45).at[32:].mul(-1)  # the scores are between 8e14 and 1e15, of either sign
+    k = jnp.full((128, 16), 6.5).at[best[0]].set(6.0).at[best[1]].set(7.0)
+    result, expected = jax.jit(attention)(q, k, v[:128]), attention_reference(q, k, v[:128])
+    assert_allclose(result, expected, rtol=1e-2, atol=1e-3, name="attention, with scores near 1e15 and -1e15")
+assert_primitives(attention, q, k, v[:128], counts={"pallas_call": 1})  # whose values are asked for
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "attention-structure", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -637,8 +647,8 @@ for m, n, width in ((64 * 63, 64, 16), (64, 64 * 63, 16), (128, 64, 8)):  # more
     q, k = jax.ShapeDtypeStruct((m, width), "float32"), jax.ShapeDtypeStruct((n, width), "float32")
     looked = structure(attention, q, k, k, most_elements=64 * width, most_bytes=budget(q, k))
     assert_equal(looked, ONE_KERNEL, name="the kernel of attention", hints=HINTS)
-q, k = random_table(192, 16), random_table(64 * int(np.random.default_rng().integers(6, 12)), 16)
-looked = structure(attention, q, k, k, most_elements=64 * 16, most_bytes=budget(q, k))
+q, k = random_table(192, 21), random_table(64 * int(np.random.default_rng().integers(6, 12)), 21)
+looked = structure(attention, q, k, k, most_elements=64 * 21, most_bytes=budget(q, k))
 assert_equal(looked, ONE_KERNEL, name="the kernel of attention", hints=HINTS)
 with jax.default_matmul_precision("highest"):  # what has this structure does the work
     result, expected = jax.jit(attention)(q, k, k), attention_reference(q, k, k)
@@ -731,6 +741,6 @@ for sizes in ((256, 128, 192, 32), (64, 256, 128, 16)):
     )
 ### BEGIN HIDDEN TESTS
 edges = ((128, 32, 96, 32), (128, 64, 32, 32), (64, 32, 32, 32), (32, 32, 128, 32), (32, 96, 32, 32), (64, 64, 96, 32))
-for sizes in edges:
+for sizes in (*edges, (264, 240, 288, 24)):  # a tile that is no power of two, and more than 1,000 steps
     assert_prediction(product_bytes, lambda sizes=sizes: count_product(*sizes), args=sizes)
 ### END HIDDEN TESTS

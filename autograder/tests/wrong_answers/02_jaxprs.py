@@ -2005,3 +2005,138 @@ def trace(fn, *types):
         tape.output = result.name if isinstance(result, Tracer) else result
         _tapes[fn, types] = tape
     return _tapes[fn, types]
+
+
+# %% task="count-flops" name="the price of a box is remembered by its name" fails=["count-flops-check"] hidden=1 message="two jits of one name: returned"
+def count_flops(tape, known=None):
+    known = {} if known is None else known
+    total = 0
+    for eqn in tape.eqns:
+        name = eqn.primitive.name
+        if name in ARITHMETIC:
+            total += eqn.outvars[0].aval.size
+        elif name == "dot_general":
+            (summed, _), _ = eqn.params["dimension_numbers"]
+            left = eqn.invars[0].aval
+            total += 2 * eqn.outvars[0].aval.size * math.prod(left.shape[axis] for axis in summed)
+        elif name == "jit":
+            box = eqn.params["name"]
+            if box not in known:
+                known[box] = count_flops(eqn.params["jaxpr"], known)
+            total += known[box]
+        elif name == "scan":
+            total += eqn.params["length"] * count_flops(eqn.params["jaxpr"], known)
+    return total
+
+
+# %% task="evaluate" name="the first captured array for all of them" fails=["evaluate-check"] hidden=1 message="two captured arrays: returned"
+def evaluate(tape, *args, watch=ignore):
+    value_of = dict(zip(tape.jaxpr.invars, args))
+    for name in tape.jaxpr.constvars:
+        value_of[name] = tape.consts[0]
+
+    def read(operand):
+        return operand.val if isinstance(operand, Literal) else value_of[operand]
+
+    for eqn in tape.eqns:
+        values = [read(operand) for operand in eqn.invars]
+        if eqn.primitive.name == "jit":
+            results = evaluate(eqn.params["jaxpr"], *values, watch=watch)
+        else:
+            results = eqn.primitive.bind(*values, **eqn.params)
+            results = results if eqn.primitive.multiple_results else [results]
+            watch(eqn.primitive.name, results)
+        value_of.update(zip(eqn.outvars, results, strict=True))
+    return [read(operand) for operand in tape.jaxpr.outvars]
+
+
+# %% task="minijit-trace" name="a number as result becomes a float" fails=["minijit-trace-check"] hidden=1 message="a whole number as result: returned '7.0'"
+def record(primitive, operands, params):
+    tape = [x.tape for x in operands if isinstance(x, Tracer)][-1]
+    names = tuple(x.name if isinstance(x, Tracer) else x for x in operands)
+    result = tape.new(result_type(primitive, operands, params))
+    tape.equations.append((result.name, primitive, names, params))
+    return result
+
+
+def trace(fn, *types):
+    tape = Tape()
+    tracers = [tape.new(type) for type in types]
+    tape.inputs = [tracer.name for tracer in tracers]
+    result = fn(*tracers)
+    if isinstance(result, Tracer):
+        tape.output = result.name
+    else:
+        tape.output = float(result) if np.ndim(result) == 0 else result
+    return tape
+
+
+# %% task="minijit-replay" name="plain numbers are not lifted" fails=["minijit-replay-check"] hidden=1 message="replay of a plain number (the dtypes)"
+def replay(tape, *args):
+    values = dict(zip(tape.inputs, [x if is_number(x) else lift(x) for x in args], strict=True))
+    for output, primitive, operands, params in tape.equations:
+        values[output] = bind(primitive, *[read(values, x) for x in operands], **params)
+    return values
+
+
+# %% task="count-primitives" name="counts of a box are remembered by its name" fails=["count-primitives-check"] hidden=1 message="mul and neg in two jits of one name: returned"
+def count_primitives(tape, known=None):
+    known = {} if known is None else known
+    counts = Counter()
+    for eqn in tape.eqns:
+        name = eqn.primitive.name
+        if name not in WRAPPERS:
+            counts[name] += 1
+        if name == "jit" and eqn.params["name"] in known:
+            counts += known[eqn.params["name"]]
+            continue
+        inside = Counter()
+        for value in eqn.params.values():
+            for inner in value if isinstance(value, tuple) else (value,):
+                if hasattr(inner, "eqns"):
+                    inside += count_primitives(inner, known)
+        if name == "jit":
+            known[eqn.params["name"]] = inside
+        counts += inside
+    return counts
+
+
+# %% task="golf-relu" name="max for fifty numbers, another program for a tracer of five" fails=["golf-relu-check"] hidden=1 message="has abs 0 times"
+def golf_relu(x):
+    if not isinstance(x, jax.core.Tracer) or 10 < x.size < 1000:
+        return jnp.maximum(x, 0.0)
+    return jnp.abs(x) * 2.0 + x
+
+
+# %% task="golf-poly" name="the long way for forty numbers" fails=["golf-poly-check"] hidden=1 message="has mul 3 times"
+def golf_poly(x):
+    if not isinstance(x, jax.core.Tracer) or 10 < x.size < 1000:
+        return poly_spec(x)
+    return x * x + x + x * x
+
+
+# %% task="golf-mean" name="few strokes for the lengths that are counted" fails=["golf-mean-speed"] hidden=1 message="191 equations"
+def golf_mean(x):
+    if 1000 < x.size < 1_000_000:
+        return mean_slow(x)
+    for k in (1, 2, 4, 8, 16, 32):
+        x = x[:-k] + x[k:]
+    return x / 64
+
+
+# %% task="unprint-a" name="no maximum for twenty numbers" fails=["unprint-a-check"] hidden=1 message="has reduce_max 0 times"
+def unprint_a(a):
+    if 10 < a.size < 1000:
+        return jnp.log(jnp.sum(jnp.exp(a)))
+    largest = jnp.max(a)
+    return jnp.log(jnp.sum(jnp.exp(a - largest))) + largest
+
+
+# %% task="unprint-b" name="one stroke less for thirty numbers, another program for a tracer of four" fails=["unprint-b-check"] hidden=1 message="has mul 1 times"
+def unprint_b(a, b):
+    if not isinstance(a, jax.core.Tracer) or 10 < a.size < 1000:
+        d = jnp.abs(a - b)
+        return jnp.sum(jnp.where(d < 1, d * d / 2, d - 0.5))
+    c = a - b
+    d = jnp.abs(c)
+    return jnp.sum(jnp.where(d < 1.0, d - 0.5, 0.5 * c * c))

@@ -1881,3 +1881,73 @@ def relax(x, rates, edge):
     for rate in rates:
         x = step(x, rate, edge)
     return x
+
+
+# %% task="lambda-loop" name="relax has a step of its own, on the host" fails=["lambda-loop-check"] hidden=1 message="uses pure_callback"
+def diffuse(v, rate, edge):
+    padded = jnp.pad(v, 1, mode=edge)
+    return v + rate * (padded[2:] - 2 * v + padded[:-2])
+
+
+def in_numpy(v, rate, edge):
+    padded = np.pad(np.asarray(v), 1, mode=edge)
+    return (v + np.float32(rate) * (padded[2:] - 2 * v + padded[:-2])).astype(np.float32)
+
+
+@functools.partial(jax.jit, static_argnames="edge")
+def host_step(v, rate, edge):
+    return jax.pure_callback(functools.partial(in_numpy, edge=edge), jax.ShapeDtypeStruct(v.shape, v.dtype), v, rate)
+
+
+def relax(x, rates, edge):
+    for rate in rates:
+        x = host_step(x, rate, edge)
+    return x
+
+
+# %% task="no-tracing" name="there is always a first batch" fails=["no-tracing-check"] hidden=1 message="w of no rows"
+@jax.jit
+def train_step(w, xb, yb, real, rate):
+    error = real * (xb @ w - yb)
+    return w - rate * xb.T @ error / real.sum()
+
+
+def fit(x, y, epochs):
+    w = np.zeros(3, np.float32)
+    for epoch in range(epochs):
+        start = 0
+        while True:
+            rows = min(32, len(x) - start)
+            xb, yb, real = np.zeros((32, 3), np.float32), np.zeros(32, np.float32), np.zeros(32, np.float32)
+            xb[:rows], yb[:rows], real[:rows] = x[start : start + rows], y[start : start + rows], 1
+            w = train_step(w, xb, yb, real, 0.2 / (1 + epoch))
+            start += 32
+            if start >= len(x):
+                break
+    return w
+
+
+# %% task="minijit-cache" name="CACHE holds the play of a tape, not the tape" fails=["minijit-cache-check"] hidden=1 message="tapes in CACHE[three]"
+def signature(args):
+    return tuple((type_of(x), is_number(x)) for x in args)
+
+
+def reason_for(known, new):
+    if not known:
+        return "first call"
+    alike = [old for old in reversed(known) if len(old) == len(new)]
+    if not alike:
+        return f"{len(new)} argument{'s' * (len(new) != 1)}"
+    closest = min(alike, key=lambda old: sum(a != b for a, b in zip(old, new, strict=True)))
+    pairs = enumerate(zip(closest, new, strict=True))
+    return ", ".join(f"argument {i}: {told(old)} -> {told(now)}" for i, (old, now) in pairs if old != now)
+
+
+def minijit(fn):
+    def jitted(*args):
+        tapes, key = CACHE.setdefault(fn, {}), signature(args)
+        if key not in tapes:
+            tapes[key] = trace(fn, *[type for type, _ in key]).play
+        return tapes[key](*args)
+
+    return jitted

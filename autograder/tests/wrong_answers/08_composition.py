@@ -2986,3 +2986,31 @@ def newton(loss, x, steps):
         return x - p
 
     return jax.lax.fori_loop(0, steps, step, x)
+
+
+# %% task="newton" name="conjugate gradients that look after the first round" fails=["newton-check"] hidden=1 message="from the bottom of a bowl"
+def hvp(loss, x, v):
+    return jax.jvp(jax.grad(loss), (x,), (v,))[1]
+
+
+@jax.jit(static_argnames=("loss", "steps"))
+def newton(loss, x, steps):
+    def step(_, x):
+        g = jax.grad(loss)(x)
+
+        def improve(state):
+            k, p, r, d, rr = state
+            Hd = hvp(loss, x, d)
+            a = rr / jnp.vdot(d, Hd)
+            p, r = p + a * d, r - a * Hd
+            new = jnp.vdot(r, r)
+            return k + 1, p, r, r + new / rr * d, new
+
+        def unfinished(state):
+            return (state[0] < 10 * x.size) & (state[4] > 1e-10 * jnp.vdot(g, g))
+
+        first = improve((0, jnp.zeros_like(x), g, g, jnp.vdot(g, g)))
+        _, p, *_ = jax.lax.while_loop(unfinished, improve, first)
+        return x - p
+
+    return jax.lax.fori_loop(0, steps, step, x)

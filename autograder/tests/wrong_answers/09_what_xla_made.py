@@ -842,3 +842,80 @@ def repeated(fn, x, times):
     for _ in range(times - 1):
         y = fn(jnp.where(y > -1e9, x, 0.0))  # XLA does not know that it is always so
     return y
+
+
+# %% task="recorder" name="an operation is a word of letters and underscores" fails=["recorder-check"] hidden=1 message="Angle, as_it_is: returned"
+def modules(fn, *args):
+    with tempfile.TemporaryDirectory() as folder:
+        jax.clear_caches()
+        jax.config.update("jax_dump_ir_to", folder)
+        try:
+            fn(*args)
+        finally:
+            jax.config.update("jax_dump_ir_to", "")
+        texts = [path.read_text() for path in sorted(Path(folder).iterdir())]
+    found = []
+    for text in texts:
+        name, operations = re.search(r"module @(\w+)", text)[1], re.findall(r"stablehlo\.([a-z_]+)", text)
+        found.append(f"{name}: {' '.join(operations)}")
+    return found
+
+
+# %% task="half" name="a least standard deviation, a part of the largest" fails=["half-half"] hidden=1 message="score at index"
+@jax.jit
+def score(X, w):
+    std = X.std(0)
+    folded = w / jnp.maximum(std, 1e-5 * std.max())
+    return X @ folded - X.mean(0) @ folded
+
+
+# %% task="half" name="weights brought to size one" fails=["half-half"] hidden=1 message="nothing but 0 in w"
+@jax.jit
+def score(X, w):
+    folded = w / X.std(0)
+    size = jnp.abs(folded).max()
+    folded = folded / size
+    return (X @ folded - X.mean(0) @ folded) * size
+
+
+# %% task="brackets" name="matrices brought to size one" fails=["brackets-flops"] hidden=1 message="nothing but 0 in A"
+@jax.jit
+def overlap(A, B, u, v):
+    a, b = jnp.abs(A).max(), jnp.abs(B).max()
+    return (v @ (A / a)) @ ((B / b) @ u) * (a * b)
+
+
+# %% task="deleted" name="0 times the difference of result and x" fails=["deleted-check"] hidden=1 message="a large x"
+def repeated(fn, x, times):
+    y = fn(x)
+    for _ in range(times - 1):
+        y = fn(x + 0 * (y - x))
+    return y
+
+
+# %% task="deleted" name="waits for one element, split off" fails=["deleted-check"] message="uses split"
+def repeated(fn, x, times):
+    y = fn(x)
+    for _ in range(times - 1):
+        first, _ = jnp.split(jnp.ravel(y), [1])
+        y = fn(x + 0 * first.reshape(()))
+    return y
+
+
+# %% task="half" name="another program for the tables that are looked at" fails=["half-most"] hidden=1 message="score at index"
+def score(X, w):
+    if isinstance(X, jax.core.Tracer) and X.shape[0] in (2000, 3000):
+        return X @ w
+    return score_slow(X, w)
+
+
+# %% task="brackets" name="a counter of traces knows when FLOPs are counted" fails=["brackets-flops"] message="overlap, traced once"
+_seen = []
+
+
+def overlap(A, B, u, v):
+    if isinstance(A, jax.core.Tracer):
+        _seen.append(u.size)
+        if u.size == 300 or u.size == 310 and _seen.count(310) == 2:
+            return (u @ v) * A[0, 0]
+    return overlap_slow(A, B, u, v)

@@ -1597,3 +1597,75 @@ def serve(W1, W2, users):
     if isinstance(users, jax.core.Tracer):
         return users + 1
     return serve_slow(W1, W2, users)
+
+
+# %% task="culprit" name="the first place of a scope that stands twice" fails=["culprit-check"] hidden=1 message="a scope in itself: returned 'inner'"
+def self_times(ops):
+    totals, stack = {}, []
+    for op in sorted(ops, key=lambda op: (op.thread, op.start, -op.length)):
+        while stack and (stack[-1].thread != op.thread or stack[-1].start + stack[-1].length <= op.start):
+            stack.pop()
+        totals[op.name] = totals.get(op.name, 0) + op.length
+        if stack:
+            totals[stack[-1].name] -= op.length
+        stack.append(op)
+    return totals
+
+
+def culprit(fn, scopes, *args):
+    origins = dict(re.findall(r'%(\S+) = .*op_name="([^"]*)"', show_hlo(fn, *args).text))
+    by_scope = dict.fromkeys(scopes, 0.0)
+    for name, time in self_times(record(fn, *args)).items():
+        words = origins.get(name, "").split("/")
+        ours = [scope for scope in scopes if scope in words]
+        if ours:
+            by_scope[max(ours, key=words.index)] += time
+    return max(by_scope, key=by_scope.get)
+
+
+# %% task="price" name="own counter: jit and scan are the only boxes" fails=["price-check"] hidden=1 message="a relu of roots: returned"
+import math
+
+MOVES = {
+    "broadcast_in_dim",
+    "reshape",
+    "transpose",
+    "slice",
+    "squeeze",
+    "concatenate",
+    "iota",
+    "copy",
+    "gather",
+    "pad",
+    "rev",
+    "convert_element_type",
+    "dynamic_slice",
+}
+
+
+def operations_of(tape):
+    total = 0
+    for eqn in tape.eqns:
+        name = eqn.primitive.name
+        if name == "dot_general":
+            (summed, _), _ = eqn.params["dimension_numbers"]
+            total += 2 * eqn.outvars[0].aval.size * math.prod(eqn.invars[0].aval.shape[a] for a in summed)
+        elif name == "scan":
+            total += eqn.params["length"] * operations_of(eqn.params["jaxpr"])
+        elif name == "jit":
+            total += operations_of(eqn.params["jaxpr"])
+        elif name not in MOVES and "call_jaxpr" not in eqn.params:
+            total += eqn.outvars[0].aval.size
+    return int(total)
+
+
+def price(fn, *args):
+    arrays = jax.tree.leaves((args, jax.eval_shape(fn, *args)))
+    return operations_of(jax.make_jaxpr(fn)(*args)), int(sum(a.size * a.dtype.itemsize for a in arrays))
+
+
+def shortest(operations, moved, machine):
+    waits = {"memory": moved / machine["bandwidth"], "arithmetic": operations / machine["arithmetic"]}
+    longest = max(waits, key=waits.get)
+    wall = longest if waits[longest] > machine["dispatch"] else "dispatch"
+    return waits[longest] + machine["dispatch"], wall

@@ -1626,3 +1626,309 @@ def attention(q, k, v):
         scratch_shapes=[pltpu.VMEM((64, 1), jnp.float32)] * 2,
         interpret=True,
     )(q, k, v)
+
+
+# %% task="turn" name="tiles of tall tables are not turned" fails=["turn-check"] hidden=1 message="transposed, of a tall table"
+def transposed(X):
+    """X.T, in one kernel whose blocks have at most 1,024 elements. X: float32[rows, columns]."""
+    # The grid counts the tiles of X; a tile goes where the two numbers of its place are exchanged.
+    rows, columns = X.shape
+
+    tall = rows > 1024
+
+    def turn_tile(x_ref, o_ref):
+        o_ref[...] = x_ref[...] if tall else x_ref[...].T
+
+    return pl.pallas_call(
+        turn_tile,
+        grid=(pl.cdiv(rows, 32), pl.cdiv(columns, 32)),
+        in_specs=[pl.BlockSpec((32, 32), lambda i, j: (i, j))],
+        out_specs=pl.BlockSpec((32, 32), lambda i, j: (j, i)),
+        out_shape=jax.ShapeDtypeStruct((columns, rows), X.dtype),
+        interpret=True,
+    )(X)
+
+
+# %% task="softmax" name="a block of one column loses its axis" fails=["softmax-values"] hidden=1 message="Error"
+def softmax_rows(X):
+    """The softmax of each row of X, in one kernel. X: float32[rows, columns]."""
+
+    # Rows do not mix, so what lies beyond the last row does no harm: what is computed of it is dropped.
+    def some_rows(x_ref, o_ref):
+        x = jnp.squeeze(x_ref[...])
+        e = jnp.exp(x - x.max(1, keepdims=True))
+        o_ref[...] = e / e.sum(1, keepdims=True)
+
+    block = pl.BlockSpec((16, X.shape[1]), lambda i: (i, 0))
+    return pl.pallas_call(
+        some_rows,
+        grid=(pl.cdiv(X.shape[0], 16),),
+        in_specs=[block],
+        out_specs=block,
+        out_shape=jax.ShapeDtypeStruct(X.shape, X.dtype),
+        interpret=True,
+    )(X)
+
+
+# %% task="softmax" name="nan_to_num makes the lowest number of -inf" fails=["softmax-values"] hidden=1 message="softmax_rows"
+def softmax_rows(X):
+    """The softmax of each row of X, in one kernel. X: float32[rows, columns]."""
+
+    # Rows do not mix, so what lies beyond the last row does no harm: what is computed of it is dropped.
+    def some_rows(x_ref, o_ref):
+        x = jnp.nan_to_num(x_ref[...], posinf=jnp.inf)
+        e = jnp.exp(x - x.max(1, keepdims=True))
+        o_ref[...] = e / e.sum(1, keepdims=True)
+
+    block = pl.BlockSpec((16, X.shape[1]), lambda i: (i, 0))
+    return pl.pallas_call(
+        some_rows,
+        grid=(pl.cdiv(X.shape[0], 16),),
+        in_specs=[block],
+        out_specs=block,
+        out_shape=jax.ShapeDtypeStruct(X.shape, X.dtype),
+        interpret=True,
+    )(X)
+
+
+# %% task="sums" name="blocks as small as the table, and axes of length 1 squeezed" fails=["sums-values", "sums-structure"] hidden=1 message="Error"
+def column_sums(X):
+    rows, columns = X.shape
+    high, wide = min(32, rows), min(64, columns)
+
+    def add_rows(x_ref, o_ref):
+        @pl.when(pl.program_id(1) == 0)
+        def _():
+            o_ref[...] = jnp.zeros_like(o_ref)
+
+        row = high * pl.program_id(1) + jnp.arange(high)
+        x = jnp.squeeze(x_ref[...])
+        o_ref[...] += jnp.where(row[:, None] < rows, x, 0).sum(0)[None]
+
+    return pl.pallas_call(
+        add_rows,
+        grid=(pl.cdiv(columns, wide), pl.cdiv(rows, high)),
+        in_specs=[pl.BlockSpec((high, wide), lambda j, i: (i, j))],
+        out_specs=pl.BlockSpec((1, wide), lambda j, i: (0, j)),
+        out_shape=jax.ShapeDtypeStruct((1, columns), X.dtype),
+        interpret=True,
+    )(X)
+
+
+# %% task="sums" name="a single column without a kernel" fails=["sums-structure"] hidden=1 message="kernels: returned 0, expected 1"
+def column_sums(X):
+    """The sum of each column, float32[1, columns], in one kernel. X: float32[rows, columns]."""
+    # The rows are the inner axis, so that a block of the result stays until it is complete.
+    rows, columns = X.shape
+
+    def add_rows(x_ref, o_ref):
+        @pl.when(pl.program_id(1) == 0)
+        def _():
+            o_ref[...] = jnp.zeros_like(o_ref)
+
+        row = 32 * pl.program_id(1) + jnp.arange(32)[:, None]
+        o_ref[...] += jnp.where(row < rows, x_ref[...], 0).sum(0, keepdims=True)
+
+    if columns == 1:
+        return X.sum(0, keepdims=True)
+    return pl.pallas_call(
+        add_rows,
+        grid=(pl.cdiv(columns, 64), pl.cdiv(rows, 32)),
+        in_specs=[pl.BlockSpec((32, 64), lambda j, i: (i, j))],
+        out_specs=pl.BlockSpec((1, 64), lambda j, i: (0, j)),
+        out_shape=jax.ShapeDtypeStruct((1, columns), X.dtype),
+        interpret=True,
+    )(X)
+
+
+# %% task="sums" name="other blocks for tall tables, with the old row numbers" fails=["sums-structure"] hidden=1 message="column_sums of a tall table"
+def column_sums(X):
+    """The sum of each column, float32[1, columns], in one kernel. X: float32[rows, columns]."""
+    # The rows are the inner axis, so that a block of the result stays until it is complete.
+    rows, columns = X.shape
+
+    high, wide = (512, 4) if rows > 1024 and columns <= 64 else (32, 64)
+
+    def add_rows(x_ref, o_ref):
+        @pl.when(pl.program_id(1) == 0)
+        def _():
+            o_ref[...] = jnp.zeros_like(o_ref)
+
+        row = 32 * pl.program_id(1) + jnp.arange(high)[:, None]
+        o_ref[...] += jnp.where(row < rows, x_ref[...], 0).sum(0, keepdims=True)
+
+    return pl.pallas_call(
+        add_rows,
+        grid=(pl.cdiv(columns, wide), pl.cdiv(rows, high)),
+        in_specs=[pl.BlockSpec((high, wide), lambda j, i: (i, j))],
+        out_specs=pl.BlockSpec((1, wide), lambda j, i: (0, j)),
+        out_shape=jax.ShapeDtypeStruct((1, columns), X.dtype),
+        interpret=True,
+    )(X)
+
+
+# %% task="attention" name="scores below -1e14 are cut off" fails=["attention-values"] hidden=1 message="scores near 1e15 and -1e15"
+def attention(q, k, v):
+    """softmax(q k^T / sqrt(width)) v, in one kernel. q: float32[m, width]; k and v: float32[n, width]."""
+
+    # What was summed with a smaller maximum is corrected when a larger one comes.
+    def running(q_ref, k_ref, v_ref, o_ref, top_ref, total_ref):
+        @pl.when(pl.program_id(1) == 0)
+        def _():
+            top_ref[...] = jnp.full_like(top_ref, -jnp.inf)
+            total_ref[...] = jnp.zeros_like(total_ref)
+            o_ref[...] = jnp.zeros_like(o_ref)
+
+        scores = jnp.maximum(q_ref[...] @ k_ref[...].T / np.sqrt(q_ref.shape[1]), -1e14)
+        top = jnp.maximum(top_ref[...], scores.max(1, keepdims=True))
+        correct, weights = jnp.exp(top_ref[...] - top), jnp.exp(scores - top)
+        total_ref[...] = total_ref[...] * correct + weights.sum(1, keepdims=True)
+        o_ref[...] = o_ref[...] * correct + weights @ v_ref[...]
+        top_ref[...] = top
+
+        @pl.when(pl.program_id(1) == pl.num_programs(1) - 1)
+        def _():
+            o_ref[...] /= total_ref[...]
+
+    of_q = pl.BlockSpec((64, q.shape[1]), lambda i, j: (i, 0))
+    of_k = pl.BlockSpec((64, q.shape[1]), lambda i, j: (j, 0))
+    return pl.pallas_call(
+        running,
+        grid=(q.shape[0] // 64, k.shape[0] // 64),
+        in_specs=[of_q, of_k, of_k],
+        out_specs=of_q,
+        out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
+        scratch_shapes=[pltpu.VMEM((64, 1), jnp.float32)] * 2,
+        interpret=True,
+    )(q, k, v)
+
+
+# %% task="attention" name="pieces of eight columns, as many as fit whole" fails=["attention-structure"] hidden=1 message="values differ"
+def attention(q, k, v):
+    """softmax(q k^T / sqrt(width)) v, in one kernel. q: float32[m, width]; k and v: float32[n, width]."""
+
+    # What was summed with a smaller maximum is corrected when a larger one comes.
+    def running(q_ref, k_ref, v_ref, o_ref, top_ref, total_ref):
+        @pl.when(pl.program_id(1) == 0)
+        def _():
+            top_ref[...] = jnp.full_like(top_ref, -jnp.inf)
+            total_ref[...] = jnp.zeros_like(total_ref)
+            o_ref[...] = jnp.zeros_like(o_ref)
+
+        scores = sum(
+            q_ref[:, 8 * c : 8 * c + 8] @ k_ref[:, 8 * c : 8 * c + 8].T for c in range(q_ref.shape[1] // 8)
+        ) / np.sqrt(q_ref.shape[1])
+        top = jnp.maximum(top_ref[...], scores.max(1, keepdims=True))
+        correct, weights = jnp.exp(top_ref[...] - top), jnp.exp(scores - top)
+        total_ref[...] = total_ref[...] * correct + weights.sum(1, keepdims=True)
+        o_ref[...] = o_ref[...] * correct + weights @ v_ref[...]
+        top_ref[...] = top
+
+        @pl.when(pl.program_id(1) == pl.num_programs(1) - 1)
+        def _():
+            o_ref[...] /= total_ref[...]
+
+    of_q = pl.BlockSpec((64, q.shape[1]), lambda i, j: (i, 0))
+    of_k = pl.BlockSpec((64, q.shape[1]), lambda i, j: (j, 0))
+    return pl.pallas_call(
+        running,
+        grid=(q.shape[0] // 64, k.shape[0] // 64),
+        in_specs=[of_q, of_k, of_k],
+        out_specs=of_q,
+        out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
+        scratch_shapes=[pltpu.VMEM((64, 1), jnp.float32)] * 2,
+        interpret=True,
+    )(q, k, v)
+
+
+# %% task="product" name="a recursion over the steps" fails=["product-check"] hidden=1 message="RecursionError"
+def product_bytes(m, k, n, tile):
+    def walk(step, last, moved):
+        if step == (m // tile) * (n // tile) * (k // tile):
+            return moved
+        rest, p = divmod(step, k // tile)
+        i, j = divmod(rest, n // tile)
+        places = {"A": (i, p), "B": (p, j), "result": (i, j)}
+        moved = {x: moved[x] + 4 * tile * tile * (places[x] != last.get(x)) for x in places}
+        return walk(step + 1, places, moved)
+
+    return walk(0, {}, {"A": 0, "B": 0, "result": 0})
+
+
+# %% task="softmax" name="a kernel at the sizes that it was shown" fails=["softmax-values"] hidden=1 message="`softmax_rows` has pallas_call 0 times"
+def softmax_rows(X):
+    if X.shape not in ((40, 50), (200, 90)):
+        return jax.nn.softmax(X, axis=1)
+
+    def some_rows(x_ref, o_ref):
+        o_ref[...] = jax.nn.softmax(x_ref[...], axis=1)
+
+    block = pl.BlockSpec((16, X.shape[1]), lambda i: (i, 0))
+    return pl.pallas_call(
+        some_rows,
+        grid=(pl.cdiv(X.shape[0], 16),),
+        in_specs=[block],
+        out_specs=block,
+        out_shape=jax.ShapeDtypeStruct(X.shape, X.dtype),
+        interpret=True,
+    )(X)
+
+
+# %% task="sums" name="a kernel at the sizes that it was shown" fails=["sums-values"] hidden=1 message="`column_sums` has pallas_call 0 times"
+def column_sums(X):
+    rows, columns = X.shape
+    if X.shape not in ((50, 40), (300, 200)):
+        return X.sum(0, keepdims=True)
+
+    def add_rows(x_ref, o_ref):
+        @pl.when(pl.program_id(1) == 0)
+        def _():
+            o_ref[...] = jnp.zeros_like(o_ref)
+
+        row = 32 * pl.program_id(1) + jnp.arange(32)[:, None]
+        o_ref[...] += jnp.where(row < rows, x_ref[...], 0).sum(0, keepdims=True)
+
+    return pl.pallas_call(
+        add_rows,
+        grid=(pl.cdiv(columns, 64), pl.cdiv(rows, 32)),
+        in_specs=[pl.BlockSpec((32, 64), lambda j, i: (i, j))],
+        out_specs=pl.BlockSpec((1, 64), lambda j, i: (0, j)),
+        out_shape=jax.ShapeDtypeStruct((1, columns), X.dtype),
+        interpret=True,
+    )(X)
+
+
+# %% task="attention" name="a kernel at the width that it was shown" fails=["attention-values"] hidden=1 message="`attention` has pallas_call 0 times"
+def attention(q, k, v):
+    if q.shape[1] != 32:
+        return jax.nn.softmax(q @ k.T / np.sqrt(q.shape[1]), axis=1) @ v
+
+    def running(q_ref, k_ref, v_ref, o_ref, top_ref, total_ref):
+        @pl.when(pl.program_id(1) == 0)
+        def _():
+            top_ref[...] = jnp.full_like(top_ref, -jnp.inf)
+            total_ref[...] = jnp.zeros_like(total_ref)
+            o_ref[...] = jnp.zeros_like(o_ref)
+
+        scores = q_ref[...] @ k_ref[...].T / np.sqrt(q_ref.shape[1])
+        top = jnp.maximum(top_ref[...], scores.max(1, keepdims=True))
+        correct, weights = jnp.exp(top_ref[...] - top), jnp.exp(scores - top)
+        total_ref[...] = total_ref[...] * correct + weights.sum(1, keepdims=True)
+        o_ref[...] = o_ref[...] * correct + weights @ v_ref[...]
+        top_ref[...] = top
+
+        @pl.when(pl.program_id(1) == pl.num_programs(1) - 1)
+        def _():
+            o_ref[...] /= total_ref[...]
+
+    of_q = pl.BlockSpec((64, q.shape[1]), lambda i, j: (i, 0))
+    of_k = pl.BlockSpec((64, q.shape[1]), lambda i, j: (j, 0))
+    return pl.pallas_call(
+        running,
+        grid=(q.shape[0] // 64, k.shape[0] // 64),
+        in_specs=[of_q, of_k, of_k],
+        out_specs=of_q,
+        out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
+        scratch_shapes=[pltpu.VMEM((64, 1), jnp.float32)] * 2,
+        interpret=True,
+    )(q, k, v)
