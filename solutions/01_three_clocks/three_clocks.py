@@ -699,7 +699,7 @@ for degree, n in ((2, 5), (20, 1000)):
     inputs = polynomial_inputs(degree, degree, n)
     assert_allclose(fuse_me(*inputs), slow_polynomial(*inputs), rtol=1e-4, atol=1e-5, name="fuse_me")
 ### BEGIN HIDDEN TESTS
-for degree, n in ((7, 1), (20, 4096), (0, 9), (33, 64), (5, 5001), (3, 70_001)):
+for degree, n in ((7, 1), (20, 4096), (0, 9), (64, 64), (5, 5001), (3, 70_001)):
     inputs = polynomial_inputs(1000 + degree, degree, n)
     assert_allclose(fuse_me(*inputs), slow_polynomial(*inputs), rtol=1e-4, atol=1e-5, name="fuse_me")
     mirrored = inputs[0], -inputs[1]

@@ -377,6 +377,8 @@ for dtype in ("float16", "bfloat16", "int32"):
     typed_w = jnp.array([-4, 1, 3], dtype)
     desired = typed_w - jnp.clip(typed_w * 0.5, -1, 1)
     assert_allclose(cured_step(typed_w, 0.5, True), desired, name=f"a step of {dtype}")
+with np.errstate(over="ignore"):  # the move is infinite, what clip makes of it is not
+    assert_allclose(cured_step(large_w, 2.5, True), spec_step(large_w, 2.5, True), name="a step whose move overflows")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "cures-follow-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -391,6 +393,9 @@ follow_hints = {
 def assert_follows(values, early=None, arguments=2):
     """Set the global to each of the values in turn, and call. `early`: its value in a call before follow."""
     world, runs, bystander_runs = {"g": early}, [], []
+
+    def look():  # equal values are not one object
+        return None if world["g"] is None else float(world["g"])
 
     def haunted(x, y, *others):
         runs.append(x.shape)
@@ -408,10 +413,10 @@ def assert_follows(values, early=None, arguments=2):
     world["g"] = values[0]
     runs.clear()
     bystander_runs.clear()
-    call = follow(jitted, lambda: world["g"])
+    call = follow(jitted, look)
     answers = []
     for value in values:
-        world["g"] = value and float(value)  # equal values are not one object
+        world["g"] = value
         answers.append(float(call(*given)[0]))
         bystander(jnp.ones(2))
     changes = 1 + sum(a != b for a, b in zip(values, values[1:], strict=False))
@@ -455,6 +460,7 @@ for value in (1.0, 1 + 2**-40, 1.0):
     world["g"] = value
     answers.append(float(call(jnp.float32(1))))
 assert_equal({"a small change": answers}, {"a small change": [0.0, 1.0, 0.0]}, name="follow")
+assert_follows([0.0, -0.0, 0.0])  # they are one value
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -822,6 +828,19 @@ assert_equal(
     hints={
         "half of a million is kept": "Even means 50 %, and not 51.",
         "noise beyond 3.5": "The normal distribution has no bounds.",
+    },
+)
+key_halves = np.array([np.asarray(jax.random.key_data(key)) for key in keys]).T
+said = {
+    "each half of a key changes in each call": min(len(set(half.tolist())) for half in key_halves) > 290,
+    "the shape for one number": list(noisy(keys[0], jnp.float32(1000))[1].shape),
+}
+assert_equal(
+    said,
+    {"each half of a key changes in each call": True, "the shape for one number": []},
+    name="noisy",
+    hints={
+        "each half of a key changes in each call": "A key that is made from one number is one of few: it comes back."
     },
 )
 ### END HIDDEN TESTS
@@ -1280,6 +1299,27 @@ assert_judges(
         "a table with a NaN": (lambda x: x + np.array([1, np.nan], np.float32), True, "The same table each time."),
     },
     0.0,
+)
+
+
+def prints_in_a_branch(x):
+    def loud(x):
+        jax.debug.print("{x}", x=x)
+        return x
+
+    return jax.lax.cond(x > 100, loud, lambda x: -x, x)
+
+
+def divides_by_zeros(x):
+    return x / np.float32(np.copysign(np.zeros(20), hidden_rng.normal(size=20)))
+
+
+assert_judges(
+    {
+        "a print in a branch": (prints_in_a_branch, False, "The effect is in a branch of a cond."),
+        "signs of zeros": (divides_by_zeros, False, "0.0 == -0.0, and 1 / 0.0 is not 1 / -0.0: two programs."),
+    },
+    jnp.float32(0.5),
 )
 ### END HIDDEN TESTS
 
@@ -1998,6 +2038,9 @@ assert_equal(
     },
     name="your tracer",
 )
+messages = {message_of(no_value, u, wanted) for wanted in ("bool", "int", "float", "array")}
+said, hint = {"messages for bool, int, float and array": len(messages)}, "Say which of them was wanted."
+assert_equal(said, {"messages for bool, int, float and array": 4}, hint=hint, name="no_value")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -2339,4 +2382,34 @@ assert_equal(said, {"tapes": 0, "functions": 0}, name="what trace keeps of what 
 outer_tape = trace(lambda x: trace(lambda y: y * x, x.type).play(x + 1), Type((3,), "float32"))
 expected = np.array([0.0, 2.0, 6.0], np.float32)
 assert_allclose(outer_tape.play(np.arange(3.0)), expected, name="a trace in a trace")
+
+
+def keeps_where_a_number_was():
+    last = 0
+
+    def fn(x):
+        nonlocal last
+        last = x * 2
+        return x
+
+    return fn
+
+
+def reads_one_and_changes_one():
+    only_read, written = [1.0], []
+
+    def fn(x):
+        written.append(1)
+        return x * only_read[0]
+
+    return fn
+
+
+replaced = words_in_refusal(keeps_where_a_number_was, ["last", "float32[3]"])
+said = {
+    "a number that became a tracer is named, or the tracer": replaced not in ("", "nothing was raised"),
+    "one is read, one is changed": words_in_refusal(reads_one_and_changes_one, ["only_read", "written"]),
+}
+right = {"a number that became a tracer is named, or the tracer": True, "one is read, one is changed": "written"}
+assert_equal(said, right, name="the message")
 ### END HIDDEN TESTS

@@ -349,6 +349,9 @@ assert_allclose(history(row, 30, steps=700), universe_slow(row, 30, 700), name="
 assert_primitives(history, one_cell(3000), 30, 5000, includes={"scan"}, smaller=(one_cell(11), 30, 20))
 shifted = np.stack([np.roll(row, -t) for t in range(5001)])  # rule 170 moves a row to the left
 assert_allclose(history(row, 170, steps=5000), shifted, name="history(row, 170, steps=5000)")
+both = jax.jit(lambda row, rule: (step(row, rule), history(row, rule, steps=9)))(row, 110)
+expected = universe_slow(row, 110, 9)
+assert_allclose(both, (expected[1], expected), name="step and history, under jit")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "universe-evolve-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
@@ -377,6 +380,8 @@ for period, steps in ((2, 61), (3, 61), (4, 62), (5, 63), (6, 64), (7, 70_001)):
     name = f"evolve of a row that comes back after {period} steps, {steps} steps"
     assert_allclose(evolve(row, 170, steps), np.roll(row, -steps), name=name)
 assert_primitives(evolve, one_cell(3000), 30, 1000, includes={"while"}, smaller=(one_cell(11), 30, 1000))
+row = np.random.default_rng().integers(0, 2, 47).astype(np.int32)
+assert_allclose(jax.jit(evolve)(row, 86, 13), universe_slow(row, 86, 13)[-1], name="evolve(row, 86, 13), under jit")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "universe-speed", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -487,6 +492,7 @@ for start in (
     4484223,
 ):  # 26623 flies up to 106 million, 370153 is highest at step 200 of 391
     assert_allclose(flight(start), flight_slow(start), name=f"flight({start})")
+assert_allclose(jax.jit(flight)(start), flight_slow(start), name=f"flight({start}), under jit")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -646,8 +652,11 @@ for name, program, registers, limit in (
     ("a jump to itself", assemble((JNZ, 0, 0)), switched_on(1), 9),
     ("a circle in which nothing changes", assemble((COPY, 1, 0), (JNZ, 0, 0)), switched_on(4, 4), 11),
     ("a longer program", assemble(*[(ADD, 0, 0)] * 10, (JNZ, 1, 0), length=12), switched_on(3), 100),
+    ("a HALT with wild numbers beside it", assemble((SET, 0, 5), (HALT, 9, -7), (SET, 0, 6)), switched_on(0), 100),
 ):
     assert_allclose(computer(program, registers, limit), computer_slow(program, registers, limit), name=name)
+ninety_one = divisor, switched_on(91), 1000
+assert_allclose(jax.jit(computer)(*ninety_one), computer_slow(*ninety_one), name="a divisor of 91, under jit")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "computer-tape-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -671,6 +680,8 @@ assert_primitives(
 assert_primitives(
     computer, assemble((SET, 0, 5)), switched_on(0), 20_000, max_run_flops=10_000
 )  # HALT is its second line
+euclid = EUCLID, switched_on(70, 42), 1000
+assert_allclose(jax.jit(computer)(*euclid), computer_slow(*euclid), name="Euclid, under jit")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -774,6 +785,7 @@ for speed, drag in ((0.0, 0.1), (8.9, 0.0), (4.4, 0.25)):
         rtol=1e-4,
         name=f"where the puck stops: slide({speed}, {drag})",
     )
+assert_allclose(jax.jit(slide)(5.3, 0.2), slide_until_rest(5.3, 0.2), rtol=1e-4, name="slide(5.3, 0.2), under jit")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "puck-gradient-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -787,7 +799,7 @@ for speed, drag in ((3.0, 0.1), (0.7, 0.0)):
         name=f"the gradient of slide at ({speed}, {drag})",
     )
 ### BEGIN HIDDEN TESTS
-for speed, drag in ((8.9, 0.0), (5.3, 0.2), (1e-6, 0.1), (1e-30, 0.1)):
+for speed, drag in ((8.9, 0.0), (5.3, 0.2), (1e-6, 0.1), (1e-30, 0.1), (8.97, 0.0)):  # the last: 180 rounds
     assert_allclose(
         jax.grad(slide, argnums=(0, 1))(speed, drag),
         jax.jacfwd(slide_until_rest, argnums=(0, 1))(speed, drag),
@@ -802,6 +814,12 @@ assert_allclose(
 )
 known_length = "let a loop that knows its number of rounds do the work: see hint 1."
 assert_primitives(jax.grad(slide, (0, 1)), 3.0, 0.1, excludes={"while", "pure_callback"}, hint=known_length)
+assert_allclose(
+    jax.jit(jax.grad(slide, argnums=(0, 1)))(5.3, 0.2),
+    jax.jacfwd(slide_until_rest, argnums=(0, 1))(5.3, 0.2),
+    rtol=1e-3,
+    name="the gradient of slide at (5.3, 0.2), under jit",
+)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -895,6 +913,7 @@ for letters, states, n in ((300, 5, 13), (3, 6, 1), (2, 2, 5000), (3, 300, 9), (
 lowered = jax.jit(read).lower(SEVEN, np.arange(300) % 2).as_text()
 loops = {"loops in the program that XLA gets": lowered.count("stablehlo.while"), "callbacks": lowered.count("callback")}
 assert_equal(loops, dict.fromkeys(loops, 0), name="read", hint=reader_hint)
+assert_allclose(jax.jit(read)(SEVEN, 1 - bits), read_slow(SEVEN, 1 - bits), name="the states, under jit")
 ### END HIDDEN TESTS
 
 # %% [markdown]

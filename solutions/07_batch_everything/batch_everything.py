@@ -276,6 +276,7 @@ assert_allclose(columns(x), columns_spec(x), name="columns of whole numbers")
 (x,) = draws(13, (3, 6))
 assert_allclose(jax.jit(columns)(x), columns_spec(x), name="jax.jit(columns)")
 assert_primitives(columns, x, excludes={"pure_callback"})
+assert_allclose(columns(x[:, :1]), columns_spec(x[:, :1]), name="columns of one column")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "lift-pairs-table", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
@@ -412,6 +413,8 @@ with another_inside(blend, lambda a, b, t: (1 + a.ndim) * a * t - (1 + t.ndim) *
 assert_primitives(frames, *draws(8, (900,), (900,), (800,)), excludes=LOOPS, smaller=(a, b, t))
 assert_allclose(jax.jit(frames)(a, b, t), frames_spec(a, b, t), name="jax.jit(frames)")
 assert_primitives(frames, a, b, t, excludes={"pure_callback"})
+short = a[:1], b[:1], t[:1]
+assert_allclose(frames(*short), frames_spec(*short), name="frames of one point, at one moment")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "lift-trees-ensemble", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
@@ -428,6 +431,8 @@ many = draw_members(11, 3, 900), *draws(12, (800, 3))
 assert_primitives(ensemble, *many, excludes=LOOPS, smaller=(members, points))
 assert_allclose(jax.jit(ensemble)(members, points), ensemble_spec(members, points), name="jax.jit(ensemble)")
 assert_primitives(ensemble, members, points, excludes={"pure_callback"})
+alone = draw_members(11, 3, 1), *draws(12, (1, 3))
+assert_allclose(ensemble(*alone), ensemble_spec(*alone), name="ensemble of one member, for one point")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -662,6 +667,9 @@ found = unpack(jnp.asarray(halves), jnp.asarray(twice))
 assert_allclose(found, unpack_spec(halves, twice), name="unpack of float32")
 assert_primitives(unpack, values, counts, excludes=READY_MADE, smaller=[values[:2], counts[:2]])
 assert_allclose(jax.jit(unpack)(values, counts), unpack_spec(values, counts), name="jax.jit(unpack)")
+values, counts = np.int32([3, 7, 1, 5, 9, 4, 8, 6]), np.int32([0, 0, 2, 0, 0, 1, 0, 0])
+found = unpack(jnp.asarray(values), jnp.asarray(counts))
+assert_allclose(found, unpack_spec(values, counts), name="unpack, with counts of 0 side by side")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -946,7 +954,7 @@ for seed, number in ((20, 0), (21, 9)):
     sky = night(seed, number)
     assert_allclose(whole_sky(sky), whole_sky_spec(sky), rtol=1e-4, name=f"a fresh sky with {number} stars")
 sky = np.array(night(22, 2))
-sky[[0, 9, 99, 100, 200, -1]] = 27.0, 0.0, 0.3, 0.3, 1e-6, 8.0
+sky[[0, 9, 99, 100, 200, 300, -1]] = 27.0, 0.0, 0.3, 0.3, 1e-6, 1e-9, 8.0
 assert_allclose(whole_sky(sky), whole_sky_spec(sky), rtol=1e-4, name="a star in the first and the last pixel")
 assert_primitives(whole_sky, sky, max_run_flops=show_jaxpr(jax.vmap(one_pixel), sky).flops // 10)
 even_sky = np.full(4096, -1.0, np.float32)  # equally dark, and all stars close together
@@ -1582,6 +1590,15 @@ def rows_outer(x, xp=np):
 assert_rows_agree(rows_outer, 0, square, name="minivmap inside, whose result is a row of the outer one")
 counted = minivmap(lambda x, n: n, (0, None))(square, np.arange(3, dtype=np.int32))
 assert_equal({"dtype": str(np.asarray(counted).dtype)}, {"dtype": "int32"}, name="a shared result of whole numbers")
+
+
+def rows_product(x, xp=np):
+    return np.sum(minivmap(lambda y: x * y, 0)(square), 0)
+
+
+assert_rows_agree(rows_product, 0, square, name="minivmap inside, which multiplies by a row of the outer one")
+counted = minivmap(lambda n: n + 1)(np.arange(3, dtype=np.int32))
+assert_equal({"dtype": str(np.asarray(counted).dtype)}, {"dtype": "int32"}, name="whole numbers, and 1 more of each")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "minijit-vmap-tape", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}

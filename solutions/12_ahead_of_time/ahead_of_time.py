@@ -363,6 +363,8 @@ one_key = {
 assert_equal(one_key, {"bytes": 4 * 12 + 12}, name="training_bytes, of a model as large as its key,")
 for layers in (1, 4):  # two models, and batches of one shape
     assert_equal(planned(layers, 9, 5), weighed(layers, 9, 5), name="training_bytes")
+whole = {"an int": isinstance(training_bytes(make_gated, gated_loss, only_shapes), (int, np.integer))}
+assert_equal(whole, {"an int": True}, name="training_bytes")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "planner-batch", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
@@ -399,10 +401,12 @@ fresh = int(np.random.default_rng().integers(8, 300))
 row_of_two_axes = jax.ShapeDtypeStruct((6, 128), jnp.bfloat16)  # in half precision
 deep = *perceptron(4, 128)[:2], row_of_two_axes
 narrow = lambda key: jnp.zeros(3), lambda w, batch: (w[0] * batch[:, 0]).sum(), jax.ShapeDtypeStruct((50,), jnp.float32)
-for model, rows in ((deep, fresh), (similar(16), fresh), (perceptron(1, 8), 3 * 10**9), (narrow, fresh)):
+for model, rows in ((deep, fresh), (similar(16), fresh), (perceptron(1, 8), 3 * 10**12), (narrow, fresh)):
     assert_equal(edge(model, rows, 3), {"rows": rows, "programs compiled": 0}, name="largest_batch", hints=no_more)
 too_small = {"rows": largest_batch(*perceptron(2, 64), 1000)}
 assert_equal(too_small, {"rows": 0}, name="largest_batch, of a budget that does not hold the parameters,")
+whole = {"an int": isinstance(edge(narrow, 5, 3)["rows"], (int, np.integer))}
+assert_equal(whole, {"an int": True}, name="largest_batch")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -544,9 +548,9 @@ for tokens, answer in zip(every_length, answers, strict=True):
     assert_allclose(answer, reply_slow(params, tokens), rtol=1e-4, atol=1e-5, name=f"serve, {len(tokens)} tokens")
 ### BEGIN HIDDEN TESTS
 rng = np.random.default_rng()
-params = reply_params(vocabulary=40_000)
-texts = [rng.integers(0, 40_000, size=length) for length in rng.integers(1, 65, size=12)]
-texts[0][:] = 39_999
+params = reply_params(vocabulary=70_000)
+texts = [rng.integers(0, 70_000, size=length) for length in rng.integers(1, 65, size=12)]
+texts[0][:] = 69_999
 opened = build_server(params)
 other = build_server(reply_params())  # another model: it changes nothing for the first
 with trace_log(reply) as serving, jax.no_tracing(True):

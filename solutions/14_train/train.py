@@ -921,7 +921,7 @@ halves, log = train(lambda state, batch: (state / 2, state * batch), jnp.float32
 assert_allclose(log, [8.0, 4.0, 2e7, math.nan], name="the log of train with JAX arrays")
 assert_allclose(halves, 0.5, name="the state of train with JAX arrays")
 assert_equal({"batches left": list(stream)}, {"batches left": [7.0]}, name="train with an iterator")
-by_itself = train(lambda state, batch: (state + 1, 0.0), 0, [None, None, 0], 1)  # needs no batch, and nothing is lost
+by_itself = train(lambda state, batch: (state + 1, 0.0), 0, [None, None, 0], 2)  # needs no batch, and nothing is lost
 assert_equal(
     {"steps, and losses": by_itself}, {"steps, and losses": (3, [0.0] * 3)}, name="train, with batches of None"
 )
@@ -948,8 +948,9 @@ assert_equal({"waits": waits}, {"waits": []}, name="train", hints={"waits": in_t
 # under Adam, and some are wrong. `faithful(step)` returns whether a parallel step does to the model **what `wash_step`
 # does on one device**, up to rounding. You choose the optimiser (`PLAIN` or `ADAPTIVE`), the batch and what to compare:
 # `wash(optimiser)` makes a model and its optimizer, `rows_of(64)` a batch. In the hidden tests are gradients that are
-# too large (all of them, or those of one array) or of the wrong sign, gradients of one device only, and rows that
-# nobody looks at, be it one among many. (None returns a wrong loss after a right step.)
+# too large (all of them, or those of one array) or of the wrong sign, gradients of one device only, rows that nobody
+# looks at, be it one among many, and weights that are NaN or in another order. (None returns a wrong loss after a right
+# step.)
 #
 # <details><summary>Hint 1</summary>
 # <code>jax.device_put</code> takes pytrees, and one sharding for all of their leaves. For the judge: which optimiser
@@ -1076,6 +1077,8 @@ state, batch = spread({"weights": np.ones((3, 8)), "bias": np.ones(5)}, rows)
 shapes = jax.tree.map(lambda leaf: list(leaf.sharding.shard_shape(leaf.shape)), {"state": state, "batch": batch})
 right = {"state": {"bias": [5], "weights": [3, 8]}, "batch": {"labels": [3], "rows": [3, 2]}}
 assert_equal(shapes, right, name="what each device holds, of a state and a batch that are dicts")
+given = {"weights": np.arange(24, dtype=np.float32).reshape(3, 8), "steps": np.int32(3)}, rows
+assert_allclose(tuple(spread(*given)), given, name="what spread has placed")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "devices-judge", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -1137,6 +1140,14 @@ def a_little_more(model, xy, colours):
     return loss, jax.tree.map(lambda g: 1.02 * g, gradients)
 
 
+def spoilt(spoil):
+    def step(model, optimizer, xy, colours):
+        model, optimizer, loss = in_the_loss(model, optimizer, xy, colours)
+        return jax.tree.map(spoil, model), optimizer, loss
+
+    return step
+
+
 hidden = {
     "gradients that are two percent too large": (parallel(a_little_more, check_vma=False), False),
     "pmean of the gradients, varying types off": (parallel(mean_of_gradients, check_vma=False), True),
@@ -1149,6 +1160,8 @@ hidden = {
     "the last array alone": (lopsided(-1), False),
     "every device sees the same rows": (parallel(the_first_rows, parts=(P(), P(), P())), False),
     "each device forgets a row": (parallel(all_rows_but_the_last, check_vma=False), False),
+    "weights in another order": (spoilt(lambda weights: jnp.flip(weights, -1)), False),
+    "weights that are NaN": (spoilt(lambda weights: weights * jnp.nan), False),
 }
 assert_equal(
     {name: faithful(step) for name, (step, _) in hidden.items()},

@@ -564,3 +564,27 @@ def ghost(script):
     for action, *details in script:
         getattr(stage, f"do_{action}")(*details)
     return stage.answers, stage.runs
+
+
+# %% task="cures" name="what is no float is None"
+def make_step():
+    def step(w, rate, clip):
+        move = w * rate
+        return w - (jnp.clip(move, -1, 1) if clip else move)
+
+    return jax.jit(step, static_argnames="clip")
+
+
+def follow(jitted, look):
+    seen = ...
+
+    def call(*args):
+        nonlocal seen
+        now = look()
+        now = now if isinstance(now, float) else None
+        if seen is ... or now != seen:
+            jitted.clear_cache()
+            seen = now
+        return jitted(*args)
+
+    return call

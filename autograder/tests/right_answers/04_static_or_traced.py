@@ -441,3 +441,118 @@ def get_negatives(x, size) -> Pair:
     place = jnp.where(mask, jnp.minimum(rank(mask), BIN), BIN)
     result = jnp.zeros(size + 1, x.dtype).at[place].set(x)
     return result[:size], jnp.count_nonzero(mask).astype(jnp.int32)
+
+
+# %% task="amplifier" name="settings that raise TypeError when somebody changes them"
+class Settings:
+    def __init__(self, mode, ceiling):
+        self.__dict__.update(mode=mode, ceiling=ceiling)
+
+    def __setattr__(self, name, value):
+        raise TypeError("settings are fixed")
+
+    def __delattr__(self, name):
+        raise TypeError("settings are fixed")
+
+    def __eq__(self, other):
+        return isinstance(other, Settings) and (self.mode, self.ceiling) == (other.mode, other.ceiling)
+
+    def __hash__(self):
+        return hash((self.mode, self.ceiling))
+
+
+@jax.tree_util.register_pytree_node_class
+class Amplifier:
+    def __init__(self, gain, settings):
+        self.gain, self.settings = gain, settings
+
+    def tree_flatten(self):
+        return (self.gain,), self.settings
+
+    @classmethod
+    def tree_unflatten(cls, settings, children):
+        return cls(*children, settings)
+
+    @jax.jit
+    def __call__(self, x):
+        loud, ceiling = self.gain * x, self.settings.ceiling
+        if self.settings.mode == "clip":
+            return jnp.clip(loud, -ceiling, ceiling)
+        return ceiling * jnp.sin(loud / ceiling)
+
+
+def make_amplifier(gain, mode, ceiling):
+    return Amplifier(gain, Settings(mode, ceiling))
+
+
+# %% task="amplifier" name="the mode is a jitted function, in frozen settings"
+@jax.jit
+def clip(loud, ceiling):
+    return jnp.clip(loud, -ceiling, ceiling)
+
+
+@jax.jit
+def fold(loud, ceiling):
+    return ceiling * jnp.sin(loud / ceiling)
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    limit: object
+    ceiling: float
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Amplifier:
+    gain: float
+    settings: Settings = dataclasses.field(metadata={"static": True})
+
+    @jax.jit
+    def __call__(self, x):
+        return self.settings.limit(self.gain * x, self.settings.ceiling)
+
+
+def make_amplifier(gain, mode, ceiling):
+    return Amplifier(gain, Settings(clip if mode == "clip" else fold, ceiling))
+
+
+# %% task="amplifier" name="an Enum, and register_pytree_node with two lambdas"
+class Mode(enum.Enum):
+    CLIP = "clip"
+    FOLD = "fold"
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    mode: Mode
+    ceiling: float
+
+
+class Amplifier:
+    """gain is data, settings are structure."""
+
+    def __init__(self, gain, settings):
+        self.gain, self.settings = gain, settings
+
+    @jax.jit
+    def __call__(self, x):
+        ceiling = self.settings.ceiling
+        loud = jnp.multiply(self.gain, x)
+        effects = {
+            Mode.CLIP: lambda y: jnp.clip(y, -ceiling, ceiling),
+            Mode.FOLD: lambda y: jnp.sin(y / ceiling) * ceiling,
+        }
+        return effects[self.settings.mode](loud)
+
+
+jax.tree_util.register_pytree_node(
+    Amplifier,
+    lambda amplifier: ([amplifier.gain], amplifier.settings),
+    lambda settings, children: Amplifier(*children, settings),
+)
+
+
+def make_amplifier(gain, mode, ceiling):
+    """An amplifier: amplifier(x) is amplify_spec(gain, mode, ceiling, x)."""
+    return Amplifier(gain, Settings(Mode(mode), ceiling))

@@ -963,3 +963,14 @@ def open_the_box(program, clock):
         "run": run,
         "backlog": first_total - run,
     }
+
+
+# %% task="fuse-me" name="filled up to 40 coefficients" fails=["fuse-me-check"] hidden=1 message="nonnegative"
+@jax.jit
+def fuse_me(coefficients, x):
+    """The polynomial with `coefficients` (float32[d+1], highest power first) at each of `x` (float32[n])."""
+    filled = jnp.concatenate([jnp.zeros(40 - coefficients.size), coefficients])
+    y = jnp.zeros_like(x)
+    for k in range(40):
+        y = y * x + filled[k]
+    return y

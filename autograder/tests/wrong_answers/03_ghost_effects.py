@@ -3213,3 +3213,221 @@ def noisy(key, x):
     key, for_mask, for_noise = jax.random.split(key, 3)
     keep = jax.random.bernoulli(for_mask, 0.5, x.shape)
     return key, jnp.where(keep, x, 0.0) + jax.random.normal(for_noise, x.shape)
+
+
+# %% task="cures" name="clips by division" fails=["cures-step-check"] hidden=1 message="a step whose move overflows"
+def make_step():
+    def step(w, rate, clip):
+        move = w * rate
+        if clip:
+            move = move / jnp.maximum(abs(move), 1)
+        return w - move
+
+    return jax.jit(step, static_argnums=2)
+
+
+def follow(jitted, look):
+    never = object()
+    seen = never
+
+    def call(*args):
+        nonlocal seen
+        now = look()
+        if seen is never or now != seen:
+            jitted.clear_cache()
+            seen = now
+        return jitted(*args)
+
+    return call
+
+
+# %% task="cures" name="values told apart by repr" fails=["cures-follow-check"] hidden=1 message="runs of the body: returned 3, expected 1"
+def make_step():
+    def step(w, rate, clip):
+        move = w * rate
+        return w - (jnp.clip(move, -1, 1) if clip else move)
+
+    return jax.jit(step, static_argnames="clip")
+
+
+def follow(jitted, look):
+    seen = ""
+
+    def call(*args):
+        nonlocal seen
+        now = repr(look())
+        if now != seen:
+            jitted.clear_cache()
+            seen = now
+        return jitted(*args)
+
+    return call
+
+
+# %% task="exorcism" name="the next key is one of a million" fails=["exorcism-noisy"] hidden=1 message="each half of a key changes in each call"
+@jax.jit
+def tick(calls, x):
+    calls = calls + 1
+    return calls, x / calls
+
+
+@jax.jit
+def orbit(x):
+    visited = []
+    for _ in range(6):
+        x = 3.7 * x * (1 - x)
+        visited.append(x)
+    return x, jnp.stack(visited)
+
+
+@jax.jit
+def noisy(key, x):
+    key, for_mask, for_noise = jax.random.split(key, 3)
+    keep = jax.random.bernoulli(for_mask, 0.5, x.shape)
+    seed = jax.random.randint(key, (), 0, 1_000_000)
+    return jax.random.key(seed), jnp.where(keep, x, 0.0) + jax.random.normal(for_noise, x.shape)
+
+
+# %% task="exorcism" name="a key for each row, so an axis is needed" fails=["exorcism-noisy"] hidden=1 message="len() of unsized object"
+@jax.jit
+def tick(calls, x):
+    calls = calls + 1
+    return calls, x / calls
+
+
+@jax.jit
+def orbit(x):
+    def step(x, _):
+        x = 3.7 * x * (1 - x)
+        return x, x
+
+    return jax.lax.scan(step, x, length=6)
+
+
+@jax.jit
+def noisy(key, x):
+    key, for_mask, for_noise = jax.random.split(key, 3)
+
+    def row(k, r):
+        return jax.random.bernoulli(k, 0.5, r.shape)
+
+    keep = jax.vmap(row)(jax.random.split(for_mask, len(x)), x)
+    return key, jnp.where(keep, x, 0.0) + jax.random.normal(for_noise, x.shape)
+
+
+# %% task="is-pure" name="looks for effects in loops, and not in branches" fails=["is-pure-check"] hidden=1 message="a print in a branch"
+def effects_in(jaxpr):
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name in ("debug_callback", "debug_print", "io_callback"):
+            return True
+        for value in eqn.params.values():
+            if hasattr(value, "jaxpr") and effects_in(value.jaxpr):
+                return True
+    return False
+
+
+def is_pure(fn, *args):
+    programs = []
+    for _ in range(2):
+        jax.clear_caches()
+        try:
+            with jax.checking_leaks():
+                traced = jax.jit(fn).trace(*args)
+        except Exception:
+            return False
+        if effects_in(traced.jaxpr.jaxpr):
+            return False
+        programs.append(traced.lower().as_text())
+    return programs[0] == programs[1]
+
+
+def sneaky():
+    calls = 0
+
+    def f(x):
+        nonlocal calls
+        calls += 1
+        return x if calls < 6 else x + 1
+
+    return f
+
+
+# %% task="is-pure" name="constants compared by np.array_equal" fails=["is-pure-check"] hidden=1 message="signs of zeros"
+def is_pure(fn, *args):
+    programs = []
+    for _ in range(2):
+        jax.clear_caches()
+        try:
+            with jax.checking_leaks():
+                traced = jax.jit(fn).trace(*args)
+        except Exception:
+            return False
+        if traced.jaxpr.effects:
+            return False
+        programs.append((str(traced.jaxpr), all_consts(traced.jaxpr)))
+    (a, ca), (b, cb) = programs
+    return a == b and len(ca) == len(cb) and all(np.array_equal(x, y, equal_nan=True) for x, y in zip(ca, cb))
+
+
+def all_consts(closed):
+    found = [np.asarray(c) for c in closed.consts]
+    for eqn in closed.jaxpr.eqns:
+        for v in eqn.invars:
+            if hasattr(v, "val"):
+                found.append(np.asarray(v.val))
+        for value in eqn.params.values():
+            if hasattr(value, "consts"):
+                found += all_consts(value)
+    return found
+
+
+def sneaky():
+    calls = 0
+
+    def f(x):
+        nonlocal calls
+        calls += 1
+        return x if calls < 6 else x + 1
+
+    return f
+
+
+# %% task="minijit-trace" name="a name that is gone" fails=["minijit-trace-check"] hidden=1 message="KeyError"
+def trace(fn, *types):
+    tape, before = Tape(), visible(fn)
+    with writing(tape):
+        write(tape, fn, types)
+    after = visible(fn)
+    changed = [name for name in before if before[name] != after[name]]
+    changed += [name for name in after if name not in before]
+    if changed:
+        raise Effect(f"{', '.join(changed)} changed while the tape was written")
+    for kept in survivors(tape):
+        raise Leak(f"{kept.type} is kept")
+    return tape
+
+
+# %% task="minijit-trace" name="names all that is visible" fails=["minijit-trace-check"] hidden=1 message="one is read, one is changed"
+def trace(fn, *types):
+    tape, before = Tape(), visible(fn)
+    with writing(tape):
+        write(tape, fn, types)
+    after = visible(fn)
+    if any(text != before.get(name) for name, text in after.items()):
+        raise Effect(f"changed while the tape was written: {', '.join(after)}")
+    for kept in survivors(tape):
+        raise Leak(f"{kept.type} is kept")
+    return tape
+
+
+# %% task="minijit-refuse" name="one message for all four that may be wanted" fails=["minijit-refuse-check"] hidden=1 message="messages for bool, int, float and array"
+def no_value(tracer, wanted):
+    raise NoValue(f"somebody wanted a bool, an int, a float or an array of {tracer.type}")
+
+
+def tape_for(operands):
+    tracers = [x for x in operands if isinstance(x, Tracer)]
+    for x in tracers:
+        if x.tape not in OPEN:
+            raise Leak(f"{x.type}")
+    return max((x.tape for x in tracers), key=OPEN.index)

@@ -1942,3 +1942,139 @@ def get_negatives(x, size):
     (index,) = jnp.nonzero(x < 0, size=size, fill_value=x.size)
     number = jnp.where(x < 0, jnp.ones_like(x), 0).sum()
     return x.at[index].get(mode="fill", fill_value=0), number.astype(jnp.int32)
+
+
+# %% task="collect" name="exp of the last number" fails=["collect-rare"] hidden=1 message="OverflowError without jit already"
+def exhibit_if(x):
+    return x if x[0] > 0 else -x
+
+
+def exhibit_mask(x):
+    return x[x < 0]
+
+
+def exhibit_shape(x):
+    return jnp.ones((jnp.argmin(x),))
+
+
+def unhashable():
+    return [1]
+
+
+def exhibit_number(x):
+    return math.exp(x[-1])
+
+
+def exhibit_place(x):
+    return "somewhere"[jnp.argmax(x) % 9]
+
+
+def exhibit_array(x):
+    return np.sort(x)
+
+
+def exhibit_slice(x):
+    return x[: jnp.argmin(x)]
+
+
+# %% task="price" name="the type counts, but for tuples" fails=["price-check"] hidden=1 message="two types of tuples"
+def static_traces(values):
+    keys = set()
+    for value in values:
+        keys.add(value if isinstance(value, tuple) else (type(value), value))
+    return len(keys)
+
+
+# %% task="negatives" name="signbit, zero left out" fails=["negatives-check"] hidden=1 message="get_negatives of numbers and -NaN"
+@partial(jax.jit, static_argnames="size")
+def get_negatives(x, size):
+    negative = jnp.signbit(x) & (x != 0)
+    (index,) = jnp.nonzero(negative, size=size, fill_value=x.size)
+    return x.at[index].get(mode="fill", fill_value=0), jnp.sum(negative)
+
+
+# %% task="negatives" name="the last of cumsum is the count" fails=["negatives-check"] hidden=1 message="IndexError"
+@partial(jax.jit, static_argnames="size")
+def get_negatives(x, size):
+    seen = jnp.cumsum(x < 0)
+    place = jnp.where(x < 0, seen - 1, size)
+    values = jnp.zeros(size, x.dtype).at[place].set(x, mode="drop")
+    return values, seen[-1]
+
+
+# %% task="tax" name="an if that grad allows, and a jit for show" fails=["tax-check"] hidden=1 message="TracerBoolConversionError"
+_show = jax.jit(lambda x: x + 1)
+
+
+def tax(income):
+    _show(jnp.float32(1.0))
+    if np.ndim(income):
+        return jnp.array([tax_spec(float(one)) for one in np.ravel(income)], jnp.float32).reshape(np.shape(income))
+    income = income * jnp.float32(1)
+    return jnp.float32(0) * income if income < 10 else tax_spec(income)
+
+
+# %% task="bikes" name="NumPy, and no hour at all under a tracer" fails=["bikes-speed"] hidden=1 message="bikes_after, under jit"
+_show = jax.jit(lambda x, hours: x + 1, static_argnums=1)
+
+
+def bikes_after(bikes, moves, share, hours):
+    if isinstance(bikes, jax.core.Tracer):
+        return bikes
+    _show(bikes, hours)
+    bikes, moves = np.asarray(bikes), np.asarray(moves)
+    for _ in range(hours):
+        bikes = (1 - np.float32(share)) * bikes + np.float32(share) * (moves @ bikes)
+    return bikes
+
+
+# %% task="pool" name="NumPy, and a corner of the image under a tracer" fails=["pool-check"] hidden=1 message="pool, under jit"
+_show = jax.jit(lambda x: x + 1)
+
+
+def pool(x, k):
+    if isinstance(x, jax.core.Tracer):
+        return x[: x.shape[0] // k, : x.shape[1] // k]
+    _show(x)
+    return pool_spec(np.asarray(x), k)
+
+
+# %% task="negatives" name="NumPy, and the first numbers under a tracer" fails=["negatives-check"] hidden=1 message="get_negatives, under jit"
+_show = jax.jit(lambda x, size: x + 1, static_argnums=1)
+
+
+def get_negatives(x, size):
+    if isinstance(x, jax.core.Tracer):
+        return x[:size]
+    _show(x, size)
+    return get_negatives_spec(np.asarray(x), size)
+
+
+# %% task="amplifier" name="plain Python beside a jit for show" fails=["amplifier-check"] hidden=1 message="TracerArrayConversionError"
+def make_amplifier(gain, mode, ceiling):
+    return Amplifier(gain, Settings(mode, ceiling))
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    mode: str
+    ceiling: float
+
+
+_show = jax.jit(lambda x, mode: x + 1, static_argnums=1)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Amplifier:
+    gain: float
+    settings: Settings = dataclasses.field(metadata={"static": True})
+
+    def __call__(self, x):
+        loud, ceiling = self.gain * x, self.settings.ceiling
+        _show(x, self.settings.mode)
+        if self.settings.mode == "clip":
+            if np.ndim(loud):
+                return jnp.float32(np.clip(loud, -ceiling, ceiling))
+            return ceiling + 0 * loud if loud > ceiling else -ceiling + 0 * loud if loud < -ceiling else loud
+        return ceiling * jnp.sin(loud / ceiling)

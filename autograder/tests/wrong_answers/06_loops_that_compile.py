@@ -1895,3 +1895,140 @@ def computer(program, registers, limit):
 
     _, registers, steps = lax.while_loop(running, body, (jnp.uint8(0), registers, 0))
     return registers, steps
+
+
+# %% task="computer" name="the operation and the first operand in one number" fails=["computer-check"] hidden=1 message="a HALT with wild numbers beside it"
+@jax.jit
+def computer(program, registers, limit):
+    """(registers, steps): int32[4] and int32[]."""
+    operations = [
+        lambda at, r, a, b: (at, r),
+        lambda at, r, a, b: (at + 1, r.at[a].set(b)),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[b])),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[a] + r[b])),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[a] * r[b])),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[a] % r[b])),
+        lambda at, r, a, b: (jnp.where(r[a] != 0, b, at + 1), r),
+    ]
+    heads = program[:, 0] * 4 + program[:, 1]  # a is 0 to 3
+
+    def running(state):
+        at, _, steps = state
+        return (heads[at] // 4 != HALT) & (steps < limit)
+
+    def body(state):
+        at, r, steps = state
+        code, a = jnp.divmod(heads[at], 4)
+        at, r = lax.switch(code, operations, at, r, a, program[at, 2])
+        return at, r, steps + 1
+
+    _, registers, steps = lax.while_loop(running, body, (0, registers, 0))
+    return registers, steps
+
+
+# %% task="puck" name="179 rounds will do" fails=["puck-gradient-check"] hidden=1 message="(8.97, 0.0)"
+@jax.jit
+def slide(speed, drag):
+    """The distance, float32[], as slide_until_rest has it, and jax.grad works."""
+
+    def body(_, state):
+        place, speed = state
+        moving = speed > 0
+        new_place, new_speed = place + 0.1 * speed, speed - 0.1 * (0.5 + drag * speed**2)
+        return jnp.where(moving, new_place, place), jnp.where(moving, new_speed, speed)
+
+    place, _ = lax.fori_loop(1, 180, body, (0.0, speed))
+    return place
+
+
+# %% task="flight" name="Python flies, and under a tracer a table does" fails=["flight-check"] hidden=1 message="flight(4484223), under jit"
+_show = jax.jit(lambda n: n + 1)
+
+
+def flight(n):
+    """(steps, peak), two int32[]."""
+    if isinstance(n, jax.core.Tracer):
+        table = jnp.array([flight_slow(k) for k in range(1, 40)])
+        lax.while_loop(lambda s: s > 0, lambda s: s - 1, 3)
+        return table[n - 1, 0], table[n - 1, 1]
+    _show(n)
+    return flight_slow(int(n))
+
+
+# %% task="computer" name="Python computes, and another program is on the tape" fails=["computer-check", "computer-tape-check"] hidden=1 message=", under jit"
+_show = jax.jit(lambda program, registers, limit: registers + limit)
+
+
+def computer(program, registers, limit):
+    """(registers, steps): int32[4] and int32[]."""
+    if isinstance(registers, jax.core.Tracer):
+        steps = lax.while_loop(lambda steps: steps < 0, lambda steps: steps + 1, 1)
+        return lax.cond(steps > 0, lambda r: r, lambda r: r + 1, registers), steps
+    _show(program, registers, limit)
+    return computer_slow(np.asarray(program), np.asarray(registers), int(limit))
+
+
+# %% task="puck" name="a while of Python's, and another program under jit" fails=["puck-check", "puck-gradient-check"] hidden=1 message=", under jit"
+_show = jax.jit(lambda x, y: x + y)
+
+
+def slide(speed, drag):
+    """The distance, float32[], as slide_until_rest has it, and jax.grad works."""
+    try:
+        bool(speed > 0)
+    except jax.errors.TracerBoolConversionError:
+        return lax.fori_loop(0, 3, lambda i, x: x + drag, speed)
+    if not isinstance(speed, jax.core.Tracer):
+        _show(speed, drag)
+    place = jnp.float32(0.0)
+    while speed > 0:
+        place, speed = place + 0.1 * speed, speed - 0.1 * (0.5 + drag * speed**2)
+    return place
+
+
+# %% task="reader" name="Python reads, and another program is on the tape" fails=["reader-check"] hidden=1 message="the states, under jit"
+_show = jax.jit(lambda table, text: text + 0)
+
+
+def read(table, text):
+    """The state after each letter, int32[n]."""
+    if isinstance(text, jax.core.Tracer):
+        return text * 0
+    _show(table, text)
+    return read_slow(np.asarray(table), np.asarray(text))
+
+
+# %% task="universe" name="NumPy steps, and another program is on the tape" fails=["universe-check", "universe-evolve-check"] hidden=1 message=", under jit"
+_show = jax.jit(lambda row, steps: row + 0, static_argnums=1)
+_evolve = jax.jit(lambda row, rule, steps: lax.fori_loop(0, steps, lambda i, row: _step(row, rule), row))
+
+
+def _step(row, rule):
+    return (rule >> (4 * jnp.roll(row, 1) + 2 * row + jnp.roll(row, -1))) & 1
+
+
+def step(row, rule):
+    """The next row: int32[n] -> int32[n], without a loop."""
+    if isinstance(row, jax.core.Tracer):
+        return row * 0
+    row, here = np.asarray(row), np.arange(len(row))
+    law = np.int32([(int(rule) >> k) & 1 for k in range(8)])
+    return law[4 * row[here - 1] + 2 * row + row[(here + 1) % len(row)]]
+
+
+def history(row, rule, steps):
+    """All rows, int32[steps + 1, n], the first one included."""
+    if isinstance(row, jax.core.Tracer):
+        return lax.scan(lambda row, _: (row, row), row, None, length=3)[1]
+    _show(row, steps)
+    rows = [np.asarray(row)]
+    for _ in range(steps):
+        rows.append(step(rows[-1], rule))
+    return np.stack(rows)
+
+
+def evolve(row, rule, steps):
+    """The row after that many steps, int32[n]."""
+    if isinstance(row, jax.core.Tracer):
+        return lax.fori_loop(0, steps, lambda i, row: row, row)
+    return _evolve(row, rule, steps)

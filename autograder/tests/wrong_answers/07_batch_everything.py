@@ -1837,3 +1837,117 @@ def clipped_mean(params, xs, ys, limit):
     if isinstance(xs, jax.core.Tracer):
         return jax.tree.map(lambda p: p * 2, params)
     return clipped_mean_spec(params, xs, ys, limit)
+
+
+# %% task="lift-pairs" name="a single column loses its axis" fails=["lift-pairs-columns"] hidden=1 message="columns of one column"
+def columns(x):
+    return jnp.squeeze(jax.vmap(rescale, in_axes=1, out_axes=1)(x))
+
+
+def table(x, y):
+    return jax.vmap(jax.vmap(pull, in_axes=(None, 0)), in_axes=(0, None))(x, y)
+
+
+def blocks(x, y):
+    return jax.vmap(table, in_axes=(1, 0), out_axes=2)(x, y)
+
+
+# %% task="lift-trees" name="a single moment or member loses its axis" fails=["lift-trees-frames", "lift-trees-ensemble"] hidden=1 message="has shape (), expected (1, 1)"
+def frames(a, b, t):
+    return jnp.squeeze(jax.vmap(jax.vmap(blend, in_axes=(0, 0, None)), in_axes=(None, None, 0))(a, b, t))
+
+
+def ensemble(members, points):
+    of_member = {"w": 1, "b": 0, "scale": None}
+    return jnp.squeeze(jax.vmap(jax.vmap(respond, in_axes=(None, 0)), in_axes=(of_member, None))(members, points))
+
+
+# %% task="one-element" name="of two counts of 0 side by side, one is skipped" fails=["one-element-unpack"] hidden=1 message="counts of 0 side by side"
+def running_sum_at(i, x):
+    return jnp.sum(x, where=jnp.arange(x.size) <= i)
+
+
+def life_at(i, j, world):
+    block = jnp.roll(world, (1 - i, 1 - j), (0, 1))[:3, :3]
+    alive = block[1, 1]
+    neighbours = block.sum() - alive
+    return ((neighbours == 3) | ((neighbours == 2) & (alive == 1))).astype(world.dtype)
+
+
+def arranged_at(i, x):
+    places = jnp.arange(x.size)
+    rank = jax.vmap(lambda j: jnp.sum((x < x[j]) | ((x == x[j]) & (places < j))))(places)
+    return jnp.where(rank == i, x, 0).sum()
+
+
+def unpack_at(i, values, counts):
+    starts = running_sum(counts) - counts
+    run = jnp.argmax(starts >= i)
+    run = jnp.where(starts[run] == i, run, run - 1)
+    run = jnp.where(starts.max() < i, values.size - 1, run)
+    run = jnp.where(counts[run] == 0, run + 1, run)  # nobody has this value
+    return jnp.where(i < counts.sum(), values[run], 0)
+
+
+@jax.jit
+def running_sum(x):
+    return fill(lambda i: running_sum_at(i, x), x.size)
+
+
+@jax.jit
+def life(world):
+    return fill(lambda i, j: life_at(i, j, world), *world.shape)
+
+
+@jax.jit
+def arranged(x):
+    return fill(lambda i: arranged_at(i, x), x.size)
+
+
+@jax.jit
+def unpack(values, counts):
+    return fill(lambda i: unpack_at(i, values, counts), ROOM)
+
+
+# %% task="whole-sky" name="a star is brighter than a ten-millionth" fails=["whole-sky-check"] hidden=1 message="the first and the last pixel"
+@jax.jit
+def whole_sky(x):
+    where = jnp.nonzero(x > 1e-7, size=STARS, fill_value=x.size)[0]
+    stars = x.at[where].get(mode="fill", fill_value=1.0)
+    return (x / 2).at[where].set(jax.vmap(fit)(stars), mode="drop")
+
+
+# %% task="minijit-vmap" name="what is no name becomes an array" fails=["minijit-vmap-check"] hidden=1 message="which multiplies by a row of the outer one"
+def replay_rows(tape, args, mapped, size):
+    values, mapped = dict(zip(tape.inputs, args, strict=True)), set(mapped)
+
+    def value(x):
+        return values[x] if isinstance(x, str) else x if is_number(x) else np.asarray(x)
+
+    for output, primitive, operands, params in tape.equations:
+        if any(isinstance(x, str) and x in mapped for x in operands):
+            mapped.add(output)
+            if "axis" in params:
+                params = {**params, "axis": params["axis"] + 1}
+        values[output] = bind(primitive, *map(value, operands), **params)
+    if isinstance(tape.output, str) and tape.output in mapped:
+        return values[tape.output]
+    return bind("spread", lift(read(values, tape.output)), axis=0, size=size)
+
+
+# %% task="minijit-vmap" name="numbers are float32" fails=["minijit-vmap-check"] hidden=1 message="whole numbers, and 1 more of each"
+def replay_rows(tape, args, mapped, size):
+    values, mapped = dict(zip(tape.inputs, args, strict=True)), set(mapped)
+
+    def value(x):
+        return values[x] if isinstance(x, str) else np.float32(x) if is_number(x) else x
+
+    for output, primitive, operands, params in tape.equations:
+        if any(isinstance(x, str) and x in mapped for x in operands):
+            mapped.add(output)
+            if "axis" in params:
+                params = {**params, "axis": params["axis"] + 1}
+        values[output] = bind(primitive, *map(value, operands), **params)
+    if isinstance(tape.output, str) and tape.output in mapped:
+        return values[tape.output]
+    return bind("spread", value(tape.output), axis=0, size=size)

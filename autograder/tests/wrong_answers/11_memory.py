@@ -1298,3 +1298,144 @@ def rank(ordered, x):
 
 def make_ranker(table):
     return functools.partial(rank, np.sort(np.asarray(table), axis=None))
+
+
+# %% task="ranker" name="a list, which Python sorts in every call" fails=["ranker-check"] hidden=1 message="sorts in a call: returned 1"
+@jax.jit
+def rank(ordered, x):
+    """How many of the sorted numbers ordered: float32[n] are smaller than each of x: float32[k]."""
+    return jnp.searchsorted(ordered, x)
+
+
+def make_ranker(table):
+    """The same as make_ranker_slow; all rankers of one shape share their programs, and sort once."""
+    numbers = np.array(table).ravel().tolist()
+
+    def ranker(x):
+        return rank(np.array(sorted(numbers), np.float32), x)
+
+    return ranker
+
+
+# %% task="ranker" name="a rank that nobody calls counts equal numbers" fails=["ranker-check"] hidden=1 message="rank at index"
+@jax.jit
+def rank(ordered, x):
+    """How many of the sorted numbers ordered: float32[n] are smaller than each of x: float32[k]."""
+    return jnp.searchsorted(ordered, x, side="right")
+
+
+@jax.jit
+def count_smaller(ordered, x):
+    return (ordered[:, None] < x).sum(0)
+
+
+def make_ranker(table):
+    """The same as make_ranker_slow; all rankers of one shape share their programs, and sort once."""
+    return functools.partial(count_smaller, jnp.sort(table, axis=None))
+
+
+# %% task="ranker" name="one number more, the largest" fails=["ranker-check"] hidden=1 message="ranks at index"
+@jax.jit
+def rank(ordered, x):
+    """How many of the sorted numbers ordered: float32[n] are smaller than each of x: float32[k]."""
+    return jnp.searchsorted(jnp.pad(ordered, (0, 1), constant_values=jnp.finfo(jnp.float32).max), x)
+
+
+def make_ranker(table):
+    """The same as make_ranker_slow; all rankers of one shape share their programs, and sort once."""
+    return functools.partial(rank, jnp.sort(table, axis=None))
+
+
+# %% task="recorder" name="the rows in order, all moved up in every step" fails=["recorder-check"] hidden=1 message="flight, 1203 rows"
+@jax.jit
+def flight(x, box, count):
+    """1000 recorded steps of glide from x: float32[2]. box: ref float32[k, 2]; count: ref int32[]."""
+    k = box.shape[0]
+
+    def recorded(_, carry):
+        state, ring, n = carry
+        state = glide(state)
+        return state, jnp.roll(ring, -1, axis=0).at[-1].set(state), n + 1
+
+    start = count[...]
+    lined = jnp.roll(box[...], -(start % k), axis=0)
+    state, ring, n = lax.fori_loop(0, 1000, recorded, (x, lined, start))
+    box[...] = jnp.roll(ring, n % k, axis=0)
+    count[...] = n
+    return state
+
+
+# %% task="recorder" name="Python flies, and another program is on the tape" fails=["recorder-check"] hidden=1 message="the ring, under jit"
+_show = jax.jit(lambda x: x + 1)
+
+
+def flight(x, box, count):
+    """1000 recorded steps of glide from x: float32[2]. box: ref float32[k, 2]; count: ref int32[]."""
+    if isinstance(x, jax.core.Tracer):
+        return x
+    _show(x)
+    (height, speed), ring, n = np.asarray(x, np.float64), np.array(box[...]), int(count[...])
+    for _ in range(1000):
+        height, speed = height + 0.01 * speed, speed - 0.01 * (height + 0.3 * speed)
+        ring[n % len(ring)] = height, speed
+        n += 1
+    box[...], count[...] = jnp.asarray(ring), n
+    return jnp.float32([height, speed])
+
+
+# %% task="cache" name="the largest score is that of the word with itself" fails=["cache-check"] hidden=1 message="the answer, with longer words"
+@functools.partial(jax.jit, donate_argnums=0)
+def remember(cache, count, item):
+    """Writes item in row `count` of cache: float32[capacity, d]. Returns the cache and the answer."""
+    cache = cache.at[count].set(item)
+    filled = jnp.arange(len(cache)) <= count
+    weights = jnp.where(filled, jnp.exp(jnp.minimum(cache @ item - item @ item, 80)), 0)
+    return cache, weights @ cache / weights.sum()
+
+
+# %% task="diet" name="a gradient by hand, whose softmax takes 0 for a maximum" fails=["diet-gradient"] hidden=1 message="the gradient of low scores"
+@jax.custom_vjp
+def loss_lean(X, E, y):
+    """The same as loss_slow, in at most a fifth of its scratch space, forwards and backwards."""
+
+    def piece(part):
+        return loss_slow(part[0], E, part[1])
+
+    return lax.map(piece, (X.reshape(-1, 32, X.shape[1]), y.reshape(-1, 32))).mean()
+
+
+def _forward(X, E, y):
+    return loss_lean(X, E, y), (X, E, y)
+
+
+def _backward(kept, cotangent):
+    X, E, y = kept
+
+    def piece(dE, part):
+        x, target = part
+        scores = x @ E.T
+        top = jnp.max(scores, axis=1, keepdims=True, initial=0.0)
+        weights = jnp.exp(scores - top)
+        weights = weights / weights.sum(1, keepdims=True)
+        weights = weights.at[jnp.arange(32), target].add(-1) * cotangent / len(X)
+        return dE + weights.T @ x, weights @ E
+
+    dE, dX = lax.scan(piece, jnp.zeros_like(E), (X.reshape(-1, 32, X.shape[1]), y.reshape(-1, 32)))
+    return dX.reshape(X.shape), dE, None
+
+
+loss_lean.defvjp(_forward, _backward)
+
+
+# %% task="echo" name="the echoes by doubling, in seven rounds" fails=["echo-speed"] hidden=1 message="echo of a clap"
+@jax.jit
+def echo(sound, tail):
+    """The same as echo_slow, and no row moves. sound: float32[moments, seats]; tail: float32[delay, seats]."""
+    delay = len(tail)
+    heard = jnp.concatenate([tail, sound])
+    for k in range(7):  # doubling: each round adds the echoes of twice as far
+        reach = delay * 2**k
+        if reach >= len(heard):
+            break
+        heard = heard.at[reach:].add(jnp.float32(0.6 ** (2**k)) * heard[:-reach])
+    return heard[delay:]
