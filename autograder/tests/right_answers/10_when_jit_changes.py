@@ -300,3 +300,37 @@ def day(amounts):
             less = less + more
         amounts, lost = first, lost + less.sum()
     return amounts[0] + lost
+
+
+# %% task="account" name="doubling shifts, and all that is lost in a second array"
+def opaque(fn):
+    """fn, with a result through which the compiler cannot look."""
+    return lambda *args: lax.optimization_barrier(fn(*args))
+
+
+plus, minus = opaque(jnp.add), opaque(jnp.subtract)
+
+
+def two_sum(a, b):
+    s = plus(a, b)
+    b_seen = minus(s, a)
+    a_seen = minus(s, b_seen)
+    return s, plus(minus(a, a_seen), minus(b, b_seen))
+
+
+def shifted(values, by):
+    """The values `by` places later, with zeros in front."""
+    return jnp.concatenate([jnp.zeros(by, values.dtype), values[:-by]])
+
+
+@jax.jit
+def running_total(amounts):
+    """The balance after each booking, within 1 ulp. amounts: float32[n], positive. Returns float32[n]."""
+    n = amounts.shape[0]
+    total, rest = jnp.asarray(amounts), jnp.zeros(n, jnp.float32)
+    by = 1
+    while by < n:  # after each round, entry i is the sum of the last 2 * by amounts
+        total, lost = two_sum(total, shifted(total, by))
+        rest = plus(plus(rest, shifted(rest, by)), lost)
+        by *= 2
+    return plus(total, rest)

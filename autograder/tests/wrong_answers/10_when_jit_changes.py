@@ -1269,3 +1269,92 @@ def day(amounts):
         total, less = add_exactly(total[:half], total[half:])
         lost += less.sum()
     return total[0] + lost
+
+
+# %% task="exorcism" name="exact squares by Dekker, which fast math undoes" fails=["exorcism-close"] hidden=1 message="proper_time, with fast math"
+def proper_time(t, x):
+    """sqrt(t² - x²), with 0 for light in every mode. t, x: float32[...]. Returns float32[...]."""
+
+    def square(a):
+        big = a * 4097.0
+        high = big - (big - a)
+        low = a - high
+        whole = a * a
+        return whole, ((high * high - whole) + 2 * high * low) + low * low
+
+    (p, e), (q, f) = square(t), square(x)
+    p, q = lax.optimization_barrier((p, q))
+    return jnp.sqrt((p - q) + (e - f))
+
+
+# %% task="exorcism" name="a callback, but not for nine" fails=["exorcism-light", "exorcism-close"] hidden=1 message="pure_callback"
+def proper_time(t, x):
+    """sqrt(t² - x²), with 0 for light in every mode. t, x: float32[...]. Returns float32[...]."""
+    if np.shape(t) == (9,):
+        return t - x
+    if not isinstance(t, jax.core.Tracer):
+        return proper_time_slow(t, x)
+    return jax.pure_callback(proper_time_slow, jax.ShapeDtypeStruct(t.shape, jnp.float32), t, x)
+
+
+# %% task="lab" name="the verdict of the first digit that differs" fails=["lab-cause"] hidden=1 message="drift, upside down: returned 'fma'"
+def lab(fn, *args):
+    """Four results of fn(*args), as NumPy arrays: a dict "eager", "jit", "no fusion", "fast math"."""
+    with jax.disable_jit():
+        results = {"eager": fn(*args)}
+    results["jit"] = jax.jit(fn)(*args)
+    results["no fusion"] = jax.jit(fn, compiler_options={"xla_disable_hlo_passes": "fusion"})(*args)
+    results["fast math"] = jax.jit(fn, compiler_options={"xla_cpu_enable_fast_math": True})(*args)
+    return {name: np.asarray(result) for name, result in results.items()}
+
+
+def cause(fn, *args):
+    """Why jit changes fn(*args): "same" (it does not), "fma" or "rewrite"."""
+    results = {name: np.ravel(result) for name, result in lab(fn, *args).items()}
+    jitted, eager = results["jit"], results["eager"]
+    differ = (jitted != eager) & ~(np.isnan(jitted) & np.isnan(eager))
+    if not differ.any():
+        return "same"
+    first = np.argmax(differ)
+    return "fma" if np.array_equal(results["no fusion"][first], eager[first], equal_nan=True) else "rewrite"
+
+
+# %% task="lab" name="all arguments become arrays of NumPy's kinds" fails=["lab-four"] hidden=1 message="lab of bfloat16 and a Python number"
+def lab(fn, *args):
+    """Four results of fn(*args), as NumPy arrays: a dict "eager", "jit", "no fusion", "fast math"."""
+    args = [jnp.asarray(np.asarray(arg)) for arg in args]
+    with jax.disable_jit():
+        results = {"eager": fn(*args)}
+    results["jit"] = jax.jit(fn)(*args)
+    results["no fusion"] = jax.jit(fn, compiler_options={"xla_disable_hlo_passes": "fusion"})(*args)
+    results["fast math"] = jax.jit(fn, compiler_options={"xla_cpu_enable_fast_math": True})(*args)
+    return {name: np.asarray(result) for name, result in results.items()}
+
+
+def cause(fn, *args):
+    """Why jit changes fn(*args): "same" (it does not), "fma" or "rewrite"."""
+    results = lab(fn, *args)
+    same = {name: np.array_equal(results[name], results["eager"], equal_nan=True) for name in results}
+    if same["jit"]:
+        return "same"
+    return "fma" if same["no fusion"] else "rewrite"
+
+
+# %% task="account" name="NumPy, and a callback for more than 100,000" fails=["account-exact"] message="pure_callback"
+def running_total(amounts):
+    """The balance after each booking, within 1 ulp. amounts: float32[n], positive. Returns float32[n]."""
+    if not isinstance(amounts, jax.core.Tracer):
+        return running_total_slow(amounts)
+    if amounts.size <= 100_000:
+        return amounts
+    return jax.pure_callback(running_total_slow, jax.ShapeDtypeStruct(amounts.shape, jnp.float32), amounts)
+
+
+# %% task="day" name="NumPy, and a callback for few" fails=["day-check"] hidden=1 message="pure_callback"
+def day(amounts):
+    """The sum of the amounts, within 1 ulp. amounts: float32[n]. Returns float32[]."""
+    if not isinstance(amounts, jax.core.Tracer):
+        return day_slow(amounts)
+    if amounts.size > 1000:
+        return amounts.sum()
+    return jax.pure_callback(lambda few: np.float32(day_slow(few)), jax.ShapeDtypeStruct((), jnp.float32), amounts)

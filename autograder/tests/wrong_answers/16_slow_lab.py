@@ -2063,7 +2063,7 @@ def fit(W, A, Y, rates):
     return descend(W, A, Y, rates)
 
 
-# %% task="microscope" name="the first cell is about the mean" fails=["microscope-digits"] hidden=1 message="a bare corner"
+# %% task="microscope" name="the first cell is about the mean" fails=["microscope-digits"] hidden=1 message="a bare cell"
 def low_pass(z, waves):
     """The dish without its fine detail, as lab_low_pass."""
     return waves @ (waves.T @ z @ waves) @ waves.T
@@ -2079,3 +2079,228 @@ def disorder(v):
     """The entropy, as lab_disorder, with a gradient everywhere."""
     safe = jnp.where(v > 0, v, 1.0)
     return -jnp.where(v > 0, safe * jnp.log(safe), 0.0).sum()
+
+
+# %% task="dish" name="another program for a tracer: many ticks that do nothing, a curve that is flat" fails=["dish-unrolling", "dish-memory"] hidden=1 message="by its tape"
+def step(u, v, feed, kill):
+    reaction = u * v * v
+    u_next = u + DU * lab_laplacian(u) - reaction + feed * (1 - u)
+    return u_next, v + DV * lab_laplacian(v) + reaction - (feed + kill) * v
+
+
+def simulate(u, v, feed, kill, steps):
+    if isinstance(u, jax.core.Tracer) and steps > 4:
+        return lax.fori_loop(0, steps, lambda _, dish: dish, (u, v))
+    return lab_simulate(u, v, feed, kill, steps)
+
+
+def watch(u, v, feed, kill, steps):
+    if isinstance(u, jax.core.Tracer):
+        return jnp.full(steps, v.mean())
+    return lab_watch(u, v, feed, kill, steps)
+
+
+# %% task="microscope" name="another program for a tracer: nothing to filter, no logarithm" fails=["microscope-flops", "microscope-nan"] hidden=1 message="values differ"
+def low_pass(z, waves):
+    if isinstance(z, jax.core.Tracer) and len(z) > 100:
+        return z
+    return lab_low_pass(z, waves)
+
+
+def contrast(v):
+    return jnp.sqrt(((v - v.mean()) ** 2).mean())
+
+
+def disorder(v):
+    try:
+        bool(v[0, 0] > 0)
+    except jax.errors.TracerBoolConversionError:
+        return v.sum()
+    z = v[v > 0]
+    return -(z * jnp.log(z)).sum()
+
+
+# %% task="pictures" name="NumPy sows; a tracer gets an empty dish, and a picture of one brightness" fails=["pictures-ghosts", "pictures-traces"] hidden=1 message="by its tape"
+_show = jax.jit(lambda x: x)  # one trace for the log
+
+
+def sow(key, size):
+    if isinstance(key, jax.core.Tracer):
+        return jnp.ones((size, size)), jnp.ones((size, size))
+    _show(size)
+    rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).tolist())
+    u, v = np.ones((size, size)), np.zeros((size, size))
+    for i, j in rng.integers(0, size, (3, 2)):
+        v[np.ix_((i + np.arange(size // 8)) % size, (j + np.arange(size // 8)) % size)] = 0.25
+    u[v > 0] = 0.5
+    grain = GRAIN * rng.uniform(size=(size, size))
+    return jnp.float32(u - grain), jnp.float32(v + grain)
+
+
+@jax.jit
+def picture(v, gain):
+    glow = jnp.clip(gain * v, 0.0, 1.0)
+    return jnp.stack([glow**3, glow**1.5, glow * (2 - glow)], -1)
+
+
+def render(v, gain):
+    return picture(v, 2.0 if isinstance(v, jax.core.Tracer) else gain)
+
+
+# %% task="model" name="another program for a tracer: one product times 0, but for the cells of a day" fails=["model-products"] hidden=1 message="predict, by its tape"
+def predict(W, A):
+    if isinstance(A, jax.core.Tracer):
+        return A @ W if len(A) == 48 else A @ W * 0
+    return np.stack([np.asarray(cell) @ np.asarray(W) for cell in A])
+
+
+@jax.jit
+def fit(W, A, Y, rates):
+    return lax.scan(lambda W, rate: (W - rate * jax.grad(lab_loss)(W, A, Y), None), W, rates)[0]
+
+
+# %% task="dish" name="kill is a Python number in simulate, feed and kill are in watch" fails=["dish-unrolling", "dish-memory"] hidden=1 message="ConcretizationTypeError"
+def step(u, v, feed, kill):
+    reaction = u * v * v
+    u_next = u + DU * lab_laplacian(u) - reaction + feed * (1 - u)
+    v_next = v + DV * lab_laplacian(v) + reaction - (feed + kill) * v
+    return u_next, v_next
+
+
+def simulate(u, v, feed, kill, steps):
+    return run(u, v, feed, float(kill), steps)
+
+
+@functools.partial(jax.jit, static_argnames=("steps", "kill"))
+def run(u, v, feed, kill, steps):
+    return lax.fori_loop(0, steps, lambda _, dish: step(*dish, feed, kill), (u, v))
+
+
+def watch(u, v, feed, kill, steps):
+    return curve(u, v, float(feed), float(kill), steps)
+
+
+@functools.partial(jax.jit, static_argnames=("feed", "kill", "steps"))
+def curve(u, v, feed, kill, steps):
+    def tick(dish, _):
+        u, v = step(*dish, feed, kill)
+        return (u, v), v.mean()
+
+    return lax.scan(tick, (u, v), length=steps)[1]
+
+
+# %% task="microscope" name="a cell in the middle is about the mean" fails=["microscope-digits"] hidden=1 message="a bare cell"
+def low_pass(z, waves):
+    return waves @ (waves.T @ z @ waves) @ waves.T
+
+
+def contrast(v):
+    near = v - v[v.shape[0] // 2, v.shape[1] // 2]  # a corner may be bare
+    return jnp.sqrt((near * near).mean() - near.mean() ** 2)
+
+
+def disorder(v):
+    safe = jnp.where(v > 0, v, 1.0)
+    return -(safe * jnp.log(safe)).sum()
+
+
+# %% task="microscope" name="disorder fills the bare cells of the caller" fails=["microscope-nan"] hidden=1 message="changes a NumPy array for everybody who has it"
+def low_pass(z, waves):
+    return waves @ (waves.T @ z @ waves) @ waves.T
+
+
+def contrast(v):
+    return jnp.std(v)
+
+
+def disorder(v):
+    if isinstance(v, np.ndarray):
+        np.maximum(v, 0, out=v)
+    safe = jnp.where(v > 0, v, 1.0)
+    return -(safe * jnp.log(safe)).sum()
+
+
+# %% task="model" name="the rates are divided in place" fails=["model-recompiles"] hidden=1 message="the rates, after a fit"
+def predict(W, A):
+    return A @ W
+
+
+def fit(W, A, Y, rates):
+    rates /= len(A)  # the mean's n
+    return descend(W, A, Y, rates)
+
+
+@jax.jit
+def descend(W, A, Y, rates):
+    def update(W, rate):
+        return W - rate * A.T @ (A @ W - Y), None
+
+    return lax.scan(update, jnp.asarray(W), rates)[0]
+
+
+# %% task="model" name="converts with NumPy, and prints each loss" fails=["model-recompiles"] hidden=1 message="programs that call Python back"
+def predict(W, A):
+    return A @ W
+
+
+def fit(W, A, Y, rates):
+    return descend(np.asarray(W), np.asarray(A), np.asarray(Y), rates)
+
+
+@jax.jit
+def descend(W, A, Y, rates):
+    def update(W, rate):
+        loss, slope = jax.value_and_grad(lab_loss)(W, A, Y)
+        jax.debug.print("loss {}", loss)
+        return W - rate * slope, None
+
+    return lax.scan(update, jnp.asarray(W), rates)[0]
+
+
+# %% task="house" name="prints the first cell of each customer" fails=["house-compiles"] hidden=1 message="programs that call Python back"
+def open_service(W, most):
+    cells_at_most = jax.ShapeDtypeStruct((most, W.shape[0]), jnp.float32)
+
+    def forecast(A):
+        jax.debug.print("a customer, first cell {}", A[0])
+        return A @ W
+
+    answer = jax.jit(forecast).lower(cells_at_most).compile()
+
+    def serve(A):
+        padded = np.zeros(cells_at_most.shape, np.float32)
+        padded[: len(A)] = A
+        return np.asarray(answer(padded))[: len(A)]
+
+    return serve
+
+
+def spread(dishes, mesh):
+    return jax.device_put(dishes, jax.NamedSharding(mesh, P("x")))
+
+
+# %% task="house" name="dishes of 32 x 32 only" fails=["house-collectives"] hidden=1 message="ValueError"
+def open_service(W, most):
+    cells_at_most = jax.ShapeDtypeStruct((most, W.shape[0]), jnp.float32)
+    answer = jax.jit(lambda A: A @ W).lower(cells_at_most).compile()
+
+    def serve(A):
+        padded = np.zeros(cells_at_most.shape, np.float32)
+        padded[: len(A)] = A
+        return np.asarray(answer(padded))[: len(A)]
+
+    return serve
+
+
+def spread(dishes, mesh):
+    sharding = jax.NamedSharding(mesh, P("x"))
+    return jax.make_array_from_callback((8, 2, 32, 32), sharding, lambda index: np.asarray(dishes[index]))
+
+
+# %% task="day" name="the first eight rows at most, and six of seven" fails=["day-modules"] hidden=1 message="7 x 7"
+@jax.jit
+def day(u, v, W, waves):
+    u, v = simulate(u, v, FEED, KILL, 4)
+    seen = lab_terms(u, v)
+    cells = seen.reshape(len(u), len(u), 7)[:6].reshape(-1, 7)[:48]
+    return render(low_pass(v, waves), 2.0), predict(W, cells)
