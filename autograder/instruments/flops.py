@@ -100,16 +100,24 @@ def _convolution(eqn: JaxprEqn) -> int:
     lhs, rhs, out = params["dimension_numbers"]
     meetings = 1
     for axis, (low, _) in enumerate(params["padding"]):
-        length = shape_of(eqn.invars[0])[lhs[2 + axis]]
-        hole = params["lhs_dilation"][axis]
-        meetings *= sum(
-            0 <= place < length * hole and place % hole == 0
-            for start in range(shape_of(eqn.outvars[0])[out[2 + axis]])
-            for step in range(kernel[rhs[2 + axis]])
-            for place in [start * params["window_strides"][axis] + step * params["rhs_dilation"][axis] - low]
-        )
+        length, hole = shape_of(eqn.invars[0])[lhs[2 + axis]], params["lhs_dilation"][axis]
+        starts = shape_of(eqn.outvars[0])[out[2 + axis]], params["window_strides"][axis]
+        steps = kernel[rhs[2 + axis]], params["rhs_dilation"][axis]
+        (few, apart), (many, stride) = sorted([starts, steps])
+        meetings *= sum(_met(length, hole, many, stride, k * apart - low) for k in range(few))
     batch, features = (shape_of(eqn.outvars[0])[axis] for axis in out[:2])
     return 2 * meetings * batch * features * kernel[rhs[1]]
+
+
+def _met(length: int, hole: int, many: int, stride: int, first: int) -> int:
+    """How many of the places `first + k * stride`, k in range(many), are elements: every hole-th in length * hole."""
+    common = math.gcd(stride, hole)
+    if first % common:
+        return 0
+    period = hole // common  # of the k that meet one: those that are equal to this one, modulo the period
+    one = -first // common * pow(stride // common, -1, period) % period
+    low, high = max(0, -(first // stride)), min(many - 1, (length * hole - 1 - first) // stride)
+    return max(0, (high - one) // period - (low - 1 - one) // period)
 
 
 def _convert(eqn: JaxprEqn) -> int:

@@ -1,6 +1,7 @@
 """The statistics of a jaxpr, and that taking them leaves no trace."""
 
 import functools
+import random
 import subprocess
 import sys
 import warnings
@@ -146,6 +147,22 @@ def test_a_convolution_with_strides_and_holes_costs_what_xla_says():
 
     a, k = jnp.ones((2, 4, 9, 7)), jnp.ones((6, 2, 3, 2))
     assert statistics(fn, a, k).flops == jax.jit(fn).lower(a, k).cost_analysis()["flops"]
+
+
+def test_each_pair_of_a_kernels_and_an_inputs_element_that_meet_is_counted():
+    rng = random.Random(0)
+    for _ in range(2000):
+        length, many, first = rng.randint(0, 7), rng.randint(0, 9), rng.randint(-20, 20)
+        hole, stride = rng.randint(1, 6), rng.randint(1, 6)
+        places = [first + k * stride for k in range(many)]
+        expected = sum(0 <= place < length * hole and place % hole == 0 for place in places)
+        assert flop_counter._met(length, hole, many, stride, first) == expected, (length, hole, many, stride, first)
+
+
+def test_the_pairs_of_a_long_convolution_are_not_counted_one_by_one():
+    signal = jax.ShapeDtypeStruct((1, 1, 10**9), jnp.float32)  # one by one that would take hours
+    means = statistics(lambda x: lax.conv_general_dilated(x, jnp.ones((1, 1, 64)), (1,), "VALID"), signal)
+    assert means.flops == 2 * 64 * (10**9 - 63)
 
 
 def test_an_fft_of_no_values_costs_nothing():
