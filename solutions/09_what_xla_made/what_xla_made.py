@@ -683,7 +683,8 @@ assert_hlo(overlap, *fresh, reference=overlap_slow, max_flops=0.01)
 with jax.default_matmul_precision("highest"):  # a GPU or TPU drops digits of products (unit 10)
     tape = jax.extend.core.jaxpr_as_fun(jax.make_jaxpr(overlap)(*small))  # of one trace: the value, and the FLOPs
     assert_allclose(tape(*small)[0], overlap_slow(*small), rtol=1e-3, name="overlap, traced once,")
-assert_primitives(tape, *small, max_flops=10_000_000)  # a tenth of those of overlap_slow, and to spare
+a_hundredth = 4 * 300**3 // 100  # of two products of matrices
+assert_primitives(tape, *small, max_flops=a_hundredth)
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "brackets-speed", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
