@@ -63,6 +63,8 @@ REFUSED = {  # of the wrong answers: they reach for what is not theirs, or name 
     # with disable_jit nothing is traced, and traces are counted
     *("jit switched off", "switches jit on", "jit switched off, to look into it"),
     *("Adam, whatever the optimizer", "reads the source"),
+    # numpy's resize with refcheck takes memory that others use; .traces is a method of the course's, too
+    *("makes the customer's own table larger", "counts the traces on an object"),
 }
 
 
