@@ -56,15 +56,19 @@ def cell_name(cell: NotebookNode) -> str:
 
 def fault(notebook: NotebookNode) -> Fault | None:
     """What went wrong in an executed notebook; None for one that ran to its end."""
-    ours = [(cell, *said) for cell in notebook.cells for said in _said(cell)]
+    cells = notebook.cells
+    ours = [(index, *said) for index, cell in enumerate(cells) for said in _said(cell)]
     if not ours:
         return None
-    causes = [(cell, name, line) for cell, name, line in ours if not line.startswith(NOT_RUN)] or ours[:1]
-    (cell, name, line), graded = causes[0], [i for i, cell in enumerate(notebook.cells) if is_graded(cell)]
-    tasks = {task_of(notebook.cells, i) for i, c in enumerate(notebook.cells) if any(c is own for own, *_ in causes)}
-    lost = sum(_points(notebook.cells[i]) for i in graded if _lost(notebook.cells, i, tasks))
-    possible = sum(_points(notebook.cells[i]) for i in graded)
-    return Fault(TITLES[name], cell_name(cell), line, len(causes) - 1, lost, possible)
+    causes = [(index, name, line) for index, name, line in ours if not line.startswith(NOT_RUN)] or ours[:1]
+    tasks = {task_of(cells, index) for index, *_ in causes}
+    graded = [index for index, cell in enumerate(cells) if is_graded(cell)]
+    lost = [index for index in graded if _lost(cells, index, tasks)]
+    costly = {task_of(cells, index) for index in lost}
+    # The first that cost points.
+    index, name, line = min(causes, key=lambda cause: task_of(cells, cause[0]) not in costly)
+    points = [sum(_points(cells[index]) for index in some) for some in (lost, graded)]
+    return Fault(TITLES[name], cell_name(cells[index]), line, len(causes) - 1, *points)
 
 
 def _said(cell: NotebookNode) -> Iterator[tuple[str, str]]:

@@ -4,7 +4,7 @@ import pytest
 from conftest import graded, locked, solution
 
 from autograder.doors.fair_run import run_fairly
-from autograder.doors.faults import fault
+from autograder.doors.faults import LEFT_OUT, end_in, fault
 from autograder.doors.graded_notebook import failure_text, is_graded, score
 from autograder.doors.guard.cells import Guard
 from autograder.doors.guard.course import Course
@@ -130,3 +130,12 @@ def test_a_line_beside_an_answer_costs_it_nothing(make_notebook, tmp_path):
     own = run(make_notebook, tmp_path, (G, solution("g")), "eval('1')", CHECK)
     assert score(own.cells[-1]).earned == 2
     assert fault(own).is_harmless and fault(own).title == "A cell was left out"
+
+
+def test_of_several_things_left_out_the_one_that_cost_points_is_named(make_notebook):
+    other = ("def h(x):\n    return x", solution("h"))
+    notebook = make_notebook(other, (G, solution("g")), CHECK)
+    notebook.cells[0].metadata[LEFT_OUT] = notebook.cells[1].metadata[LEFT_OUT] = "line 1 uses globals"
+    assert (fault(notebook).cell, fault(notebook).is_harmless) == ("h", True)
+    end_in(notebook.cells[2], "NameError", "name 'g' is not defined")
+    assert (fault(notebook).cell, fault(notebook).lost, fault(notebook).others) == ("g", 2, 1)
