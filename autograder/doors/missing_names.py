@@ -5,7 +5,7 @@ import re
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
-from .faults import TITLES, cell_name
+from .faults import LEFT_OUT, TITLES, cell_name
 from .graded_notebook import is_graded, task_of
 from .guard.cells import Guard
 from .guard.course import bound, parsed
@@ -25,14 +25,13 @@ def explain_missing_names(notebook: NotebookNode, guard: Guard | None) -> None:
 
 def _explain(name: str, cells: list[NotebookNode], place: int, guard: Guard | None) -> None:
     task, check = task_of(cells, place), cells[place]
-    for index, cell in enumerate(cells):
-        defines = not is_graded(cell) and name in bound(parsed(cell.source))
-        parts = _parts(cell, guard)
-        kept = parts and guard is not None and name in bound(parsed(guard.judged(cell).text))  # type: ignore[union-attr]
-        if parts and not kept and (defines or task_of(cells, index) == task):
-            _say(check, f"{name} is missing, and this was left out of {cell_name(cell)}: {' '.join(parts)}")
-            return
     homes = [(i, cell) for i, cell in enumerate(cells) if not is_graded(cell) and name in bound(parsed(cell.source))]
+    of_task = [(i, cell) for i, cell in enumerate(cells) if task_of(cells, i) == task]
+    for _, cell in sorted([*homes, *of_task], key=lambda pair: pair[0]):
+        judged = guard.judged(cell) if guard is not None and LEFT_OUT in cell.metadata else None
+        if judged is not None and name not in bound(parsed(judged.text)):
+            _say(check, f"{name} is missing, and this was left out of {cell_name(cell)}: {cell.metadata[LEFT_OUT]}")
+            return
     for _, cell in homes:
         if error := next((output for output in cell.outputs if output.output_type == "error"), None):
             said = error.evalue.split("\n")[0]
@@ -41,11 +40,6 @@ def _explain(name: str, cells: list[NotebookNode], place: int, guard: Guard | No
             return
     if homes and homes[0][0] > place:
         _say(check, f"{name} is missing, because its cell stands below this check; cells are run from top to bottom.")
-
-
-def _parts(cell: NotebookNode, guard: Guard | None) -> tuple[str, ...]:
-    judged = None if guard is None or is_graded(cell) else guard.judged(cell)
-    return () if judged is None else judged.parts
 
 
 def _say(check: NotebookNode, line: str) -> None:

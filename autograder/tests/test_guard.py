@@ -1127,10 +1127,13 @@ def test_a_cell_whose_tree_cannot_be_changed_is_not_run():
     assert shell.run_cell("has_run = True").success and len(shell.ast_transformers) == 1
 
 
+EVALUATES = "def g(x):\n    return eval('x + x')"  # nothing beside it could be run
+
+
 @pytest.mark.notebooks
 def test_in_a_kernel(tmp_path):
     """Every cell that is only put back, one behind the other, each with a check of its own; and what they left."""
-    answers = [cell.source for cell in PUTS_BACK] + [LEFT, REACHES, "eval('1')", "def f(:", "x = %time 1 + 1"]
+    answers = [cell.source for cell in PUTS_BACK] + [LEFT, REACHES, EVALUATES, "def f(:", "x = %time 1 + 1"]
     wrong = [source if "def g" in source else source + WRONG for source in answers]
     cells = [(SETUP, locked("setup"))]
     released = [(SETUP, locked("setup"))]

@@ -4,7 +4,7 @@ import ast
 import copy
 import re
 import warnings
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from IPython.core.inputtransformer2 import TransformerManager
@@ -155,11 +155,8 @@ class _Plain:
         spare = [(node, refused) for node in self.tree.body if (refused := _spare(node, course, used)) is not None]
         if not spare or len(spare) == len(self.tree.body):
             return
-        text, quiet = self.text, "print" in bound(self.tree)
-        for node, refused in reversed(spare):
-            text = replaced(text, node, "pass" if quiet else f"print({f'Left out: {refused}'!r})")
         try:
-            self.text, self.tree = _python(text)
+            self.text, self.tree = _python(with_reasons(self.text, self.tree, dict(spare)))
         except (_Magic, SyntaxError):  # lines that Python and this module count in another way
             return
         self.left_out = [str(refused) for _, refused in spare]
@@ -281,17 +278,31 @@ def _without(text: str, tree: ast.Module, magics: list[ast.Call]) -> str:
         ):
             mark = "!" if kind in ("system", "getoutput") else f"%{said[0]}"
             raise _Magic(node.lineno, mark)
-        text = replaced(text, node, new)
+        text = _replaced(text, node, new)
     return text
 
 
-def replaced(text: str, node: ast.expr | ast.stmt, new: str) -> str:
+SAID = "Left out: "
+
+
+def with_reasons(text: str, tree: ast.Module, left_out: Mapping[ast.stmt, object]) -> str:
+    """The text with a line in place of each of these statements that says why it is left out."""
+    quiet = "print" in bound(tree)
+    for node in sorted(left_out, key=lambda node: (node.lineno, node.col_offset), reverse=True):
+        text = _replaced(text, node, "pass" if quiet else f"print({f'{SAID}{left_out[node]}'!r})")
+    return text
+
+
+def _replaced(text: str, node: ast.expr | ast.stmt, new: str) -> str:
     """The text with something else in place of a node; of its further lines, each that it has."""
     lines = text.encode().split(b"\n")
-    first, last, column = node.lineno - 1, (node.end_lineno or node.lineno) - 1, node.col_offset
-    if decorators := getattr(node, "decorator_list", []):
-        first, column = decorators[0].lineno - 1, max(decorators[0].col_offset - 1, 0)  # with its @
+    first, last, column = first_line(node) - 1, (node.end_lineno or node.lineno) - 1, node.col_offset
     before, after = lines[first][:column], lines[last][node.end_col_offset :]
     lines[first : last + 1] = [before + new.encode(), *[b"pass"] * (last - first)]
     lines[last] += after
     return b"\n".join(lines).decode()
+
+
+def first_line(node: ast.expr | ast.stmt) -> int:
+    """The line on which a node begins, or the first decorator above it."""
+    return min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", []))])

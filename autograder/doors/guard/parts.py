@@ -8,11 +8,10 @@ import ast
 from collections.abc import Collection, Iterable, Iterator
 
 from .course import Course, around, bound
-from .judge import Judged, NoPython, judge, python_of, replaced
+from .judge import SAID, Judged, NoPython, first_line, judge, python_of, with_reasons
 from .language import Refusal
 
 _ROUNDS = 5  # for statements of a cell that are each refused by themselves; all cells are read anew in each
-_SAID = "Left out: "
 
 
 def judge_in_parts(sources: Collection[str], course: Course) -> dict[str, Judged]:
@@ -43,10 +42,7 @@ class _Cell:
         out = _what_goes(tree, refused, course)
         if not _is_worth_running([node for node in tree.body if node not in out], tree):
             return False
-        quiet = "print" in bound(tree)
-        for node in sorted(out, key=lambda node: (node.lineno, node.col_offset), reverse=True):
-            text = replaced(text, node, "pass" if quiet else f"print({_SAID + out[node]!r})")
-        self.text = text
+        self.text = with_reasons(text, tree, out)
         self.parts += out.values()
         return True
 
@@ -61,7 +57,7 @@ class _Cell:
 
 def _what_goes(tree: ast.Module, refused: Refusal, course: Course) -> dict[ast.stmt, str]:
     """The statements that cannot be run, each with the reason: the refused one, and those that need what it binds."""
-    out = {node: str(refused) for node in tree.body if _first_line(node) <= refused.line <= (node.end_lineno or 0)}
+    out = {node: str(refused) for node in tree.body if first_line(node) <= refused.line <= (node.end_lineno or 0)}
     while True:
         rest = [node for node in tree.body if node not in out]
         given = _bound(node for node in rest if not isinstance(node, ast.AugAssign | ast.Delete))
@@ -74,10 +70,6 @@ def _what_goes(tree: ast.Module, refused: Refusal, course: Course) -> dict[ast.s
 
 def _bound(nodes: Iterable[ast.stmt]) -> set[str]:
     return bound(ast.Module(body=list(nodes), type_ignores=[]))
-
-
-def _first_line(node: ast.stmt) -> int:
-    return min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", []))])
 
 
 def _asked_for(node: ast.AST) -> Iterator[str]:
@@ -104,5 +96,5 @@ def _only_says(node: ast.stmt) -> bool:
     value = node.value if isinstance(node, ast.Expr) else None
     if isinstance(value, ast.Call) and len(value.args) == 1:
         value = value.args[0]
-        return isinstance(value, ast.Constant) and str(value.value).startswith(_SAID)
+        return isinstance(value, ast.Constant) and str(value.value).startswith(SAID)
     return isinstance(value, ast.Constant)
