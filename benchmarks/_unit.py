@@ -125,6 +125,26 @@ class Unit(NamedTuple):
             texts += [timed_text(source, [c.source for c in self.ungraded]), repr(regions(source))]
         return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:12]
 
+    def rests_on(self, task: str, by: str, region: int, lines: int | None = None) -> str:
+        """What the verdict on a wrong answer to `task` rests on: while it is the same, so is the verdict.
+
+        That is the solution's text, the check `by` (its own cell if "") without its hidden regions, and of `region`, in
+        which it failed, the first `lines` lines of code (all without): a region that grows at its end, or another one,
+        stops no less. Twelve digits, and behind a slash how many lines.
+        """
+        check = self.checks[by].source if by else ""
+        rows, hidden = check.split("\n"), regions(check)
+        inside = {row for begin, end in hidden for row in range(begin, end + 1)}
+        visible = "\n".join(line for row, line in enumerate(rows, 1) if row not in inside)
+        texts = [code_of(self.answers[task].source), timed_text(visible, [c.source for c in self.ungraded])]
+        if region != VISIBLE:
+            begin, end = hidden[region - 1] if region <= len(hidden) else (0, 0)
+            code = code_of("\n".join(rows[begin : max(end - 1, 0)])).split("\n")
+            lines = len(code) if lines is None else lines
+            texts += code[:lines]
+        sum_of = hashlib.sha256("\n".join(texts).encode()).hexdigest()[:12]
+        return sum_of if region == VISIBLE else f"{sum_of}/{lines}"
+
 
 CHECK_CALLS = r"\b(assert_\w+|speedup)\("
 

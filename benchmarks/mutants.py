@@ -12,6 +12,8 @@
     python benchmarks/mutants.py --list --unit 05           only list the mutants
     python benchmarks/mutants.py --table                    write mutants.md from what has been graded
 
+When a task changes, only those are graded again that survived or were killed by something that has changed.
+
 Reads the text of a solution (.py), no notebook. Writes mutants/NN_name.csv, and mutants.md. A mutant that survives is
 either a hole in a check or does what the answer does: then it is listed in mutants/NN_name.toml, with the reason.
 """
@@ -29,10 +31,11 @@ import jupytext
 from _grader import Grader, NotSolved, Verdict, last_line
 from _mutants import Mutant, mutants
 from _table import machine, read, write
-from _unit import COURSE, UNITS, Unit, unit_from_text
+from _unit import COURSE, UNITS, VISIBLE, Unit, unit_from_text
 
 TABLES = Path(__file__).with_suffix("")
 FIELDS = ["unit", "task", "operator", "change", "line", "verdict", "by", "region", "proves", "said", "jax", "text"]
+FIELDS += ["rests_on"]
 SECONDS = 10
 SLOW = 9  # seconds of a mutant that is worth a line
 SAID = 160  # characters of a message that are kept
@@ -82,7 +85,22 @@ def row_of(unit: Unit, mutant: Mutant, verdict: Verdict, text: str) -> dict:
         "said": sentence(verdict.said)[:SAID],
         "jax": jax.__version__,
         "text": text,
+        "rests_on": unit.rests_on(mutant.task, verdict.by, verdict.region) if is_seen(verdict) else "",
     }
+
+
+def is_seen(verdict: Verdict) -> bool:
+    """Whether it is a kill, and known where: not that of a mutant that ran too long."""
+    return verdict.killed and verdict.region is not None
+
+
+def still_dies(unit: Unit, row: dict) -> bool:
+    """Whether a mutant is killed by what has killed it: that check asks what it asked, and stops where it stopped."""
+    if not row["rests_on"] or row["by"] not in {"its own cell", *unit.fed_by(row["task"])}:
+        return False
+    by, (_, _, lines) = row["by"].replace("its own cell", ""), row["rests_on"].partition("/")
+    now = unit.rests_on(row["task"], by, int(row["region"] or VISIBLE), int(lines) if lines else None)
+    return now == row["rests_on"]
 
 
 def sentence(message: str) -> str:
@@ -106,6 +124,10 @@ def grade_unit(unit: Unit, chosen: argparse.Namespace) -> None:
             sampled = all_mutants if chosen.most is None else sample(all_mutants, chosen.most)
             names = {mutant.key for mutant in all_mutants}
             rows = {name: row for name, row in rows.items() if name[0] != task or name in names}
+            if not chosen.again:
+                for row in rows.values():
+                    if row["task"] == task and still_dies(unit, row):
+                        row["text"] = text
             waiting = [m for m in sampled if is_waiting(rows.get(m.key), text, chosen)]
             if not waiting:
                 continue

@@ -212,6 +212,38 @@ def test_a_digest_follows_code_and_the_place_of_a_hidden_region_and_no_comment()
     assert make_unit("return x", check=hidden).digest("f") != make_unit("return x", check=visible).digest("f")
 
 
+GROWN = CHECK + "\n### BEGIN HIDDEN TESTS\nassert f(1, 2)\n### END HIDDEN TESTS\n"
+
+
+@pytest.mark.parametrize(
+    "by, region, check, stays",
+    [
+        ("f-check", VISIBLE, GROWN, True),  # a hidden test more: what died before it still dies
+        ("f-check", VISIBLE, f"# why\n{CHECK}", True),
+        ("f-check", VISIBLE, CHECK.replace("8", "9"), False),
+        ("f-check", 1, GROWN.replace("2)\n", "2)\nassert f(3, 4)\n"), True),  # the region grew at its end
+        ("f-check", 1, GROWN.replace("1, 2", "1, 3"), False),
+        ("f-check", 1, CHECK, False),  # the region is gone
+        ("f-check", None, GROWN, False),  # it ran too long: nobody knows where
+        ("", VISIBLE, CHECK.replace("8", "9"), True),  # its own cell did not run
+        ("other-check", VISIBLE, GROWN, False),
+    ],
+)
+def test_a_kill_stands_while_what_killed_asks_what_it_asked(by, region, check, stays):
+    before = make_unit("return x + n", check=GROWN)
+    before.cells.append(new_code_cell("assert f(0, 1)", metadata={"nbgrader": graded("other-check", 1)}))
+    mutant = mutants(before, "f")[0]
+    row = tool.row_of(before, mutant, Verdict(True, by, region, (), "no"), "")
+    assert tool.still_dies(make_unit("return x + n", check=check), row) == stays
+    assert not tool.still_dies(make_unit("return x - n", check=check), row)  # another solution has other mutants
+
+
+def test_a_mutant_that_survived_is_graded_again():
+    unit = make_unit("return x + n")
+    row = tool.row_of(unit, mutants(unit, "f")[0], Verdict(False, "", None, (), ""), "")
+    assert not tool.still_dies(unit, row)
+
+
 @pytest.mark.parametrize(
     "traceback, region",
     [
