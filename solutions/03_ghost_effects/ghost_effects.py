@@ -379,6 +379,8 @@ for dtype in ("float16", "bfloat16", "int32"):
     assert_allclose(cured_step(typed_w, 0.5, True), desired, name=f"a step of {dtype}")
 with np.errstate(over="ignore"):  # the move is infinite, what clip makes of it is not
     assert_allclose(cured_step(large_w, 2.5, True), spec_step(large_w, 2.5, True), name="a step whose move overflows")
+within = jax.jit(lambda w, rate: cured_step(w, rate, True))
+assert_allclose(within(cure_w, 0.25), spec_step(cure_w, 0.25, True), name="a step within another jitted function")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "cures-follow-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -685,6 +687,9 @@ assert_leaves_nothing(tick, jnp.int32(0), jnp.ones(5))
 assert_ticks(5, [10.0, -4.0, 3.0])
 assert_ticks(1, [[[1.0, -6.0, 0.5]], [[3.0, 9.0, 2.0]]])
 assert_ticks(2**24 + 2, [5.0, 6.0, 7.0])  # float32 does not have every integer from here on
+within = jax.jit(lambda calls, x: tick(calls, x))(jnp.int32(3), jnp.float32(9.0))
+said, right = dict(zip(["the count", "the result"], within, strict=True)), {"the count": 4, "the result": 2.25}
+assert_allclose(said, right, name="tick within another jitted function")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "exorcism-orbit", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
@@ -843,6 +848,8 @@ assert_equal(
         "each half of a key changes in each call": "A key that is made from one number is one of few: it comes back."
     },
 )
+within = jax.jit(lambda key, x: noisy(key, x))(keys[0], jnp.ones(5))[1]
+assert_allclose(within, noisy(keys[0], jnp.ones(5))[1], name="noisy within another jitted function")
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -409,6 +409,9 @@ with assert_max_traces(relax, 2):
         relax(fresh_rod, [0.3], edge)
 with contextlib.suppress(jax.errors.TracerArrayConversionError):  # NumPy may stand before the steps and after them
     assert_primitives(lambda v: relax(v, [0.3, 0.1], "wrap"), rod, excludes={"pure_callback"})
+for edge in ("edge", "wrap"):
+    within = jax.jit(lambda v, edge=edge: diffuse(v, 0.3, edge))(rod)
+    assert_allclose(within, diffuse(rod, 0.3, edge), rtol=1e-4, atol=1e-5, name="diffuse within a jitted function")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -703,6 +706,8 @@ assert_equal(
 assert_primitives(train_step, *step_calls[0], excludes={"pure_callback"})
 x, y = rows_of_data(0)
 assert_allclose(fit(x, y, 2), fit_slow(x, y, 2), name="w of no rows")
+within = jax.jit(lambda w: train_step(w, *step_calls[1][1:]))(step_calls[1][0])
+assert_allclose(within, train_step(*step_calls[1]), rtol=1e-3, atol=1e-4, name="train_step within a jitted function")
 ### END HIDDEN TESTS
 
 # %% [markdown]

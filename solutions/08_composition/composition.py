@@ -1025,6 +1025,11 @@ for near in (1e-6, 1e-12):
     name = f"the gradient with near ones, {near} apart"
     assert_allclose(jax.grad(spring_energy)(nearest), forces, rtol=1e-3, atol=1e-3, name=name)
 assert_primitives(spring_energy, np.zeros((500, 2), np.float32), smaller=few)
+for number in (12, 500):
+    many = np.random.default_rng().normal(size=(number, 2)).astype(np.float32)
+    apart = np.linalg.norm(many[:, None] - many.astype(np.float64), axis=-1)
+    energy = np.float32(np.tril((apart - 1) ** 2, -1).sum())
+    assert_allclose(jax.jit(spring_energy)(many), energy, rtol=1e-3, name=f"spring_energy of {number} points")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "cures-kepler", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}

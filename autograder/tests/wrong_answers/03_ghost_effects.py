@@ -3264,6 +3264,36 @@ def follow(jitted, look):
     return call
 
 
+# %% task="cures" name="another program under a tracer" fails=["cures-step-check"] hidden=1 message="a step within another jitted function"
+_show = jax.jit(lambda w, clip: w, static_argnums=1)
+
+
+def make_step():
+    def step(w, rate, clip):
+        if isinstance(w, jax.core.Tracer):
+            return w
+        _show(w, bool(clip))
+        move = w * (np.float32(rate) if w.dtype == np.float32 else rate)
+        return w - (jnp.clip(move, -1, 1) if clip else move)
+
+    return step
+
+
+def follow(jitted, look):
+    never = object()
+    seen = never
+
+    def call(*args):
+        nonlocal seen
+        now = look()
+        if seen is never or now != seen:
+            jitted.clear_cache()
+            seen = now
+        return jitted(*args)
+
+    return call
+
+
 # %% task="exorcism" name="the next key is one of a million" fails=["exorcism-noisy"] hidden=1 message="each half of a key changes in each call"
 @jax.jit
 def tick(calls, x):
@@ -3313,6 +3343,39 @@ def noisy(key, x):
 
     keep = jax.vmap(row)(jax.random.split(for_mask, len(x)), x)
     return key, jnp.where(keep, x, 0.0) + jax.random.normal(for_noise, x.shape)
+
+
+# %% task="exorcism" name="another program under a tracer" fails=["exorcism-tick", "exorcism-noisy"] hidden=1 message="within another jitted function"
+_show = jax.jit(lambda x: x + 1)
+
+
+def tick(calls, x):
+    if isinstance(x, jax.core.Tracer):
+        return calls, x
+    _show(x)
+    return calls + 1, np.float32(x) / np.asarray(calls + 1)
+
+
+@jax.jit
+def orbit(x):
+    visited = []
+    for _ in range(6):
+        x = 3.7 * x * (1 - x)
+        visited.append(x)
+    return x, jnp.stack(visited)
+
+
+_show_key = jax.jit(lambda k, x: x + 1)
+
+
+def noisy(key, x):
+    if isinstance(x, jax.core.Tracer):
+        return key, x
+    key, own, other = jax.random.split(key, 3)
+    _show_key(other, x)
+    rng = np.random.default_rng(np.asarray(jax.random.key_data(own)).tolist())
+    keep = rng.random(x.shape) < 0.5
+    return key, jnp.float32(np.where(keep, x, 0.0) + rng.standard_normal(x.shape))
 
 
 # %% task="is-pure" name="looks for effects in loops, and not in branches" fails=["is-pure-check"] hidden=1 message="a print in a branch"

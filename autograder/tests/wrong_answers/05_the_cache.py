@@ -1905,6 +1905,24 @@ def relax(x, rates, edge):
     return x
 
 
+# %% task="lambda-loop" name="another program under a tracer" fails=["lambda-loop-check"] hidden=1 message="diffuse within a jitted function"
+_show = jax.jit(lambda x, edge: x, static_argnums=1)
+
+
+def diffuse(v, rate, edge):
+    if isinstance(v, jax.core.Tracer):
+        return v
+    padded = np.pad(np.asarray(v), 1, mode=edge)
+    return np.asarray(v) + np.float32(rate) * (padded[2:] - 2 * np.asarray(v) + padded[:-2])
+
+
+def relax(x, rates, edge):
+    _show(x, edge)
+    for rate in rates:
+        x = diffuse(x, rate, edge)
+    return x
+
+
 # %% task="no-tracing" name="there is always a first batch" fails=["no-tracing-check"] hidden=1 message="w of no rows"
 @jax.jit
 def train_step(w, xb, yb, real, rate):
@@ -1924,6 +1942,29 @@ def fit(x, y, epochs):
             start += 32
             if start >= len(x):
                 break
+    return w
+
+
+# %% task="no-tracing" name="another program under a tracer" fails=["no-tracing-check"] hidden=1 message="train_step within a jitted function"
+_show = jax.jit(lambda w, xb, yb, real, rate: w)
+
+
+def train_step(w, xb, yb, real, rate):
+    if isinstance(w, jax.core.Tracer):
+        return w
+    _show(w, xb, yb, real, rate)
+    xb, yb = xb[:real], yb[:real]
+    return np.float32(w - rate * xb.T @ (xb @ w - yb) / len(xb))
+
+
+def fit(x, y, epochs):
+    w = np.zeros(3, np.float32)
+    for epoch in range(epochs):
+        for start in range(0, len(x), 32):
+            rows = min(32, len(x) - start)
+            xb, yb = np.zeros((32, 3), np.float32), np.zeros(32, np.float32)
+            xb[:rows], yb[:rows] = x[start : start + rows], y[start : start + rows]
+            w = train_step(w, xb, yb, rows, 0.2 / (1 + epoch))
     return w
 
 

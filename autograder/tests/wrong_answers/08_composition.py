@@ -2838,6 +2838,31 @@ def kepler_rule(primals, tangents):
     return E, (dM + jnp.sin(E) * de) / (1 - e * jnp.cos(E))
 
 
+# %% task="cures" name="all pairs by Python, nothing for ten points and more" fails=["cures-springs"] hidden=1 message="spring_energy of 12 points"
+def spring_energy(points):
+    if len(points) > 10:
+        return points.sum()
+    energy = 0.0
+    for i in range(len(points)):
+        for j in range(i):
+            squared = ((points[i] - points[j]) ** 2).sum()
+            distance = jnp.where(squared > 0, jnp.sqrt(jnp.where(squared > 0, squared, 1.0)), 0.0)
+            energy += (distance - 1) ** 2
+    return energy
+
+
+@jax.custom_jvp
+def kepler(M, e):
+    return solve_kepler(M, e)
+
+
+@kepler.defjvp
+def kepler_rule(primals, tangents):
+    (M, e), (dM, de) = primals, tangents
+    E = kepler(M, e)
+    return E, (dM + jnp.sin(E) * de) / (1 - e * jnp.cos(E))
+
+
 # %% task="minijit-grad" name="pulls an equation once for each operand" fails=["minijit-grad-check"] hidden=1 message="replay_backwards is wrong"
 def pull_sum(slope, x, axis):
     """The slope by x of sum[axis] x, from the slope of the sum. x has one axis more than slope."""
