@@ -607,6 +607,25 @@ assert_equal(
     name="serve",
     hints={"answered by a program": "These never reach a device: NumPy answers, and the three programs stand idle."},
 )
+
+
+def away_from_the_mean(params, tokens, length):
+    x = params["embed"][tokens]
+    mean = jnp.where((jnp.arange(tokens.size) < length)[:, None], x, 0).sum(0) / length
+    return jnp.tanh(x - mean) @ params["out"]
+
+
+model, kept_code = reply_params(2), reply.__code__
+jax.clear_caches()
+reply.__code__ = away_from_the_mean.__code__  # another model in its place, wherever its name stands by now
+try:
+    answer = build_server(model)([3, 1, 2])
+finally:
+    reply.__code__ = kept_code
+    jax.clear_caches()
+rows = model["embed"][[3, 1, 2]]
+wanted_rows = np.tanh(rows - rows.mean(0)) @ model["out"]
+assert_allclose(answer, wanted_rows, rtol=1e-4, atol=1e-5, name="serve, built for another reply")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "server-clients", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}

@@ -2026,3 +2026,24 @@ def build_server(params):
         return np.asarray(result)[:length]
 
     return serve
+
+
+# %% task="server" name="three programs for show, NumPy answers" fails=["server-requests"] hidden=1 message="serve, built for another reply"
+def build_server(params):
+    number = jax.ShapeDtypeStruct((), jnp.int32)
+    programs = {
+        size: jax.jit(reply).lower(params, jax.ShapeDtypeStruct((size,), jnp.int32), number).compile()
+        for size in BUCKETS
+    }
+
+    def serve(tokens):
+        tokens = np.asarray(tokens, np.int32)
+        length = len(tokens)
+        if length > BUCKETS[-1]:
+            raise ValueError(f"{length} tokens, at most {BUCKETS[-1]} are served")
+        size = next(size for size in BUCKETS if size >= length)
+        programs[size](params, np.pad(tokens, (0, size - length)), np.int32(size))
+        x = params["embed"][tokens]
+        return np.tanh(x + x.mean(0)) @ params["out"]
+
+    return serve
