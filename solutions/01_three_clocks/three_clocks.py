@@ -457,6 +457,7 @@ for dials in (
     dict(build=413, dispatch=3, run=29, backlog=20011),
     dict(build=60007, dispatch=11, run=1301, backlog=9001),
     dict(build=700, dispatch=40, run=77, backlog=721),
+    dict(build=10, dispatch=2, run=500, backlog=40),
 ):
     assert_prediction(catch_the_liar, lambda: read_all(**dials), args=dials, hints=liar_hints)
 ### END HIDDEN TESTS
@@ -938,6 +939,7 @@ assert_opened(build=70, dispatch=6, run=300, backlog=1000)
 assert_opened(build=1234, dispatch=17, run=18, backlog=1252)
 assert_opened(build=1, dispatch=1, run=2, backlog=999_983, begin=10**18 + 7)
 assert_opened(build=10, dispatch=2, run=500, backlog=40)
+assert_opened(build=0, dispatch=0, run=3, backlog=9)
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "sealed-box-golf", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}

@@ -440,6 +440,9 @@ assert_allclose(
 )
 for n in (1, 2, 3, 5001, 20):
     assert_primitives(unprint_a, jnp.ones(n), counts=on_tape_a, max_equations=on_tape_a.total(), hint=line_by_line)
+for fresh in a[:4], a[:8]:
+    desired = np.float32(np.log(np.exp(fresh - largest).sum()) + largest)
+    assert_allclose(unprint_a(jnp.asarray(fresh, jnp.float32)), desired, rtol=1e-5, name="unprint_a of fresh numbers")
 ### END HIDDEN TESTS
 
 
@@ -1607,6 +1610,14 @@ found = {"an inner tape, and the one around it": [[line[1] for line in tape.equa
 assert_equal(found, {"an inner tape, and the one around it": [["add"], ["mul"]]}, name="trace")
 found = {"a whole number as result": repr(trace(lambda x: 7, Type((3,), "float32")).output)}
 assert_equal(found, {"a whole number as result": "7"}, name="trace")
+
+
+def mini_idle(x, xp=np):
+    return x * 1.0 + 0.0  # it changes nothing, and is written down like any other
+
+
+mine, theirs = both_tapes(mini_idle, (4,))
+assert_equal(mine, theirs, name="the tape of mini_idle", hints=line_hints)
 ### END HIDDEN TESTS
 
 

@@ -378,7 +378,7 @@ for _ in range(2):  # the other one begins where the first began
 # 100 pixels in batches of 64: the second has 36. It is another shape and costs a trace, and 36 rows cannot be split
 # over eight devices. So the batch is **padded**, and each row gets a weight.
 #
-# Write `padded`, which makes a batch of `size` rows out of up to `size`, and `weighted_loss`, so that the loss and its
+# Write `padded`, which makes a batch of `size` rows out of 1 to `size`, and `weighted_loss`, so that the loss and its
 # gradients are those of `mean_loss` on the true rows alone. What you pad with, and what the weights are, is up to you:
 # `weighted_loss` gets what your `padded` made. One trace serves every batch.
 #

@@ -213,7 +213,7 @@ assert_prediction(
 # Two functions that make the lesson's arithmetic automatic.
 #
 # - `price(fn, *args)` returns `(operations, bytes)`: what the program computes (one for each number that an elementwise
-#   operation makes, two for each multiply-add of a product), **every round of a loop counted**, and
+#   operation makes, a comparison or a `where` included, two for each multiply-add of a product), **every round of a loop counted**, and
 #   the least that it must move: each array of the arguments read once, each array of the result written once.
 #   Arguments and results may be dicts, lists and tuples of arrays, of any dtype but float64. An array that is passed
 #   twice is read twice, and one that `fn` does not use counts, too.
@@ -768,10 +768,10 @@ partial_credit(race, {3: 1, 10: 2})
 # reported, in order and soon: **the loss of step *i* before step *i* + 2 is handed over.**
 #
 # The device is simulated, its clock too, so that every run takes the same milliseconds. Fetching takes Python's time,
-# handing over a step 1 ms of it; the device takes longer for a step than Python for both. `float(loss)` waits until
-# the device has come so far: only then may the loss be reported. Of the device you have `device.fetch`, `device.step`
-# and `device.report`, and nothing else: its meters are for the check. When a batch is fetched is up to you; `steps` is
-# at least 1, and may be some thousands.
+# handing over a step 1 ms of it; for any step the device takes longer than Python for any fetch and a hand-over.
+# `float(loss)` waits until the device has come so far: only then may the loss be reported. Of the device you have
+# `device.fetch`, `device.step` and `device.report`, and nothing else: its meters are for the check. When a batch is
+# fetched is up to you; `steps` is at least 1, and may be some thousands.
 #
 # <details><summary>Hint 1</summary>
 # When Python waits for a loss, how much work does the device still have in hand?
@@ -926,7 +926,7 @@ assert_equal(long_run, right, name="train", hints=hints)
 # A service answers each user with a small network. `serve_slow` takes one user after the other, and for each it reads
 # **all the weights**. On the roofline it stands far to the left: each weight that is read is used only once.
 #
-# Write `serve`, for any number of users. For sixteen it may move at most **1.5 times the bytes of a single one**, and
+# Write `serve`, for one user or more. For sixteen it may move at most **1.5 times the bytes of a single one**, and
 # for more it reads the weights only once, too. No loop: it would read them again in each round. And no callback: the
 # bytes of NumPy are not counted.
 #

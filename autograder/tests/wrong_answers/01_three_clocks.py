@@ -553,6 +553,20 @@ def catch_the_liar(build, dispatch, run, backlog):
     }
 
 
+# %% task="catch-the-liar" name="G: waits for a run that is longer than the build" fails=["catch-the-liar-check"] hidden=1 message="A program without results has nothing to run"
+def catch_the_liar(build, dispatch, run, backlog):
+    return {
+        "A": max(build + dispatch, backlog) + run,
+        "B": dispatch,
+        "C": dispatch + run,
+        "D": max(dispatch, run) * 3 + dispatch,
+        "E": 3 * build + 3 * dispatch + 3 * run,
+        "F": dispatch + run,
+        "G": max(build + dispatch, run) + dispatch,
+        "H": 2 * dispatch + 2 * run,
+    }
+
+
 # %% task="fuse-me" name="starts from the first coefficient as it is" fails=["fuse-me-check"] hidden=1 message="has shape ()"
 @jax.jit
 def fuse_me(coefficients, x):
@@ -963,6 +977,21 @@ def open_the_box(program, clock):
         "run": run,
         "backlog": first_total - run,
     }
+
+
+# %% task="sealed-box" name="a dispatch of no tick is read as one" fails=["sealed-box-check"] hidden=1 message="dispatch"
+def open_the_box(program, clock):
+    t0 = clock()
+    first = program()
+    t1 = clock()
+    first.block_until_ready()
+    t2 = clock()
+    second = program()
+    t3 = clock()
+    second.block_until_ready()
+    t4 = clock()
+    dispatch, run = max(1, t3 - t2), max(1, t4 - t3)
+    return {"build": max(0, t1 - t0 - dispatch), "dispatch": dispatch, "run": run, "backlog": t2 - t0 - run}
 
 
 # %% task="fuse-me" name="filled up to 40 coefficients" fails=["fuse-me-check"] hidden=1 message="nonnegative"

@@ -2071,6 +2071,29 @@ def trace(fn, *types):
     return tape
 
 
+# %% task="minijit-trace" name="leaves out what changes nothing" fails=["minijit-trace-check"] hidden=1 message="the tape of mini_idle"
+def record(primitive, operands, params):
+    tape = [x for x in operands if isinstance(x, Tracer)][0].tape
+    if primitive in ("add", "mul"):
+        neutral = 0 if primitive == "add" else 1
+        for one, other in (operands, operands[::-1]):
+            if is_number(one) and one == neutral:
+                return other
+    result = tape.new(result_type(primitive, operands, params))
+    names = tuple(x.name if isinstance(x, Tracer) else x for x in operands)
+    tape.equations.append((result.name, primitive, names, params))
+    return result
+
+
+def trace(fn, *types):
+    tape = Tape()
+    tracers = [tape.new(type) for type in types]
+    tape.inputs = [t.name for t in tracers]
+    result = fn(*tracers)
+    tape.output = result.name if isinstance(result, Tracer) else result
+    return tape
+
+
 # %% task="minijit-replay" name="plain numbers are not lifted" fails=["minijit-replay-check"] hidden=1 message="replay of a plain number (the dtypes)"
 def replay(tape, *args):
     values = dict(zip(tape.inputs, [x if is_number(x) else lift(x) for x in args], strict=True))
@@ -2130,6 +2153,15 @@ def unprint_a(a):
         return jnp.log(jnp.sum(jnp.exp(a)))
     largest = jnp.max(a)
     return jnp.log(jnp.sum(jnp.exp(a - largest))) + largest
+
+
+# %% task="unprint-a" name="the visible eight, outside of a trace" fails=["unprint-a-check"] hidden=1 message="unprint_a of fresh numbers"
+def unprint_a(a):
+    b = jnp.max(a)
+    c = a - b
+    if a.size == 8 and not isinstance(a, jax.core.Tracer):
+        return jnp.float32(np.log(8.0)) + b
+    return jnp.log(jnp.sum(jnp.exp(c))) + b
 
 
 # %% task="unprint-b" name="one stroke less for thirty numbers, another program for a tracer of four" fails=["unprint-b-check"] hidden=1 message="has mul 1 times"
