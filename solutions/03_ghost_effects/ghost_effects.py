@@ -593,7 +593,9 @@ def in_short(value, depth=3):
         items = value.values() if isinstance(value, dict) else value
         return f"{len(value)}: {[in_short(item, depth - 1) for item in list(items)[:100]] if depth else 'of some'}"
     if depth and getattr(value, "__module__", "") == "__main__" and hasattr(value, "__dict__"):
-        return in_short(dict(vars(value)), depth - 1)
+        defaults = getattr(value, "__defaults__", None) or (), getattr(value, "__kwdefaults__", None) or {}
+        held = [*vars(value).values(), *defaults[0], *defaults[1].values()]
+        return f"{len(held)}: {[in_short(item, depth - 1) for item in held]}"
     return type(value).__name__
 
 
@@ -1037,6 +1039,9 @@ assert_equal(
         "kept for any number of n": "An lru_cache with a maxsize forgets.",
     },
 )
+for n in (1, 3, 67):
+    wanted = np.asarray(jax.random.normal(jax.random.key(n), (n, n)))
+    assert_allclose(mixer(n), wanted, name=f"mixer({n})")
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -1106,6 +1106,9 @@ assert_allclose(slope(2.0, "fold", 5.0, 3.0), jnp.float32(3.0 * math.cos(6.0 / 5
 play = jax.jit(lambda amplifier, x: amplifier(x))
 for one, desired in ((bent, amplify_spec(4.0, "fold", 1.5, sound)), (quiet, amplify_spec(-0.5, "clip", 0.2, sound))):
     assert_allclose(play(one, sound), jnp.float32(desired), rtol=1e-4, name="an amplifier that is handed to jit")
+whole = make_amplifier(0.5, "clip", 1.75)
+for x, desired in ((3, 1.5), (8, 1.75)):
+    assert_allclose(whole(x), jnp.float32(desired), name="an amplifier that plays a whole number")
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -412,6 +412,9 @@ with contextlib.suppress(jax.errors.TracerArrayConversionError):  # NumPy may st
 for edge in ("edge", "wrap"):
     within = jax.jit(lambda v, edge=edge: diffuse(v, 0.3, edge))(rod)
     assert_allclose(within, diffuse(rod, 0.3, edge), rtol=1e-4, atol=1e-5, name="diffuse within a jitted function")
+    for places in (1, 2, 3):
+        short, name = fresh_rod[9 : 9 + places], f"a rod of {places} places, {edge}"
+        assert_allclose(relax(short, rates, edge), relax_slow(short, rates, edge), rtol=1e-4, atol=1e-3, name=name)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -896,6 +899,11 @@ with jax.no_tracing(True):  # an error for any trace
 traces_shared = {name: same_trace(*pair, ("n", "m")) for name, pair in fresh.items()}
 traces_shared |= {name: same_trace(*pair, ("axis",)) for name, pair in other_names.items()}
 assert_equal(said, traces_shared, hints=advice, name="cache_key")
+keywords = {"n": 1, "x": [2.0]}
+cache_key((1.0,), keywords, ("n",))
+after = "the keywords of the call, afterwards"
+why = {after: "Look at the arguments, and leave them as they are: they are still to be called with."}
+assert_equal({after: keywords}, {after: {"n": 1, "x": [2.0]}}, hints=why, name="cache_key")
 ### END HIDDEN TESTS
 
 # %% [markdown]

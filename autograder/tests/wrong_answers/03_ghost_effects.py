@@ -2171,6 +2171,53 @@ def mixer(n):
     return table
 
 
+# %% task="leak-hunt" name="a table of one number has no axes" fails=["leak-hunt-repair"] hidden=1 message="mixer(1)"
+def who_leaks():
+    return {
+        "value": True,
+        "shape": False,
+        "constant": True,
+        "NumPy constant": False,
+        "local list": False,
+        "attribute": True,
+        "closure": True,
+        "callback": False,
+    }
+
+
+@functools.cache
+def mixer(n):
+    with jax.ensure_compile_time_eval():
+        return jax.random.normal(jax.random.key(n), (n, n)).squeeze()
+
+
+# %% task="leak-hunt" name="n and n + 64 share a table" fails=["leak-hunt-repair"] hidden=1 message="mixer(3)"
+def who_leaks():
+    return {
+        "value": True,
+        "shape": False,
+        "constant": True,
+        "NumPy constant": False,
+        "local list": False,
+        "attribute": True,
+        "closure": True,
+        "callback": False,
+    }
+
+
+_kept = {}
+
+
+def mixer(n):
+    if n % 64 not in _kept:
+        with jax.ensure_compile_time_eval():
+            _kept[n % 64] = jax.random.normal(jax.random.key(n), (n, n))
+    return _kept[n % 64]
+
+
+mixer.cache_clear = _kept.clear
+
+
 # %% task="is-pure" name="watches the second trace only" fails=["is-pure-check"] hidden=1 message="The first trace leaks"
 def is_pure(fn, *args):
     """Whether two fresh traces agree, without run-time effects and without a leak. Returns a bool."""
@@ -3376,6 +3423,30 @@ def noisy(key, x):
     rng = np.random.default_rng(np.asarray(jax.random.key_data(own)).tolist())
     keep = rng.random(x.shape) < 0.5
     return key, jnp.float32(np.where(keep, x, 0.0) + rng.standard_normal(x.shape))
+
+
+# %% task="exorcism" name="a set among the defaults collects shapes" fails=["exorcism-orbit"] message="globals that changed"
+@jax.jit
+def tick(calls, x):
+    calls = calls + 1
+    return calls, x / calls
+
+
+@jax.jit
+def orbit(x, _shapes=set()):  # noqa: B006
+    _shapes.add(x.shape)
+    visited = []
+    for _ in range(6):
+        x = 3.7 * x * (1 - x)
+        visited.append(x)
+    return x, jnp.stack(visited)
+
+
+@jax.jit
+def noisy(key, x):
+    key, for_mask, for_noise = jax.random.split(key, 3)
+    keep = jax.random.bernoulli(for_mask, 0.5, x.shape)
+    return key, jnp.where(keep, x, 0.0) + jax.random.normal(for_noise, x.shape)
 
 
 # %% task="is-pure" name="looks for effects in loops, and not in branches" fails=["is-pure-check"] hidden=1 message="a print in a branch"

@@ -2078,3 +2078,30 @@ class Amplifier:
                 return jnp.float32(np.clip(loud, -ceiling, ceiling))
             return ceiling + 0 * loud if loud > ceiling else -ceiling + 0 * loud if loud < -ceiling else loud
         return ceiling * jnp.sin(loud / ceiling)
+
+
+# %% task="amplifier" name="a whole number in, a whole number out" fails=["amplifier-check"] hidden=1 message="plays a whole number"
+def make_amplifier(gain, mode, ceiling):
+    return Amplifier(gain, Settings(mode, ceiling))
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    mode: str
+    ceiling: float
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Amplifier:
+    gain: float
+    settings: Settings = dataclasses.field(metadata=dict(static=True))
+
+    @jax.jit
+    def __call__(self, x):
+        loud = self.gain * x
+        ceiling = self.settings.ceiling
+        kind = jnp.asarray(x).dtype
+        if self.settings.mode == "clip":
+            return jnp.clip(loud, -ceiling, ceiling).astype(kind)
+        return (ceiling * jnp.sin(loud / ceiling)).astype(kind)

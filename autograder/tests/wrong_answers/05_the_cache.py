@@ -1806,6 +1806,13 @@ def cache_key(args, kwargs, static=()):
     return packing, tuple(map(kind, leaves)), fixed
 
 
+# %% task="cache-key" name="takes the static ones out of the caller's dict" fails=["cache-key-check"] hidden=1 message="leave them as they are"
+def cache_key(args, kwargs, static=()):
+    values = frozenset((name, type(kwargs[name]), kwargs.pop(name)) for name in static if name in kwargs)
+    leaves, packing = jax.tree.flatten((args, kwargs))
+    return packing, tuple(jax.typeof(leaf) for leaf in leaves), values
+
+
 # %% task="bucket" name="each pair once, and the diagonal is 1" fails=["bucket-check"] hidden=1 message="leaf [13]: got 1.0, expected nan"
 def bucket_size(length):
     """The size to which a vector of `length` numbers (an int, 1 to 1024) is padded: an int, at least `length`."""
@@ -1920,6 +1927,24 @@ def relax(x, rates, edge):
     _show(x, edge)
     for rate in rates:
         x = diffuse(x, rate, edge)
+    return x
+
+
+# %% task="lambda-loop" name="neighbours of a short rod, counted once" fails=["lambda-loop-check"] hidden=1 message="a rod of 1 places"
+def diffuse(v, rate, edge):
+    n = v.shape[0]
+    neighbours = np.zeros((n, n), np.float32)
+    for i in range(n):
+        for j in (i - 1, i + 1):
+            j = j % n if edge == "wrap" else min(max(j, 0), n - 1)
+            neighbours[i, j] = 1
+    return v + rate * (jnp.dot(neighbours, v, precision="highest") - 2 * v)
+
+
+def relax(x, rates, edge):
+    step = jax.jit(diffuse, static_argnames="edge")
+    for rate in rates:
+        x = step(x, rate, edge)
     return x
 
 
