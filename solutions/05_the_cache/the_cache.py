@@ -899,11 +899,6 @@ with jax.no_tracing(True):  # an error for any trace
 traces_shared = {name: same_trace(*pair, ("n", "m")) for name, pair in fresh.items()}
 traces_shared |= {name: same_trace(*pair, ("axis",)) for name, pair in other_names.items()}
 assert_equal(said, traces_shared, hints=advice, name="cache_key")
-keywords = {"n": 1, "x": [2.0]}
-cache_key((1.0,), keywords, ("n",))
-after = "the keywords of the call, afterwards"
-why = {after: "Look at the arguments, and leave them as they are: they are still to be called with."}
-assert_equal({after: keywords}, {after: {"n": 1, "x": [2.0]}}, hints=why, name="cache_key")
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -352,6 +352,7 @@ assert_allclose(history(row, 170, steps=5000), shifted, name="history(row, 170, 
 both = jax.jit(lambda row, rule: (step(row, rule), history(row, rule, steps=9)))(row, 110)
 expected = universe_slow(row, 110, 9)
 assert_allclose(both, (expected[1], expected), name="step and history, under jit")
+assert_primitives(history, row, 30, 16, smaller=(row, 30, 4))
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "universe-evolve-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}

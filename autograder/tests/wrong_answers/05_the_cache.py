@@ -1806,13 +1806,6 @@ def cache_key(args, kwargs, static=()):
     return packing, tuple(map(kind, leaves)), fixed
 
 
-# %% task="cache-key" name="takes the static ones out of the caller's dict" fails=["cache-key-check"] hidden=1 message="leave them as they are"
-def cache_key(args, kwargs, static=()):
-    values = frozenset((name, type(kwargs[name]), kwargs.pop(name)) for name in static if name in kwargs)
-    leaves, packing = jax.tree.flatten((args, kwargs))
-    return packing, tuple(jax.typeof(leaf) for leaf in leaves), values
-
-
 # %% task="bucket" name="each pair once, and the diagonal is 1" fails=["bucket-check"] hidden=1 message="leaf [13]: got 1.0, expected nan"
 def bucket_size(length):
     """The size to which a vector of `length` numbers (an int, 1 to 1024) is padded: an int, at least `length`."""

@@ -2032,3 +2032,31 @@ def evolve(row, rule, steps):
     if isinstance(row, jax.core.Tracer):
         return lax.fori_loop(0, steps, lambda i, row: row, row)
     return _evolve(row, rule, steps)
+
+
+# %% task="universe" name="unrolls a short history" fails=["universe-check"] hidden=1 message="more equations"
+def step(row, rule):
+    left = jnp.roll(row, 1)
+    right = jnp.roll(row, -1)
+    return (rule >> (4 * left + 2 * row + right)) & 1
+
+
+@partial(jax.jit, static_argnames="steps")
+def history(row, rule, steps):
+    if steps <= 16:  # not worth a loop
+        rows = [row]
+        for _ in range(steps):
+            rows.append(step(rows[-1], rule))
+        return jnp.stack(rows)
+
+    def body(old, _):
+        new = step(old, rule)
+        return new, new
+
+    _, rows = lax.scan(body, row, None, length=steps)
+    return jnp.concatenate([row[None], rows])
+
+
+@jax.jit
+def evolve(row, rule, steps):
+    return lax.fori_loop(0, steps, lambda i, r: step(r, rule), row)

@@ -1624,6 +1624,17 @@ def scores(queries, keys):
     return jnp.concatenate(parts, axis=2)
 
 
+# %% task="scores" name="reshapes for a single head" fails=["scores-check"] hidden=1 message="at most 1"
+def scores(queries, keys):
+    over_k = jax.vmap(dot, in_axes=(None, 0))
+    over_q = jax.vmap(over_k, in_axes=(0, None))
+    if queries.shape[2] == 1:  # no heads, no layer for them
+        one_head = jax.vmap(over_q)(queries[:, :, 0], keys[:, :, 0])
+        return one_head[:, None]
+    over_heads = jax.vmap(over_q, in_axes=(1, 1))
+    return jax.vmap(over_heads)(queries, keys)
+
+
 # %% task="lift-pairs" name="64 columns, or 64 of x, at a time" fails=["lift-pairs-columns", "lift-pairs-table", "lift-pairs-blocks"] hidden=1 message="is unrolled"
 CHUNK = 64
 
