@@ -343,6 +343,10 @@ other = tower(lambda x: 3 * x, angles, 2)  # another function of that name
 assert_allclose(other, np.stack([3 * angles, 0 * angles + 3, 0 * angles]), rtol=1e-4, name="the tower of 3x")
 long = np.linspace(0, 3, 300, dtype=np.float32)
 assert_primitives(tower, cubic, long, 4, excludes={"scan", "while"}, smaller=(cubic, long[:3], 4))
+bent = tower(lambda x: jax.lax.cond(x > 1, jnp.sin, lambda x: x**3, x), angles, 2)
+above = [np.sin(angles), np.cos(angles), -np.sin(angles)]
+expected = np.where(angles > 1, above, [angles**3, 3 * angles**2, 6 * angles])
+assert_allclose(bent, expected, rtol=1e-4, atol=1e-4, name="the tower of a function with a cond in it")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -690,6 +694,9 @@ with mock.patch.dict(PARTIALS, twice):
     (mine,) = tape_grad(chain_tape, [2.0])
 desired = 2 ** len(chain_tape.jaxpr.eqns) * float(jax.grad(long_chain)(2.0))
 assert_allclose(float(mine), desired, rtol=1e-4, name="tape_grad by rules that all give twice as much")
+numbers = [2.0, 5.0]
+tape_grad(jax.make_jaxpr(lambda x, y: x * y)(*numbers), numbers)
+assert_equal({"its arguments, afterwards": numbers}, {"its arguments, afterwards": [2.0, 5.0]}, name="tape_grad")
 ### END HIDDEN TESTS
 
 # %% [markdown]

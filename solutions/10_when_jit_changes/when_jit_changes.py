@@ -917,6 +917,10 @@ for name, fresh in others.items():
     assert_allclose(day(fresh), day_slow(fresh), rtol=ONE_ULP, atol=0, name=f"day with {name}")
 used = {"64 bits or callbacks": borrowed(day, fresh)}
 assert_equal(used, {"64 bits or callbacks": "nothing"}, name="day")
+booked = bookings(777)
+jax.block_until_ready(day(booked))
+booked *= np.float32(-3)
+assert_allclose(day(booked), day_slow(booked), rtol=ONE_ULP, atol=0, name="day of an array with new numbers in it")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "day-speed", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -1094,4 +1098,9 @@ X_times_w = X @ w
 said = [judge(result, X, w) for result in (X_times_w, X_times_w, np.float32(1.001) * X_times_w)]
 names = ["zeros that meet a large weight", "the same evidence again", "a tenth of a percent more, beside zeros"]
 assert_equal(dict(zip(names, said, strict=True)), dict(zip(names, [True, True, False], strict=True)), name="judge")
+X, w = evidence("ordinary")
+nothing = np.zeros(len(X), np.float32)
+said = [judge(result, X, 0 * w) for result in (nothing, nothing + np.float32(1e-3))]
+names = ["weights of 0, and rows of 0", "weights of 0, and rows of 0.001"]
+assert_equal(dict(zip(names, said, strict=True)), dict(zip(names, [True, False], strict=True)), name="judge")
 ### END HIDDEN TESTS

@@ -771,6 +771,14 @@ assert_equal({"sorts in a call": sorts_in_a_call(points)}, {"sorts in a call": 0
 assert_allclose(jax.jit(one_call)(points), make_ranker_slow(three[0])(points), name="ranks, under jit")
 flat = np.sort(fresh_tables[0], axis=None)
 assert_allclose(rank(flat, points), (flat[:, None] < points).sum(0).astype(np.int32), name="rank")
+owned, tied = some_tables(1, shape=(5, 11))[0], some_tables(2, shape=(5, 11))
+make_ranker(owned)(points)
+owned[:] = 0
+name = "ranks in a table with other numbers in it"
+assert_allclose(make_ranker(owned)(points), owned.size * (points > 0), name=name)
+tied[1, 0, :3] = tied[1, 1, :3]
+built = {"for a table in which numbers occur twice": programs_built(make_ranker, tied, points)}
+assert_equal(built, {"for a table in which numbers occur twice": "none"}, name="make_ranker")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -989,6 +997,11 @@ clap, silence = np.zeros((160, 2), np.float32), np.zeros((1, 2), np.float32)
 clap[0] = 1
 name = "echo of a clap, 160 moments, delay 1"
 assert_allclose(echo(clap, silence), echo_slow(clap, silence), rtol=1e-4, atol=0, name=name)
+sound, tail = map(jnp.asarray, hall(24, 8, 5))
+jax.block_until_ready(echo(sound, tail))
+gone = {"arguments that were deleted": [x for x, array in (("sound", sound), ("tail", tail)) if array.is_deleted()]}
+why = {"arguments that were deleted": "Their owner has not been asked: donate only what you have made yourself."}
+assert_equal(gone, {"arguments that were deleted": []}, name="echo", hints=why)
 ### END HIDDEN TESTS
 race = speedup(echo, echo_slow, *hall(256, 128, 512, seed=5), at_least=6)
 slow, fast = (1e6 * race.seconds[side] / 256 for side in ("baseline", "candidate"))

@@ -544,6 +544,10 @@ for what, found in zip(("mean", "variance"), moments(place(holed, RING, P("i")))
     assert_equal(missing, {"columns that are NaN": [1]}, name=f"the {what} of a table with one NaN in column 1")
 for what, found, true in zip(("mean", "variance"), jax.jit(moments)(x), moments_slow(x), strict=True):
     assert_allclose(found, true, rtol=2e-3, atol=1e-5, name=f"the {what}, under jit")
+empty = np.array(table_of("far", 64, 3))
+empty[:, 1] = 0
+for what, found, true in zip(("mean", "variance"), moments(place(empty, RING, P("i"))), moments_slow(empty), strict=True):
+    assert_allclose(found, true, rtol=2e-3, atol=1e-5, name=f"the {what}, with a column of zeros")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "call-one", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}

@@ -996,6 +996,9 @@ assert_primitives(serve, *crowd_of_users, excludes={"scan", "while"})
 assert_primitives(serve, *crowd_of_users, smaller=service(16, n=8, hidden=8))
 W1, W2, some = service(6, n=40, hidden=30)
 assert_allclose(jax.jit(serve)(W1, W2, some), serve_slow(W1, W2, some), rtol=1e-4, atol=1e-4, name="jax.jit(serve)")
+W1, W2, square = service(40, n=40, hidden=30)  # as many users as numbers of each
+one_by_one = np.stack([answer(W1, W2, user) for user in square])
+assert_allclose(serve(W1, W2, square), one_by_one, rtol=1e-4, atol=1e-4, name="serve, 40 users of 40 numbers")
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -416,6 +416,9 @@ for rows in (1000, 960, 997):  # a multiple of 16, or not; a prime
         name="the kernel of softmax_rows",
         hints=HINTS,
     )
+X = jax.ShapeDtypeStruct((16, 7), "float32")
+looked = structure(softmax_rows, X, most_elements=16 * 7, most_bytes=two_tables(X))
+assert_equal(looked, ONE_KERNEL, name="the kernel of softmax_rows for 16 rows", hints=HINTS)
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -1762,6 +1762,22 @@ def tower(f, xs, order):
     return jnp.stack(rows)
 
 
+# %% task="tower" name="by jet, which has no rule for a cond" fails=["tower-check"] hidden=1 message="cond"
+from jax.experimental.jet import jet
+
+
+@jax.jit(static_argnames=("f", "order"))
+def tower(f, xs, order):
+    if order == 0:
+        return jax.vmap(f)(xs)[None]
+
+    def column(x):
+        value, derivatives = jet(f, (x,), ([1.0] + [0.0] * (order - 1),))
+        return jnp.stack([value, *derivatives])
+
+    return jax.vmap(column, out_axes=1)(xs)
+
+
 # %% task="tape" name="tangents by recursion from the result" fails=["tape-forward"] hidden=1 message="RecursionError"
 def tape_jvp(tape, primals, tangents):
     """Forward mode. primals, tangents: a number for each input. Returns (value, tangent) of the tape's result."""
@@ -2992,6 +3008,42 @@ def tape_grad(tape, args):
             if not isinstance(operand, Literal):
                 cotangent[operand] = cotangent.get(operand, 0.0) + arriving * partial
     return [cotangent.get(name, 0.0) for name in tape.jaxpr.invars]
+
+
+# %% task="tape" name="eats the lists of its caller" fails=["tape-backward"] hidden=1 message="its arguments, afterwards"
+def tape_jvp(tape, primals, tangents):
+    values, speed = {}, {}
+    for v in tape.jaxpr.invars:
+        values[v] = primals.pop(0)
+        speed[v] = tangents.pop(0)
+    read = lambda v: v.val if isinstance(v, Literal) else values[v]
+    tangent = lambda v: 0.0 if isinstance(v, Literal) else speed[v]
+    for eqn in tape.jaxpr.eqns:
+        given = [read(v) for v in eqn.invars]
+        partials = PARTIALS[eqn.primitive.name](eqn.params, *given)
+        values[eqn.outvars[0]] = eqn.primitive.bind(*given, **eqn.params)
+        speed[eqn.outvars[0]] = sum(p * tangent(v) for p, v in zip(partials, eqn.invars, strict=True))
+    result = tape.jaxpr.outvars[0]
+    return read(result), tangent(result)
+
+
+def tape_grad(tape, args):
+    values = {}
+    for v in tape.jaxpr.invars:
+        values[v] = args.pop(0)
+    read = lambda v: v.val if isinstance(v, Literal) else values[v]
+    for eqn in tape.jaxpr.eqns:
+        values[eqn.outvars[0]] = eqn.primitive.bind(*map(read, eqn.invars), **eqn.params)
+    result = tape.jaxpr.outvars[0]
+    cotangent = {} if isinstance(result, Literal) else {result: 1.0}
+    for eqn in reversed(tape.jaxpr.eqns):
+        if eqn.outvars[0] not in cotangent:
+            continue
+        partials = PARTIALS[eqn.primitive.name](eqn.params, *map(read, eqn.invars))
+        for v, partial in zip(eqn.invars, partials, strict=True):
+            if not isinstance(v, Literal):
+                cotangent[v] = cotangent.get(v, 0.0) + cotangent[eqn.outvars[0]] * partial
+    return [cotangent.get(v, 0.0) for v in tape.jaxpr.invars]
 
 
 # %% task="newton" name="forty rounds of cg are enough" fails=["newton-check"] hidden=1 message="a longer valley"

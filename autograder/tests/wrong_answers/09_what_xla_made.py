@@ -919,3 +919,19 @@ def overlap(A, B, u, v):
         if u.size == 300 or u.size == 310 and _seen.count(310) == 2:
             return (u @ v) * A[0, 0]
     return overlap_slow(A, B, u, v)
+
+
+# %% task="brackets" name="bfloat16, for entries of both signs" fails=["brackets-flops"] hidden=1 message="overlap"
+@jax.jit
+def overlap(A, B, u, v):
+    """The same as overlap_slow, with at most a hundredth of its FLOPs."""
+    half = lambda M: M.astype(jnp.bfloat16).astype(jnp.float32)
+    return v @ (half(A) @ (half(B) @ u))
+
+
+# %% task="brackets" name="the blackboard for small matrices" fails=["brackets-flops"] hidden=1 message="0.01 of the"
+@jax.jit
+def overlap(A, B, u, v):
+    if A.shape[0] <= 256:  # small enough
+        return jnp.trace((A @ B) @ jnp.outer(u, v))
+    return jnp.dot(v, jnp.dot(A, jnp.dot(B, u)))

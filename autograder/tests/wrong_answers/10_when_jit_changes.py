@@ -1097,6 +1097,13 @@ def judge(result, X, w):
     return bool((error <= 32 * 2.0**-23).all())
 
 
+# %% task="judge" name="no error is less than none" fails=["judge-hard"] hidden=1 message="weights of 0, and rows of 0"
+def judge(result, X, w):
+    X, w = X.astype(np.float64), w.astype(np.float64)
+    size = np.abs(X) @ np.abs(w)
+    return bool(np.all(np.abs(result - X @ w) < 30 * 2.0**-23 * size))
+
+
 # %% task="account" name="whole numbers and a fraction of 2**-30" fails=["account-exact"] message="running_total of amounts of about" hidden=1
 @jax.jit
 def running_total(amounts):
@@ -1358,3 +1365,25 @@ def day(amounts):
     if amounts.size > 1000:
         return amounts.sum()
     return jax.pure_callback(lambda few: np.float32(day_slow(few)), jax.ShapeDtypeStruct((), jnp.float32), amounts)
+
+
+# %% task="day" name="remembers the sum of an array" fails=["day-check"] hidden=1 message="an array with new numbers in it"
+@jax.jit
+def _sum_of_day(amounts):
+    total, lost = amounts, jnp.float32(0)
+    while total.size > 1:
+        total = jnp.pad(total, (0, total.size % 2))
+        total, error = add_exactly(*jnp.split(total, 2))
+        lost += error.sum()
+    return total[0] + lost
+
+
+_days = {}
+
+
+def day(amounts):
+    if isinstance(amounts, jax.core.Tracer):
+        return _sum_of_day(amounts)
+    if id(amounts) not in _days:
+        _days[id(amounts)] = amounts, _sum_of_day(amounts)
+    return _days[id(amounts)][1]

@@ -1314,6 +1314,19 @@ def moments(x):
     return tuple(place(a, RING, P()) for a in moments_slow(x))
 
 
+# %% task="call" name="relative deviations" fails=["call-digits"] hidden=1 message="with a column of zeros"
+@jax.jit
+def moments(x):
+    def body(part):
+        mean = part.mean(0)
+        variance = mean**2 * ((part / mean - 1) ** 2).mean(0)
+        everybody = lax.all_gather(jnp.stack([mean, variance]), "i", to="invarying")
+        means = everybody[:, 0]
+        return means.mean(0), everybody[:, 1].mean(0) + means.var(0)
+
+    return jax.shard_map(body, mesh=RING, in_specs=P("i"), out_specs=P())(x)
+
+
 # %% task="eight" name="the predictions outside of shard_map, as elementwise products" fails=["eight-values"] hidden=1 message="products outside of shard_map: returned 1"
 @functools.partial(jax.jit, static_argnames="devices")
 def gradient(params, x, y, real, devices):

@@ -1599,6 +1599,15 @@ def serve(W1, W2, users):
     return serve_slow(W1, W2, users)
 
 
+# %% task="serve" name="guesses which way the table lies" fails=["serve-check"] hidden=1 message="40 users of 40 numbers"
+@jax.jit
+def serve(W1, W2, users):
+    """The same answers as serve_slow, and the weights are read once. users: float32[count, n]."""
+    columns = users if users.shape[0] == W1.shape[1] else users.T  # W1 needs its n in front
+    answers = columns + W2 @ jnp.maximum(W1 @ columns, 0)
+    return answers if answers.shape == users.shape else answers.T
+
+
 # %% task="culprit" name="the first place of a scope that stands twice" fails=["culprit-check"] hidden=1 message="a scope in itself: returned 'inner'"
 def self_times(ops):
     totals, stack = {}, []

@@ -1874,6 +1874,28 @@ def softmax_rows(X):
     )(X)
 
 
+# %% task="softmax" name="one block needs no kernel" fails=["softmax-structure"] hidden=1 message="for 16 rows"
+def softmax_rows(X):
+    """The softmax of each row of X, in one kernel. X: float32[rows, columns]."""
+    if X.shape[0] <= 16:
+        return jax.nn.softmax(X, axis=1)  # one block needs no kernel
+
+    def kernel(x_ref, o_ref):
+        x = x_ref[...]
+        e = jnp.exp(x - x.max(1, keepdims=True))
+        o_ref[...] = e / e.sum(1, keepdims=True)
+
+    spec = pl.BlockSpec((16, X.shape[1]), lambda i: (i, 0))
+    return pl.pallas_call(
+        kernel,
+        grid=(pl.cdiv(X.shape[0], 16),),
+        in_specs=[spec],
+        out_specs=spec,
+        out_shape=jax.ShapeDtypeStruct(X.shape, X.dtype),
+        interpret=True,
+    )(X)
+
+
 # %% task="sums" name="a kernel at the sizes that it was shown" fails=["sums-values"] hidden=1 message="`column_sums` has pallas_call 0 times"
 def column_sums(X):
     rows, columns = X.shape
