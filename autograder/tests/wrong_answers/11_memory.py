@@ -1346,6 +1346,42 @@ def make_ranker(table):
     return functools.partial(rank, jnp.sort(table, axis=None))
 
 
+# %% task="ranker" name="each number once, and how often" fails=["ranker-check"] hidden=1 message="numbers occur twice"
+@jax.jit
+def rank(ordered, x):
+    return jnp.searchsorted(ordered, x)
+
+
+@jax.jit
+def _look_up(below, place):
+    return below[place]
+
+
+def make_ranker(table):
+    values, counts = np.unique(table, return_counts=True)
+    below = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+
+    def ranker(x):
+        return _look_up(below, rank(values, x))
+
+    return ranker
+
+
+# %% task="ranker" name="remembers a table by its id" fails=["ranker-check"] hidden=1 message="a table with other numbers in it"
+@jax.jit
+def rank(ordered, x):
+    return jnp.searchsorted(ordered, x)
+
+
+_known = {}
+
+
+def make_ranker(table):
+    if id(table) not in _known:  # each table is sorted once at most
+        _known[id(table)] = table, functools.partial(rank, np.sort(table, axis=None))
+    return _known[id(table)][1]
+
+
 # %% task="recorder" name="the rows in order, all moved up in every step" fails=["recorder-check"] hidden=1 message="flight, 1203 rows"
 @jax.jit
 def flight(x, box, count):
@@ -1439,3 +1475,18 @@ def echo(sound, tail):
             break
         heard = heard.at[reach:].add(jnp.float32(0.6 ** (2**k)) * heard[:-reach])
     return heard[delay:]
+
+
+# %% task="echo" name="donates what it was given" fails=["echo-speed"] hidden=1 message="Their owner has not been asked"
+@functools.partial(jax.jit, donate_argnums=(0, 1))
+def echo(sound, tail):
+    (moments, seats), delay = sound.shape, len(tail)
+    blocks = -(-moments // delay)
+    padded = jnp.pad(sound, ((0, blocks * delay - moments), (0, 0)))
+
+    def block(before, now):
+        now = now + 0.6 * before
+        return now, now
+
+    heard = lax.scan(block, tail, padded.reshape(blocks, delay, seats))[1]
+    return heard.reshape(-1, seats)[:moments]
