@@ -1097,13 +1097,6 @@ def judge(result, X, w):
     return bool((error <= 32 * 2.0**-23).all())
 
 
-# %% task="judge" name="no error is less than none" fails=["judge-hard"] hidden=1 message="weights of 0, and rows of 0"
-def judge(result, X, w):
-    X, w = X.astype(np.float64), w.astype(np.float64)
-    size = np.abs(X) @ np.abs(w)
-    return bool(np.all(np.abs(result - X @ w) < 30 * 2.0**-23 * size))
-
-
 # %% task="account" name="whole numbers and a fraction of 2**-30" fails=["account-exact"] message="running_total of amounts of about" hidden=1
 @jax.jit
 def running_total(amounts):
