@@ -247,6 +247,7 @@ def test_start_opens_the_next_thing_in_the_room(course, started):
     assert first[:3] == [sys.executable, "-m", "jupyterlab"] and f"--ServerApp.root_dir={room}" in first
     assert first[-1] == third[-1] == str(room / "lessons/00_before.ipynb")
     assert second[-1] == fourth[-1] == str(room / "lessons/01_powers.ipynb")
+    assert "--LabApp.default_url=/lab/tree/lessons/01_powers.ipynb" in second  # the address that is printed
     assert "--no-browser" in second and "--no-browser" not in first
     assert third[-3:-1] == ["--allow-root", "--ServerApp.port=0"] and fourth[-2] == "--allow-root"
 

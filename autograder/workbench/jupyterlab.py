@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
+from urllib.parse import quote
 
 SETTINGS = Path(__file__).with_name("lab_settings")
 # Panels are plugins of JupyterLab, left out by SETTINGS; these serve them. The one for Validate stays.
@@ -19,6 +20,8 @@ def learners_command(room: Path, opened: Path, more: Sequence[str]) -> list[str]
     words = [*_jupyterlab(room), f"--LabApp.app_settings_dir={SETTINGS}"]
     words += [f"--LabApp.workspaces_dir={room / '.jupyterlab'}"]  # which tabs are open; the user's own stay apart
     words += [f"--ServerApp.jpserver_extensions=nbgrader.server_extensions.{name}=False" for name in _TEACHERS]
+    # A browser that JupyterLab opens goes to `opened` by itself; an address that it prints, by this only.
+    words += [f"--LabApp.default_url=/lab/tree/{quote(opened.relative_to(room).as_posix())}"]
     return [*words, *more, str(opened)]
 
 
