@@ -546,8 +546,8 @@ for what, found, true in zip(("mean", "variance"), jax.jit(moments)(x), moments_
     assert_allclose(found, true, rtol=2e-3, atol=1e-5, name=f"the {what}, under jit")
 empty = np.array(table_of("far", 64, 3))
 empty[:, 1] = 0
-both = zip(("mean", "variance"), moments(place(empty, RING, P("i"))), moments_slow(empty), strict=True)
-for what, found, true in both:
+of_empty = zip(("mean", "variance"), moments(place(empty, RING, P("i"))), moments_slow(empty), strict=True)
+for what, found, true in of_empty:
     assert_allclose(found, true, rtol=2e-3, atol=1e-5, name=f"the {what}, with a column of zeros")
 ### END HIDDEN TESTS
 
