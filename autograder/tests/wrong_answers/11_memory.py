@@ -1475,18 +1475,3 @@ def echo(sound, tail):
             break
         heard = heard.at[reach:].add(jnp.float32(0.6 ** (2**k)) * heard[:-reach])
     return heard[delay:]
-
-
-# %% task="echo" name="donates what it was given" fails=["echo-speed"] hidden=1 message="Their owner has not been asked"
-@functools.partial(jax.jit, donate_argnums=(0, 1))
-def echo(sound, tail):
-    (moments, seats), delay = sound.shape, len(tail)
-    blocks = -(-moments // delay)
-    padded = jnp.pad(sound, ((0, blocks * delay - moments), (0, 0)))
-
-    def block(before, now):
-        now = now + 0.6 * before
-        return now, now
-
-    heard = lax.scan(block, tail, padded.reshape(blocks, delay, seats))[1]
-    return heard.reshape(-1, seats)[:moments]
