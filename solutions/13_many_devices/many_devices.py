@@ -582,10 +582,10 @@ for what, found, true in zip(("mean", "variance"), jax.jit(moments)(x), moments_
 # A linear model on a padded batch: `real` is 1 for an example and 0 for padding, and the loss is the mean over the real
 # ones only. An older post has `gradient_post` for `pmap`. It was written when every batch was full.
 #
-# Write `gradient(params, x, y, real, devices)` with `jax.shard_map` on `ring_of(devices)`, all products of `x` inside it:
-# the true gradient, a dict like `params`, whatever the number of devices, wherever the padding is, and even if some
-# devices hold nothing but padding. What the padding holds may be large, up to 1e25. Of the 3 points, **1 is for a
-# single `all-reduce`**, with no other collective.
+# Write `gradient(params, x, y, real, devices)` with `jax.shard_map` on `ring_of(devices)`, all products of `x` inside it,
+# and all sums over examples, those over the devices too: the true gradient, a dict like `params`, whatever the number of
+# devices, wherever the padding is, and even if some devices hold nothing but padding. What the padding holds may be
+# large, up to 1e25. Of the 3 points, **1 is for a single `all-reduce`**, with no other collective.
 #
 # <details><summary>Hint 1</summary>
 # Two traps of the lesson at once. Under <code>shard_map</code>, what has happened to a gradient with respect to shared
