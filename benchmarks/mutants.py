@@ -24,6 +24,7 @@ import random
 import time
 import tomllib
 from collections import Counter
+from collections.abc import Container
 from pathlib import Path
 
 import jax
@@ -136,14 +137,7 @@ def grade_unit(unit: Unit, chosen: argparse.Namespace) -> None:
             graded = grade_task(grader, waiting)
             for mutant, verdict in graded:
                 rows[mutant.key] = row_of(unit, mutant, verdict, text)
-            order = {task: i for i, task in enumerate(unit.answers)}
-            kept = sorted((r for r in rows.values() if r["task"] in order), key=lambda r: order[r["task"]])
-            for row in kept:
-                if row["verdict"] != "killed":
-                    row["verdict"] = "equivalent" if key(row) in listed else "survived"
-            rows = {key(row): row for row in kept}
-            TABLES.mkdir(exist_ok=True)
-            write(table_of(unit.name), FIELDS, kept)
+            keep(unit, rows, listed)
             alive = [m for m, verdict in graded if not verdict.killed and m.key not in listed]
             for mutant in alive:
                 print(f"  survived: {mutant.operator}: {mutant.change}   (line {mutant.line})")
@@ -151,8 +145,20 @@ def grade_unit(unit: Unit, chosen: argparse.Namespace) -> None:
             print(
                 f"  {len(graded) - len(alive)} killed or equivalent, {len(alive)} survived, {seconds:.0f} s", flush=True
             )
+    keep(unit, rows, listed)  # a kill that still stands is of today's text
     for fault in faults(unit.name, list(rows.values())):
         print(fault)
+
+
+def keep(unit: Unit, rows: dict, listed: Container) -> None:
+    """Write the unit's table, in the order of its tasks. `listed`: the mutants that are called equivalent."""
+    order = {task: i for i, task in enumerate(unit.answers)}
+    kept = sorted((r for r in rows.values() if r["task"] in order), key=lambda r: order[r["task"]])
+    for row in kept:
+        if row["verdict"] != "killed":
+            row["verdict"] = "equivalent" if key(row) in listed else "survived"
+    TABLES.mkdir(exist_ok=True)
+    write(table_of(unit.name), FIELDS, kept)
 
 
 def is_waiting(row: dict | None, text: str, chosen: argparse.Namespace) -> bool:
