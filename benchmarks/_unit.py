@@ -123,7 +123,7 @@ class Unit(NamedTuple):
         for check in self.fed_by(task):
             source = self.checks[check].source
             texts += [timed_text(source, [c.source for c in self.ungraded]), repr(regions(source))]
-        return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:12]
+        return _twelve_digits(texts)
 
     def rests_on(self, task: str, by: str, region: int, lines: int | None = None) -> str:
         """What the verdict on a wrong answer to `task` rests on: while it is the same, so is the verdict.
@@ -133,17 +133,18 @@ class Unit(NamedTuple):
         stops no less. Twelve digits, and behind a slash how many lines.
         """
         check = self.checks[by].source if by else ""
-        rows, hidden = check.split("\n"), regions(check)
-        inside = {row for begin, end in hidden for row in range(begin, end + 1)}
-        visible = "\n".join(line for row, line in enumerate(rows, 1) if row not in inside)
+        visible = "\n".join(line for _, line in _apart(check)[1])
         texts = [code_of(self.answers[task].source), timed_text(visible, [c.source for c in self.ungraded])]
         if region != VISIBLE:
-            begin, end = hidden[region - 1] if region <= len(hidden) else (0, 0)
-            code = code_of("\n".join(rows[begin : max(end - 1, 0)])).split("\n")
+            begin, end = dict(enumerate(regions(check), 1)).get(region, (0, 1))  # nothing of one that is gone
+            code = code_of("\n".join(check.split("\n")[begin : end - 1])).split("\n")
             lines = len(code) if lines is None else lines
             texts += code[:lines]
-        sum_of = hashlib.sha256("\n".join(texts).encode()).hexdigest()[:12]
-        return sum_of if region == VISIBLE else f"{sum_of}/{lines}"
+        return _twelve_digits(texts) + ("" if region == VISIBLE else f"/{lines}")
+
+
+def _twelve_digits(texts: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:12]
 
 
 CHECK_CALLS = r"\b(assert_\w+|speedup)\("
@@ -189,13 +190,18 @@ def regions(source: str, what: str = "HIDDEN TESTS") -> list[tuple[int, int]]:
 
 def without_hidden_tests(check: str) -> str:
     """A check without its hidden regions, on which no timing depends; all of it where they name what is used after."""
-    inside = {row for begin, end in regions(check) for row in range(begin, end + 1)}
-    rows = list(enumerate(check.split("\n"), 1))
-    rest = "\n".join(line for row, line in rows if row not in inside)
-    hidden = "\n".join(line for row, line in rows if row in inside)
-    after = "\n".join(line for row, line in rows if inside and row > min(inside) and row not in inside)
+    inside, outside = _apart(check)
+    rest, hidden = ("\n".join(line for _, line in rows) for rows in (outside, inside))
+    after = "\n".join(line for row, line in outside if inside and row > inside[0][0])
     named = {name for node, _ in statements(hidden) for name in bound_names(node)}
     return check if named & _named(ast.parse(after)) else rest
+
+
+def _apart(check: str) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
+    """The lines of a check within its hidden regions, and those outside of them, each with its number."""
+    within = {row for begin, end in regions(check) for row in range(begin, end + 1)}
+    rows = list(enumerate(check.split("\n"), 1))
+    return [row for row in rows if row[0] in within], [row for row in rows if row[0] not in within]
 
 
 def solution_parts(source: str) -> list[list[ast.stmt]]:

@@ -37,6 +37,7 @@ from _unit import COURSE, UNITS, VISIBLE, Unit, unit_from_text
 TABLES = Path(__file__).with_suffix("")
 FIELDS = ["unit", "task", "operator", "change", "line", "verdict", "by", "region", "proves", "said", "jax", "text"]
 FIELDS += ["rests_on"]
+OWN_CELL = "its own cell"  # in `by`, of a mutant that does not run
 SECONDS = 10
 SLOW = 9  # seconds of a mutant that is worth a line
 SAID = 160  # characters of a message that are kept
@@ -80,7 +81,7 @@ def row_of(unit: Unit, mutant: Mutant, verdict: Verdict, text: str) -> dict:
         "change": mutant.change,
         "line": mutant.line,
         "verdict": "killed" if verdict.killed else "survived",
-        "by": verdict.by or ("its own cell" if verdict.killed else ""),
+        "by": verdict.by or (OWN_CELL if verdict.killed else ""),
         "region": verdict.region or "",
         "proves": "; ".join(verdict.proves),
         "said": sentence(verdict.said)[:SAID],
@@ -97,9 +98,9 @@ def is_seen(verdict: Verdict) -> bool:
 
 def still_dies(unit: Unit, row: dict) -> bool:
     """Whether a mutant is killed by what has killed it: that check asks what it asked, and stops where it stopped."""
-    if not row["rests_on"] or row["by"] not in {"its own cell", *unit.fed_by(row["task"])}:
+    if not row["rests_on"] or row["by"] not in {OWN_CELL, *unit.fed_by(row["task"])}:
         return False
-    by, (_, _, lines) = row["by"].replace("its own cell", ""), row["rests_on"].partition("/")
+    by, (_, _, lines) = "" if row["by"] == OWN_CELL else row["by"], row["rests_on"].partition("/")
     now = unit.rests_on(row["task"], by, int(row["region"] or VISIBLE), int(lines) if lines else None)
     return now == row["rests_on"]
 

@@ -213,8 +213,9 @@ assert_prediction(
 # Two functions that make the lesson's arithmetic automatic.
 #
 # - `price(fn, *args)` returns `(operations, bytes)`: what the program computes (one for each number that an elementwise
-#   operation makes, a comparison or a `where` included, two for each multiply-add of a product), **every round of a loop counted**, and
-#   the least that it must move: each array of the arguments read once, each array of the result written once.
+#   operation makes, a comparison or a `where` included, two for each multiply-add of a product), **every round of a
+#   loop counted**, and the least that it must move: each array of the arguments read once, each array of the result
+#   written once.
 #   Arguments and results may be dicts, lists and tuples of arrays, of any dtype but float64. An array that is passed
 #   twice is read twice, and one that `fn` does not use counts, too.
 # - `shortest(operations, moved, machine)` returns `(seconds, wall)`: the shortest possible time of one call, dispatch

@@ -11,8 +11,9 @@
 # won with repaired functions, and of those that it is made of at most one may be left as it was.
 #
 # The lab's own functions are called `lab_...` and stay as they are, to compare with. Yours have the same names without
-# `lab_`, take the same arguments, which can be used again afterwards as they were, and return the same things. No callbacks, nor
-# `jax.debug.print`, in any of them: what Python does on the side is on no tape and in no memory that is counted.
+# `lab_`, take the same arguments, which can be used again afterwards as they were, and return the same things. No
+# callbacks, nor `jax.debug.print`, in any of them: what Python does on the side is on no tape and in no memory that is
+# counted.
 #
 # | task | you will | points |
 # |---|---|---|
