@@ -122,6 +122,7 @@ def serve(
 ) -> None:
     """Answer requests, as a guest or as a measuring process, until there are no more."""
     import jax
+    import numpy as np
 
     jax.config.update("jax_cpu_enable_async_dispatch", False)
     from autograder.measuring.fork_server import AVAILABLE, ForkServer
@@ -136,7 +137,8 @@ def serve(
         server = ForkServer(lambda *streams: serve(True, core, *streams))
     if programs and programs.folder:  # not before: in processes that are forked there, the first calls are timed
         look_for(programs)
-    jax.block_until_ready(jax.numpy.zeros(8) + 1)  # the backend, and the first operation
+    # The backend, and the first operation: one, because each cold call waits for it.
+    jax.block_until_ready(jax.device_put(np.zeros(8, np.float32)) + 1)
     if guest:
         declared, answer, bell = messages.GuestRequest, Candidates().answer, None  # the bench ends it, and times it
     else:
