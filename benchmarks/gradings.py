@@ -76,13 +76,13 @@ RACES = [
     ),
     Race("10_when_jit_changes", "day", "day", "amounts", "day_slow", "full_day", "a scan, and no jit"),
     Race(
-        "14_train",
-        "fit",
-        "fit",
-        "xs",
-        "fit_slow",
-        "*small_run(100, 8, seed=3)",
-        "a loop in Python around the jitted step",
+        "09_what_xla_made",
+        "brackets",
+        "overlap",
+        "A",
+        "overlap_slow",
+        "*positive(700, seed=2)",
+        "spares the second product, keeps the first",
     ),
 ]
 
