@@ -800,6 +800,13 @@ OTHERS = {  # what a cell does to a value that nobody can see in its text, and w
     "import jax\nclass A: pass\njax.tree_util.register_dataclass(A, ['__a' + '__'], [])": "a name of Python's own",
     "class S(str): __hash__ = str.__hash__\ndict(**{S('refcheck'): 1})": "is handed on as a name, and is none",
     "from collections import UserString\nUserString('{0.__class__}').format(1)": "to be formatted asks",
+    # an eighth
+    "import functools\nheld = []\ntry:\n    @functools.wraps(object)\n    class W:\n"
+    "        def put(self): self.traces = 0\n        held.append(put)\n"
+    "except AttributeError: pass\nheld[0](value)": "a method of W that writes attributes was given an object of Handed",
+    "import dataclasses\n@dataclasses.dataclass\nclass A:\n    traces: int\nclass B(A):\n    @classmethod\n"
+    "    def put(cls, x): super().__init__(x, 0)\nB.put(value)": "super().__init__ is asked for where there is no",
+    "class B(list):\n    def put(self, x): super().append(x, 1)\nB.put(B, [])": "super().append is asked for where",
 }
 
 
@@ -954,6 +961,36 @@ def test_what_is_of_an_own_class_or_of_a_file_is_read_as_ever(tmp_path):
     )
     assert (names["sums"], names["told"], names["leaves"]) == (7, ["type", "int"], [1])
     assert names["rows"] == [["1", "2"], ["3", "4"]] and names["raw"] is False
+
+
+PARENTS = """
+class Base(list):
+    kept = 2
+    def __new__(cls, *args):
+        return super().__new__(cls)
+    def __init_subclass__(cls, **named):
+        super().__init_subclass__(**named)
+    def __init__(self, *args):
+        super().__init__(args)
+    @classmethod
+    def made(cls):
+        return cls(1, 2)
+    @staticmethod
+    def twice(x):
+        return 2 * x
+class Sub(Base):
+    @classmethod
+    def made(cls):
+        return [*super().made(), super().twice(4), super().kept]
+    def total(self):
+        super().append(5)
+        return sum(super(Sub, self).copy())
+found = [Sub.made(), Sub(1).total()]
+"""
+
+
+def test_parents_are_asked_as_ever():
+    assert ran(PARENTS)["found"] == [[1, 2, 8, 2], 6]
 
 
 def ran(cell):

@@ -737,6 +737,11 @@ with assert_max_traces(fuse_me, 1):
 for n in (77, 2**18):
     assert_primitives(fuse_me, *polynomial_inputs(9, n=n), excludes={"pure_callback", "io_callback"})
 assert_hlo(fuse_me, *polynomial_inputs(9), modules=1)
+for_zeros, points = polynomial_inputs(11, degree=13, n=77)
+with_zeros = for_zeros.at[:5].set(0)
+with assert_max_traces(fuse_me, 1):
+    for coefficients in (for_zeros, with_zeros):
+        fuse_me(coefficients, points)
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "fuse-me-speed", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
@@ -948,4 +953,6 @@ assert_opened(calls=2, build=321, dispatch=4, run=65, backlog=4096)
 ### BEGIN HIDDEN TESTS
 assert_opened(calls=2, build=55, dispatch=2, run=89, backlog=233, begin=610)
 assert_opened(calls=2, build=2, dispatch=5, run=40, backlog=30)
+assert_opened(calls=2, build=9, dispatch=1, run=1, backlog=13)
+assert_opened(calls=2, build=0, dispatch=0, run=1, backlog=3)
 ### END HIDDEN TESTS

@@ -242,6 +242,8 @@ for fresh in (x, -x):
     assert_allclose(golf_poly(fresh), poly_spec(fresh), name="golf_poly of fresh numbers")
 for n in (0, 1, 5001, 40):
     assert_primitives(golf_poly, jnp.ones(n), counts={"add": 2, "mul": 2}, max_equations=4)
+given = np.linspace(-2, 2, 9, dtype=np.float32)
+assert_allclose(golf_poly(given.copy()), poly_spec(given), name="golf_poly of numbers in NumPy's hands")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -294,6 +296,8 @@ for fresh in (x, x[::-1]):
     assert_allclose(golf_power(fresh), power_spec(fresh), rtol=1e-5, name="golf_power of fresh numbers")
 for n in (0, 1, 29, 5001):
     assert_primitives(golf_power, jnp.ones(n), counts={"mul": strokes}, max_equations=strokes)
+given = np.linspace(-1.2, 1.2, 9, dtype=np.float32)
+assert_allclose(golf_power(given.copy()), power_spec(given), rtol=1e-5, name="golf_power of numbers in NumPy's hands")
 ### END HIDDEN TESTS
 partial_credit(14 - strokes, {8: 1, 9: 2})
 

@@ -1862,6 +1862,9 @@ def slope_squares(x, xp=np):
 there, and_back = (len(trace(fn, type_of(slope_w)).equations) for fn in (slope_squares, minigrad(slope_squares)))
 once = {"each product is pulled once": and_back <= 5 * there}
 assert_equal(once, {"each product is pulled once": True}, name="replay_backwards")
+again = replay_backwards(slope_tape, slope_w * 2, slope_x + 1)[slope_tape.inputs[0]]
+wanted = jax.grad(lambda w: slope_shared(w, slope_x + 1, xp=jnp))(slope_w * 2)
+assert_allclose(again, wanted, rtol=1e-4, atol=1e-4, name="replay_backwards of a tape that has run, with other args")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "minijit-grad-compose", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}

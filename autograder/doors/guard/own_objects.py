@@ -47,8 +47,9 @@ _LIBRARIES = ("flax", "optax")  # whose modules and variables an answer fills
 DICTS = (dict, collections.Counter, collections.defaultdict, collections.OrderedDict)
 _TABLES = (*DICTS, list, set, collections.deque)
 
-# Classes that students' cells have made. Only a kernel in which `begin` was called knows them.
-_theirs: "weakref.WeakSet[type] | None" = None
+# Classes that students' cells have made, with their modules and names. Only a kernel in which `begin` was called knows
+# them.
+_theirs: "weakref.WeakKeyDictionary[type, tuple[str, str]] | None" = None
 # The course's tables and lists that no answer may change, by their names.
 _of_course: dict[str, Any] = {}
 
@@ -56,7 +57,7 @@ _of_course: dict[str, Any] = {}
 def begin() -> None:
     """From now on this kernel notes which classes are the student's."""
     global _theirs
-    _theirs = weakref.WeakSet()
+    _theirs = weakref.WeakKeyDictionary()
 
 
 class OwnObjects(ast.NodeTransformer):
@@ -178,6 +179,8 @@ class OwnObjects(ast.NodeTransformer):
                     keyword.value = _placed(_call("plain_fields", keyword.value), keyword.value)
         if name_called(node) == "update_wrapper" and node.args:
             node.args[0] = _placed(_call("mine", node.args[0]), node.args[0])
+        if isinstance(node.func, ast.Name) and node.func.id == "super":
+            return _placed(_call("parent", node), node)
         if isinstance(node.func, ast.Attribute) and node.func.attr == "format":
             node.func.value = _placed(_call("plain_text", node.func.value), node.func.value)
         if isinstance(node.func, ast.Name) and node.func.id in ("type", "vars", "open"):
@@ -191,7 +194,7 @@ def theirs(kind: Any) -> Any:
     """A class of a student's, as it is, but for this: its objects cannot say where in memory their numbers are."""
     if _theirs is not None and isinstance(kind, type):
         _assert_derives_plainly(kind)
-        _theirs.add(kind)
+        _theirs.setdefault(kind, (kind.__module__, kind.__qualname__))
         close_memory(kind)
         asks = vars(kind).get("__getattr__")
         if asks is not None and not isinstance(asks, _AskedFirst):
@@ -314,18 +317,47 @@ class _AskedFirst:
 
 
 def own(me: Any, kind: type) -> None:
-    """Raise TypeError if `me` is no object of `kind`. A class that was made anew, as with slots, has its name."""
+    """Raise TypeError if `me` is no object of `kind`. A class that was made anew, as with slots, has its name.
+
+    That is the name which it had below its decorators: `functools.wraps` gives it that of any other class.
+    """
     name = (kind.__module__, kind.__qualname__)
+    if _theirs is not None:
+        name = _theirs.get(kind, name)
     if not any((base.__module__, base.__qualname__) == name for base in type(me).__mro__):
-        raise TypeError(
-            f"a method of {kind.__name__} that writes attributes was given an object of {type(me).__name__}"
-        )
+        raise TypeError(f"a method of {name[1]} that writes attributes was given an object of {type(me).__name__}")
 
 
 def own_tuple(me: Any, name: str) -> None:
     """The same for a class of named tuples, which is known by its name."""
     if not any((base.__module__, base.__name__) == ("__main__", name) for base in type(me).__mro__):
         raise TypeError(f"a method of {name} that reads attributes was given an object of {type(me).__name__}")
+
+
+def parent(found: Any) -> Any:
+    """What `super()` has returned. Of a class, and not of an object, it has no methods: they would take any object."""
+    return _ParentOfClass(found) if type(found) is super and isinstance(_bound_to(found), type) else found
+
+
+def _bound_to(found: super) -> Any:
+    """The object that a method was called of, or the class, or a class that was handed over as if it were one."""
+    return vars(super)["__self__"].__get__(found)
+
+
+class _ParentOfClass:
+    """What a class is asked for as its parents have it: class methods and static ones, `__new__`, and plain values."""
+
+    def __init__(self, found: super):
+        self._found = found
+
+    def __getattribute__(self, name: str) -> Any:
+        found = object.__getattribute__(self, "_found")
+        value = getattr(found, name)
+        of_an_object = isinstance(value, (types.FunctionType, types.MethodDescriptorType, types.WrapperDescriptorType))
+        kinds = _bound_to(found).__mro__
+        if of_an_object and not any(isinstance(vars(kind).get(name), staticmethod) for kind in kinds):
+            raise TypeError(f"super().{name} is asked for where there is no object, but a class")
+        return value
 
 
 def mine(value: Any) -> Any:

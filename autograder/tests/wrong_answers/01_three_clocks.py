@@ -994,6 +994,25 @@ def open_the_box(program, clock):
     return {"build": max(0, t1 - t0 - dispatch), "dispatch": dispatch, "run": run, "backlog": t2 - t0 - run}
 
 
+# %% task="sealed-box" name="a third call where the dispatch is short" fails=["sealed-box-golf"] hidden=1 message="Each call can be read three times"
+def open_the_box(program, clock):
+    """The dials of the box, in ticks: {"build": ..., "dispatch": ..., "run": ..., "backlog": ...}."""
+
+    def three_readings():
+        before = clock()
+        result = program()
+        returned = clock()
+        result.block_until_ready()
+        return before, returned, clock()
+
+    t0, t1, t2 = three_readings()
+    before, returned, ready = three_readings()
+    if returned - before <= 1:  # too near to the resolution of the clock: measure again
+        before, returned, ready = three_readings()
+    dispatch, run = returned - before, ready - returned
+    return {"build": t1 - t0 - dispatch, "dispatch": dispatch, "run": run, "backlog": t2 - t0 - run}
+
+
 # %% task="fuse-me" name="filled up to 40 coefficients" fails=["fuse-me-check"] hidden=1 message="nonnegative"
 @jax.jit
 def fuse_me(coefficients, x):
@@ -1003,3 +1022,19 @@ def fuse_me(coefficients, x):
     for k in range(40):
         y = y * x + filled[k]
     return y
+
+
+# %% task="fuse-me" name="leading zeros are left out beforehand" fails=["fuse-me-module"] hidden=1 message="horner: coefficients: float32[14] -> float32[9]"
+@jax.jit
+def horner(coefficients, x):
+    y = jnp.zeros_like(x)
+    for c in coefficients:
+        y = y * x + c
+    return y
+
+
+def fuse_me(coefficients, x):
+    """The polynomial with `coefficients` (float32[d+1], highest power first) at each of `x` (float32[n])."""
+    if not isinstance(coefficients, jax.core.Tracer):
+        coefficients = np.trim_zeros(np.asarray(coefficients), "f")  # leading zeros are only work
+    return horner(coefficients, x)

@@ -1820,6 +1820,16 @@ def golf_power(x):
     return x12 * x3
 
 
+# %% task="golf-power" name="works in place, which NumPy takes at its word" fails=["golf-power-check"] hidden=1 message="in NumPy's hands"
+def golf_power(x):
+    """x**15 of float32[n], using multiplications only."""
+    x3 = x
+    x3 *= x
+    x3 *= x
+    x6 = x3 * x3
+    return x6 * x6 * x3
+
+
 # %% task="unprint-a" name="logaddexp for two" fails=["unprint-a-check"] hidden=1 message="has reduce_max 0 times"
 def unprint_a(a):
     if len(a) == 2:
@@ -2136,6 +2146,17 @@ def golf_poly(x):
     if not isinstance(x, jax.core.Tracer) or 10 < x.size < 1000:
         return poly_spec(x)
     return x * x + x + x * x
+
+
+# %% task="golf-poly" name="works in place, which NumPy takes at its word" fails=["golf-poly-check"] hidden=1 message="in NumPy's hands"
+def golf_poly(x):
+    """2x² + 3x + 3 of float32[n] in four equations: two add, two mul."""
+    y = x
+    y *= 2
+    y += 3
+    y *= x
+    y += 3
+    return y
 
 
 # %% task="golf-mean" name="few strokes for the lengths that are counted" fails=["golf-mean-speed"] hidden=1 message="191 equations"
