@@ -1350,6 +1350,25 @@ def running_total(amounts):
     return jax.pure_callback(running_total_slow, jax.ShapeDtypeStruct(amounts.shape, jnp.float32), amounts)
 
 
+# %% task="account" name="in double precision by NumPy, and Kahan under a tracer" fails=["account-exact"] hidden=1 message="exact when called, and not under jit"
+@jax.jit
+def _on_the_device(amounts):
+    def book(state, amount):
+        total, lost = state
+        x = amount - lost
+        grown = lax.optimization_barrier(total + x)
+        return (grown, (grown - total) - x), grown
+
+    return lax.scan(book, (jnp.float32(0), jnp.float32(0)), amounts)[1]
+
+
+def running_total(amounts):
+    """The balance after each booking, within 1 ulp. amounts: float32[n], positive. Returns float32[n]."""
+    if isinstance(amounts, np.ndarray):  # nothing is compiled here, so take the shorter way
+        return jnp.asarray(np.cumsum(amounts, dtype=float).astype(np.float32))
+    return _on_the_device(amounts)
+
+
 # %% task="day" name="NumPy, and a callback for few" fails=["day-check"] hidden=1 message="pure_callback"
 def day(amounts):
     """The sum of the amounts, within 1 ulp. amounts: float32[n]. Returns float32[]."""
