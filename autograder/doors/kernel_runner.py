@@ -22,6 +22,7 @@ from nbformat.v4 import new_code_cell, new_output
 from .box.kernels import BoxedKernelManager
 from .box.rules import Rules
 from .faults import LEFT_OUT, NOT_RUN, cell_name, end_in
+from .graded_notebook import is_graded
 from .guard.cells import Guard
 from .guard.restorer import digest
 from .held_folder import HeldFolder
@@ -135,7 +136,7 @@ class Runner:
             self._client.end_cell(cell)
             if self._client.quits:
                 self._died(cell, "this cell ended the kernel, with quit() or exit()", End.DIED)
-            elif self._guard is not None and cell.source in self._guard.checks and not _has_error(cell):
+            elif self._guard is not None and is_graded(cell) and not _has_error(cell):
                 self._assert_ended(cell)
         finally:
             cell.source = shown

@@ -61,9 +61,9 @@ def run_submission(
       course: what the release holds; read from the notebook itself where no release is known.
       alone: see `run_fairly`.
     """
-    guard = Guard(notebook, course) if under.guard else None
     judged = judged_in(notebook) if under.judge and under.box else frozenset()
     with hidden_output_dropped(notebook), ExitStack() as stack:
+        guard = Guard(notebook, course) if under.guard else None  # in here: it knows checks by their texts as they run
         runner = (
             TwoRooms(notebook, folder, under.seconds, under.box, guard, judged, course)
             if judged

@@ -360,6 +360,9 @@ TRICKS = {
     "x = (1).__class__.__base__": "asks for .__base__",
     "x = (1).__class__\ny = x.__name__": "asks for .__class__",
     "import functools\nfunctools.update_wrapper(check, print)": "asks for .update_wrapper",
+    "import functools\n@functools.wraps(object)\nclass A: pass": "uses wraps otherwise than right above a function",
+    "class A: pass\nB = A\nB.__qualname__ = 'Box'": "writes B.__qualname__",
+    "import jax\ndef f(x): jax.debug.log('{0.__globals__}', x)": "calls format of a text",
     "from functools import update_wrapper\nu = update_wrapper": "uses functools.update_wrapper in an unusual way",
     "import contextlib\nr = contextlib.redirect_stdout(3)": "uses contextlib.redirect_stdout",
     "import contextlib\ndef f():\n    with contextlib.redirect_stdout(3): yield": "uses contextlib.redirect_stdout",
@@ -801,12 +804,15 @@ OTHERS = {  # what a cell does to a value that nobody can see in its text, and w
     "class S(str): __hash__ = str.__hash__\ndict(**{S('refcheck'): 1})": "is handed on as a name, and is none",
     "from collections import UserString\nUserString('{0.__class__}').format(1)": "to be formatted asks",
     # an eighth
-    "import functools\nheld = []\ntry:\n    @functools.wraps(object)\n    class W:\n"
-    "        def put(self): self.traces = 0\n        held.append(put)\n"
-    "except AttributeError: pass\nheld[0](value)": "a method of W that writes attributes was given an object of Handed",
+    "def rename(kind):\n    kind.__qualname__ = 'object'\n    kind.__module__ = 'builtins'\n    return kind\n"
+    "@rename\nclass W:\n    def put(self): self.traces = 0\nW.put(value)": "a method of W that writes attributes was",
     "import dataclasses\n@dataclasses.dataclass\nclass A:\n    traces: int\nclass B(A):\n    @classmethod\n"
     "    def put(cls, x): super().__init__(x, 0)\nB.put(value)": "super().__init__ is asked for where there is no",
     "class B(list):\n    def put(self, x): super().append(x, 1)\nB.put(B, [])": "super().append is asked for where",
+    "import functools, warnings\nclass Hold:\n    def __init__(self, what):\n"
+    "        functools.update_wrapper(self, what)\nHold(warnings.catch_warnings())": "an object of catch_warnings is",
+    "import functools, math\n@functools.wraps(math)\ndef f(): pass": "an object of module is handed to functools.wraps",
+    "import functools\n@functools.wraps(value)\ndef f(): pass": "an object of Handed is handed to functools.wraps",
 }
 
 

@@ -11,6 +11,7 @@ from autograder.doors.guard.cells import Guard, course_in
 from autograder.doors.guard.course import bound, parsed
 from autograder.doors.guard.names_of_checks import OfChecks
 from autograder.doors.kernel_runner import Runner
+from autograder.doors.run_submission import Conditions, run_submission
 
 pytestmark = pytest.mark.once  # the same on every version
 
@@ -107,6 +108,42 @@ def test_an_answer_keeps_helpers_that_have_the_names_of_a_check(tmp_path):
         failure_text(cell) for cell in made.cells if is_graded(cell)
     ]
     assert made.cells[-1].outputs[0].text == "4 5 6 7\n"
+
+
+HIDDEN = """
+seen = 3
+### BEGIN HIDDEN TESTS
+fresh = 7
+assert g(fresh) == 14
+### END HIDDEN TESTS
+"""
+READS = """
+fresh, seen = 0, []
+def g(x):
+    seen.append(fresh)
+    return 2 * x
+"""
+
+
+def test_so_does_a_check_with_hidden_tests_when_a_submission_is_run(tmp_path):
+    """Its text is another one then: it prints where its hidden tests begin."""
+    after = ("print(fresh, seen)", solution("after"))
+    made = notebook((SETUP, locked("setup")), (READS, solution("g")), (HIDDEN, graded("a", 1)), after)
+    release = notebook(
+        (SETUP, locked("setup")), (STUB, solution("g")), (HIDDEN, graded("a", 1)), ("", solution("after"))
+    )
+    run_submission(made, tmp_path, Conditions(60, 600, box=None), course_in(made, release))
+    assert score(made.cells[2]).earned == 1, failure_text(made.cells[2])
+    assert made.cells[-1].outputs[0].text == "0 [0]\n"
+
+
+def test_a_check_of_another_text_than_the_guard_knows_earns_nothing(tmp_path):
+    made = notebook(("def g(x): return 2 * x", solution("g")), ("assert g(1) == 2", graded("a", 1)))
+    guard = Guard(made)
+    made.cells[1].source += "  # changed since"
+    with Runner(made, tmp_path, 60, guard=guard) as runner:
+        runner.run_all()
+    assert score(made.cells[1]).earned == 0
 
 
 REFUSED = {

@@ -130,7 +130,7 @@ class _Reader(OfAnnotations):
             if True in self.returns_its_class(decorator) and any(self.returns_its_class(d) != {True} for d in below):
                 what = f"has another decorator below @{ast.unparse(decorator)[:40]}"
                 self.refuse(decorator, what, "that may be another class then", "Change their order.")
-            self.decorator(decorator, True)
+            self.decorator(decorator, False)
         for base in node.bases:
             if arrays := self.origins(base) & _ARRAYS:
                 why = "an object of it can pass for an array"

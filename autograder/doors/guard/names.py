@@ -187,6 +187,15 @@ class Scope:
         return set() if self.node is None else bound(self.node)
 
     @functools.cached_property
+    def binders(self) -> dict[str, list[ast.AST]]:
+        """The statements that bind each name."""
+        found: dict[str, list[ast.AST]] = {}
+        for statement in self.statements:
+            for name in bound(ast.Module(body=[statement], type_ignores=[])):  # type: ignore[list-item]
+                found.setdefault(name, []).append(statement)
+        return found
+
+    @functools.cached_property
     def imported(self) -> set[str]:
         """The names that an import binds in it, or in what is in it."""
         return {name for name, _ in imports(self.parts)}

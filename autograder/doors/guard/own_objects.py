@@ -179,6 +179,8 @@ class OwnObjects(ast.NodeTransformer):
                     keyword.value = _placed(_call("plain_fields", keyword.value), keyword.value)
         if name_called(node) == "update_wrapper" and node.args:
             node.args[0] = _placed(_call("mine", node.args[0]), node.args[0])
+        if name_called(node) in ("update_wrapper", "wraps") and node.args:
+            node.args[-1] = _placed(_call("to_wrap", node.args[-1]), node.args[-1])
         if isinstance(node.func, ast.Name) and node.func.id == "super":
             return _placed(_call("parent", node), node)
         if isinstance(node.func, ast.Attribute) and node.func.attr == "format":
@@ -375,6 +377,24 @@ def mine(value: Any) -> Any:
         what = f"the class {value.__name__}" if issubclass(kind, type) else f"an object of {kind.__name__}"
         raise TypeError(f"an attribute of {what} is written, which is not this notebook's own")
     return value
+
+
+def to_wrap(value: Any) -> Any:
+    """What `functools.wraps` is handed, as it is: its attributes are copied. Raises TypeError if it is no function."""
+    kind = type(value)
+    own = kind.__module__ == "__main__" or (isinstance(value, type) and (_theirs is None or value in _theirs))
+    plain = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, *_WRAPPERS)
+    if not (own or issubclass(kind, plain) or hasattr(kind, "clear_cache") or _is_function_of_libraries(value)):
+        name = f"the class {value.__name__}" if isinstance(value, type) else f"an object of {kind.__name__}"
+        raise TypeError(f"{name} is handed to functools.wraps, which would copy its attributes; it is no function")
+    return value
+
+
+def _is_function_of_libraries(value: Any) -> bool:
+    """Whether this is a ufunc of NumPy's, or a function with a rule of its own for its derivative."""
+    jax, np = sys.modules.get("jax"), sys.modules.get("numpy")
+    derived = jax is not None and isinstance(value, (jax.custom_jvp, jax.custom_vjp))
+    return derived or (np is not None and isinstance(value, np.ufunc))
 
 
 def attribute(value: Any, name: Any, *default: Any) -> Any:

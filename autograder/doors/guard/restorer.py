@@ -197,17 +197,20 @@ class _SaysItsEnd(ast.NodeTransformer):
 
 
 def _close_texts_of_jax() -> None:
-    """`jax.debug.print(text, x)` formats a text, which may ask for attributes."""
+    """`jax.debug.print(text, x)` formats a text, which may ask for attributes; so does `log`."""
     jax = sys.modules.get("jax")
     if jax is None:
         return
-    printed = jax.debug.print
 
-    @functools.wraps(printed)
-    def debug_print(fmt, *args, **kwargs):
-        return printed(plain_text(fmt), *args, **kwargs)
+    def asked(formats):
+        @functools.wraps(formats)
+        def of_plain_text(fmt, *args, **kwargs):
+            return formats(plain_text(fmt), *args, **kwargs)
 
-    jax.debug.print = debug_print
+        return of_plain_text
+
+    for name in ("print", "log"):
+        setattr(jax.debug, name, asked(getattr(jax.debug, name)))
 
 
 def _close_tests_of_numpy() -> None:

@@ -302,7 +302,15 @@ def day(amounts):
     return amounts[0] + lost
 
 
-# %% task="account" name="doubling shifts, and all that is lost in a second array"
+# %% task="account" name="Knuth's sum of two in a pair, every step of it behind a wall"
+from typing import NamedTuple
+
+
+class Pair(NamedTuple):
+    total: jax.Array
+    rest: jax.Array
+
+
 def opaque(fn):
     """fn, with a result through which the compiler cannot look."""
     return lambda *args: lax.optimization_barrier(fn(*args))
@@ -318,19 +326,14 @@ def two_sum(a, b):
     return s, plus(minus(a, a_seen), minus(b, b_seen))
 
 
-def shifted(values, by):
-    """The values `by` places later, with zeros in front."""
-    return jnp.concatenate([jnp.zeros(by, values.dtype), values[:-by]])
+def book(pair, amount):
+    total, lost = two_sum(pair.total, amount)
+    total, rest = two_sum(total, plus(pair.rest, lost))
+    return Pair(total, rest), total
 
 
 @jax.jit
 def running_total(amounts):
     """The balance after each booking, within 1 ulp. amounts: float32[n], positive. Returns float32[n]."""
-    n = amounts.shape[0]
-    total, rest = jnp.asarray(amounts), jnp.zeros(n, jnp.float32)
-    by = 1
-    while by < n:  # after each round, entry i is the sum of the last 2 * by amounts
-        total, lost = two_sum(total, shifted(total, by))
-        rest = plus(plus(rest, shifted(rest, by)), lost)
-        by *= 2
-    return plus(total, rest)
+    nothing = jnp.zeros((), jnp.float32)
+    return lax.scan(book, Pair(nothing, nothing), jnp.asarray(amounts))[1]

@@ -2919,14 +2919,16 @@ def pull_spread(slope, axis):
     return bind("sum", slope, axis=axis)
 
 
+RAN = {}
+
+
 def replay_backwards(tape, *args):
     """Run a tape forwards, then backwards. args: as for replay; the result of the tape is a number."""
-    if not hasattr(tape, "values"):
-        tape.values = replay(tape, *args)  # forwards once is enough
+    values = RAN.setdefault(id(tape), replay(tape, *args))  # forwards once is enough
     slopes = {tape.output: np.ones((), np.float32)} if isinstance(tape.output, str) else {}
     for name, primitive, operands, params in reversed(tape.equations):
         if name in slopes:
-            pulled = PULL[primitive](slopes[name], *[read(tape.values, x) for x in operands], **params)
+            pulled = PULL[primitive](slopes[name], *[read(values, x) for x in operands], **params)
             for x, slope in zip(operands, pulled, strict=True):
                 if isinstance(x, str) and slope is not None:
                     slopes[x] = slopes[x] + slope if x in slopes else slope

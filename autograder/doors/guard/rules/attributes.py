@@ -190,7 +190,10 @@ class OfAttributes(Reading):
             self.refuse(node, f"uses {name} {where}", "the checks would print like that, too", instead)
 
     def settings(self) -> None:
-        """A setting is changed whose name is not seen: the words of the cell are looked through."""
+        """A setting is changed whose name is not seen: the words of the cell are looked through, once."""
+        if self._settings_seen:
+            return
+        self._settings_seen = True  # and nothing was refused, or the reading has ended
         for part in self.scopes[0].parts:
             said = part.value if isinstance(part, ast.Constant) else part.arg if isinstance(part, ast.keyword) else ""
             if isinstance(said, str) and " " not in said and any(word in said for word in OTHER_SETTINGS):
@@ -211,8 +214,9 @@ class OfAttributes(Reading):
         unknown = isinstance(value, ast.Name) and self._is_parameter(value.id)
         own = own and (not unknown or self._own_function(value))
         private = self.cells.private - PRIVATE
-        if attr == "__qualname__" and isinstance(value, ast.Name) and value.id in self.cells.classes:
-            self.refuse(node, f"writes {value.id}.{attr}", "a class that has it can pass for another one")
+        if attr == "__qualname__" and not self._own_function(value):
+            what = f"writes {ast.unparse(value)[:40]}.{attr}"
+            self.refuse(node, what, "a class that has it can pass for another one")
         of_own = is_private(attr) and not attr.startswith(_OF_JITTED) and self._own_function(value)
         if attr.startswith("_") and attr not in private and not (own and attr in _THEIR_OWN) and not of_own:
             self.refuse(node, f"writes .{attr}", "such names belong to Python or to a library")

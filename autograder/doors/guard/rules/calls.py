@@ -24,7 +24,8 @@ from ..words import (
 )
 from .attributes import OfAttributes
 
-_FORMATS = {"jax.debug.print", "jax.experimental.pallas.debug_print"}  # their first argument is a format string
+# Their first argument is a format string.
+_FORMATS = {"jax.debug.print", "jax.debug.log", "jax.experimental.pallas.debug_print"}
 
 
 class OfCalls(OfAttributes):

@@ -5,15 +5,18 @@ is the notebook's or a function's own, whether an import bound it, and whether i
 """
 
 import ast
+import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ..course import Course, bound
+from ..course import Course
 from ..names import Cells, Names, Scope
 from ..words import BUILTINS, KNOWN, MODULES
 
 READ_FROM_OUTSIDE = "read from outside, it would be a way into the checks"
 NO_NEED = "An answer has no need of it: leave it out."
+_SECONDS = 20  # of the processor, for a cell; the longest answer takes a tenth of one
+_STEPS = 200  # between two looks at the clock
 ONLY_CALCULATES = "an answer is graded with the modules that calculate"
 
 
@@ -43,6 +46,8 @@ class Reading(Names):
         self.fitting: set[int] = set()  # nodes that may stand where they stand, and nowhere else
         self.functions: set[str] = set()  # those that this cell defines
         self.rebound: set[str] = set()  # names of the course's that this cell binds
+        self._steps, self._began = 0, time.process_time()
+        self._settings_seen = False  # the words of the cell have been looked through for names of settings
 
     def refuse(self, node: ast.AST, what: str, why: str, instead: str = NO_NEED) -> None:
         raise Refused(Refusal(getattr(node, "lineno", 1), what, why, instead))
@@ -54,6 +59,9 @@ class Reading(Names):
             self.refuse(
                 node, f"has a kind of statement ({kind}) that no answer needs", "it is not known to be harmless"
             )
+        self._steps += 1
+        if self._steps % _STEPS == 0 and time.process_time() - self._began > _SECONDS:
+            self.refuse(node, "belongs to a cell that takes too long to be read", "a class waits for it", "")
         super().visit(node)
 
     def all(self, nodes: Iterable[ast.AST | None]) -> None:
@@ -86,7 +94,7 @@ class Reading(Names):
         home = self.home(name)
         if home is None:
             return name in self.cells.only_classes
-        same = [s for s in home.statements if name in bound(ast.Module(body=[s], type_ignores=[]))]  # type: ignore[list-item]
+        same = home.binders.get(name, [])
         return bool(same) and all(isinstance(s, ast.ClassDef) and not s.decorator_list for s in same)
 
     def _is_parameter(self, name: str) -> bool:
