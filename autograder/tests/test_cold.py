@@ -133,6 +133,26 @@ def test_the_side_that_raised_is_named(jobs, candidate, baseline, side):
     assert isinstance(found, SideRaised) and (found.side, found.kind) == (side, "KeyError")
 
 
+class Compiles(dict):
+    """Each time it is filled, and so when it is unpacked."""
+
+    def __setitem__(self, key, value):
+        jax.jit(lambda x: x * 3)(value)
+
+
+FILLED = Compiles()
+dict.__setitem__(FILLED, "a", 1)
+
+
+def looks(x):
+    return x + len(FILLED)
+
+
+def test_nothing_is_compiled_while_a_function_is_unpacked(jobs):
+    loaded = jobs.answer(Comparison(looks, looks, (X,), cold=True).load)
+    assert isinstance(loaded, SideRaised) and "compiles while the function is unpacked" in loaded.text
+
+
 def test_an_artefact_has_no_first_call(jobs):
     artefact = Comparison(once, once, (X,)).load
     sent = Load(artefact.job, artefact.inputs, artefact.baseline, artefact.candidate, None, cold=True)

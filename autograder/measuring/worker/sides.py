@@ -20,6 +20,7 @@ import jax
 import jax.export
 import numpy as np
 
+from autograder.jax_internals import COMPILE_EVENT, TRACE_EVENT
 from autograder.measuring.fork_server import Forked
 from autograder.measuring.wire import arrays, frames, functions, messages
 from autograder.measuring.wire.arrays import Value
@@ -140,9 +141,29 @@ def build(role: Side, function: Artefact | Source, inputs: Inputs, fresh: bool) 
         leaves = [jax.device_put(leaf) if arrays.is_array(leaf) else leaf for leaf in leaves]
         call, arrange = artefact(function.code), _chooses(function.slots)
     else:
-        call, template = functions.loads(function.code)
+        call, template = _unpacked(function.code)
         arrange = _fills(template)
     return Local(role, call, leaves, arrange, Fresh(leaves) if fresh else Repeated(leaves))
+
+
+def _unpacked(code: bytes) -> tuple[Callable, tuple]:
+    """A function and its arguments. Raises RuntimeError if something of theirs has JAX trace or compile on the way.
+
+    An object may do so when it is filled again. A call that is timed as a first one would find it done.
+    """
+    heard: list[str] = []
+
+    def hear(event: str, _seconds: float, **_details: object) -> None:
+        heard.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(hear)
+    try:
+        found = functions.loads(code)
+    finally:
+        jax.monitoring.unregister_event_duration_listener(hear)
+    if {TRACE_EVENT, COMPILE_EVENT} & {*heard}:
+        raise RuntimeError("JAX traces or compiles while the function is unpacked, before it is called")
+    return found
 
 
 def _chooses(slots: list[int]) -> Arrange:
