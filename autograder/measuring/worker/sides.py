@@ -153,7 +153,7 @@ def _unpacked(code: bytes) -> tuple[Callable, tuple]:
     """
     heard: list[str] = []
 
-    def hear(event: str, _seconds: float, **_details: object) -> None:
+    def hear(event: str, duration_secs: float, **kwargs: str | int) -> None:
         heard.append(event)
 
     jax.monitoring.register_event_duration_secs_listener(hear)
