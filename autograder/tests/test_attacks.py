@@ -266,7 +266,8 @@ def test_no_trick_in_the_kernel_wins_the_points_of_an_answer(classroom, cell):
         assert "put back after this cell" in printed(classroom.executed(name, GUARDED))
     elif "how" in cell.metadata:  # what is asked for is seen when it runs
         errors = [o for c in classroom.executed(name, GUARDED).cells for o in c.get("outputs", []) if "ename" in o]
-        assert errors[0]["ename"] == "TypeError" and "__globals__" in errors[0]["evalue"]
+        assert errors[0]["ename"] == "TypeError"
+        assert cell.metadata.get("said", "__globals__") in errors[0]["evalue"]
     else:
         assert "cell was left out in" in classroom.page(name, GUARDED)
         assert "It cost 3 of 5 points." in classroom.page(name, GUARDED)

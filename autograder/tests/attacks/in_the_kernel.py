@@ -419,3 +419,35 @@ def hold():
 
 held = hold()
 next(held)
+
+# %% name="wraps a module, and has what is in it" how="asked when it runs" said="is handed to functools.wraps"
+import functools
+import warnings
+
+
+class Hold:
+    def __init__(self, what):
+        functools.update_wrapper(self, what)
+        self.found = dict(vars(self))
+
+
+first = Hold(warnings.catch_warnings()).found["_module"]
+tools = Hold(Hold(first).found["sys"]).found["modules"]
+Hold(tools["builtins"]).found["exec"]("check = print", {})
+
+# %% name="a parent's method, for any object" how="asked when it runs" said="super().__init__ is asked for"
+import dataclasses
+
+
+@dataclasses.dataclass
+class Written:
+    calls: int
+
+
+class Write(Written):
+    @classmethod
+    def put(cls, target):
+        super().__init__(target, 0)
+
+
+Write.put(check)
