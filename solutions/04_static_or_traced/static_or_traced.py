@@ -1109,6 +1109,15 @@ for one, desired in ((bent, amplify_spec(4.0, "fold", 1.5, sound)), (quiet, ampl
 whole = make_amplifier(0.5, "clip", 1.75)
 for x, desired in ((3, 1.5), (8, 1.75)):
     assert_allclose(whole(x), jnp.float32(desired), name="an amplifier that plays a whole number")
+seven_sounds = jnp.linspace(-2.0, 3.0, 7)
+with trace_log() as heard_inside:
+    bent(seven_sounds)
+assert_equal(
+    {"programs that a call compiles": heard_inside.compiles},
+    {"programs that a call compiles": 1},
+    hints={"programs that a call compiles": "The @jax.jit stands on __call__, with all that it does inside."},
+    name="the amplifier",
+)
 ### END HIDDEN TESTS
 
 # %% [markdown]

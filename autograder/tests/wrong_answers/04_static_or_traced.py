@@ -2105,3 +2105,32 @@ class Amplifier:
         if self.settings.mode == "clip":
             return jnp.clip(loud, -ceiling, ceiling).astype(kind)
         return (ceiling * jnp.sin(loud / ceiling)).astype(kind)
+
+
+# %% task="amplifier" name="half of a call is jitted" fails=["amplifier-check"] hidden=1 message="with all that it does inside"
+def make_amplifier(gain, mode, ceiling):
+    """An amplifier: amplifier(x) is amplify_spec(gain, mode, ceiling, x). Write the two classes below it."""
+    return Amplifier(gain, Settings(mode, ceiling))
+
+
+@partial(jax.jit, static_argnames="settings")
+def limited(loud, settings):
+    if settings.mode == "clip":
+        return jnp.clip(loud, -settings.ceiling, settings.ceiling)
+    return settings.ceiling * jnp.sin(loud / settings.ceiling)
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    mode: str
+    ceiling: float
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Amplifier:
+    gain: float
+    settings: Settings = dataclasses.field(metadata=dict(static=True))
+
+    def __call__(self, x):
+        return limited(self.gain * x, self.settings)
