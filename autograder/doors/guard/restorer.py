@@ -85,6 +85,7 @@ class _Keeper:
     def before(self, info) -> None:
         """A cell is about to run."""
         self.put_back, self.names = [], {}
+        last_ended()  # of a copy of a check, for one, that a student has made
         watched = _watched()
         _freeze(self.shell.user_ns)
         close_libraries()
