@@ -362,6 +362,7 @@ TRICKS = {
     "import functools\nfunctools.update_wrapper(check, print)": "asks for .update_wrapper",
     "import functools\n@functools.wraps(object)\nclass A: pass": "uses wraps otherwise than right above a function",
     "class A: pass\nB = A\nB.__qualname__ = 'Box'": "writes B.__qualname__",
+    "def f(kept): return kept[0].co_consts": "asks for .co_consts",
     "import jax\ndef f(x): jax.debug.log('{0.__globals__}', x)": "calls format of a text",
     "from functools import update_wrapper\nu = update_wrapper": "uses functools.update_wrapper in an unusual way",
     "import contextlib\nr = contextlib.redirect_stdout(3)": "uses contextlib.redirect_stdout",

@@ -821,6 +821,12 @@ assert_allclose(
     rtol=1e-3,
     name="the gradient of slide at (5.3, 0.2), under jit",
 )
+assert_allclose(
+    jax.grad(slide, argnums=(0, 1))(9.0, 0.02),
+    jax.jacfwd(slide_until_rest, argnums=(0, 1))(9.0, 0.02),
+    rtol=1e-3,
+    name="the gradient of slide at the highest speed",
+)
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -168,6 +168,7 @@ OF_PACKAGES = {
 FORBIDDEN = HIDDEN_MODULES | _words(
     "f_back f_globals f_locals f_builtins f_code f_trace gi_frame gi_code gi_yieldfrom cr_frame cr_code cr_origin "
     "ag_frame ag_code tb_frame tb_next tb_lasti func_globals func_code cell_contents "
+    "co_code co_consts co_names co_varnames co_freevars co_cellvars raw_frames as_python_traceback "
     "FunctionType LambdaType CodeType MethodType FrameType TracebackType CellType ModuleType new_class GeneratorType "
     "BuiltinFunctionType resolve_bases prepare_class FunctionWrapper "
     "eval exec system popen breakpoint register_debugger bmat matrixlib default_registry register_node dispatch_table "
