@@ -450,4 +450,5 @@ class Write(Written):
         super().__init__(target, 0)
 
 
-Write.put(check)
+kinds = [check]
+Write.put(kinds[0])
