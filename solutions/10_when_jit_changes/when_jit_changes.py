@@ -728,8 +728,9 @@ assert_equal({"drift, upside down": found}, {"drift, upside down": "rewrite"}, n
 # not learn where <code>grown</code> comes from.
 # </details>
 # <details><summary>Hint 3</summary>
-# <code>lax.optimization_barrier(total + x)</code> hands the sum on, and nobody may look through it. Inside the loop it
-# is the sum that needs the wall, before it is used in the correction.
+# <code>lax.optimization_barrier(total + x)</code> hands the sum on, and in a loop the compiler does not look through it.
+# (Outside of one it may, with fast math: unit 09.) It is the sum that needs the wall, before it is used in the
+# correction.
 # </details>
 
 
