@@ -87,7 +87,7 @@ class Reading(Names):
         home = self.home(value.id)
         if home is None:
             return value.id in self.functions
-        return any(isinstance(s, ast.FunctionDef) and s.name == value.id for s in home.statements)
+        return any(isinstance(s, ast.FunctionDef) and s.name == value.id for s in home.binders.get(value.id, []))
 
     def _own_class(self, name: str) -> bool:
         """Whether a name is that of a class which a `class` of the notebook, or of the function around, makes."""
