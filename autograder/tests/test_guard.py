@@ -295,6 +295,8 @@ HONEST = [
     "class A:\n    __limit = 3\n    def __init__(self): self.__n = 0\n    def __bump(self): self.__n += self.__limit\n"
     "    def bump(self): return self.__bump()",
     "class A:\n    expected = 3\n    twice = 2 * expected\n    def f(self, k=expected): return k",
+    "import functools\nclass A:\n    type: str\n    id: int = 0\n    max, min = id, 3\n    top = [max, min]\n"
+    "    for k in range(3): last = k\n    def sum(self): return sum([1])\n    total = sum\n    np = 3\n    both = np + 1",
     "import jax, numpy as np\nfrom typing import Annotated, Literal, ParamSpec, TypeVar\nMode = Literal['a', 'b']\n"
     "P, F = ParamSpec('P'), TypeVar('F', bound=int, covariant=True)\nNumber = int | float | np.ndarray\n"
     "Many = Annotated[tuple[int, ...], 'sizes']\ndef g(x: Number, m: Mode, f: F, s: Many): return x",
@@ -567,6 +569,21 @@ TRICKS = {
     "class A:\n    x = 1\nA.__qualname__ = 'Box'": "writes A.__qualname__",
     "class Box:\n    def put(self): self.n = 1": "makes another class Box",
     "pow = pow\ndef g(x): return x**pow": "is a name of Python's; when an answer is graded, Python's own is put back",
+    # a ninth reader: what is read in the target of a loop, and what a class has not bound yet
+    "h = {}\n[0 for h[eval('1')] in [0]]": "uses eval",
+    "h = {}\nx = {k: 0 for k, h[exec('1')] in [(0, 0)]}": "uses exec",
+    "class A:\n    names = getattr(check, '__globals__')\n    getattr = None": "asks for .__globals__",
+    "class A:\n    kind = type('A', (), {})\n    type = None": "hands type on",
+    "class A:\n    DATA['a'] = 3\n    DATA = None": "writes a part of DATA",
+    "class A:\n    made = np.lib.npyio\n    np = None": "lib",
+    "class A:\n    if g: getattr = None": "binds getattr in a class otherwise",
+    "class A:\n    for DATA in []: pass": "binds DATA in a class otherwise than by a statement",
+    "class A:\n    sum = len\n    del sum\n    x = sum": "binds sum in a class otherwise than by a statement",
+    "def f(getattr):\n    class A:\n        x = getattr(check, '__globals__')\n        getattr = 1": "asks for .__globals__",
+    "def f(DATA):\n    def h():\n        global DATA\n        DATA['a'] = 1": "writes DATA, which belongs to the course",
+    "def f(np):\n    def h():\n        global np\n        return np.lib": "writes np",
+    "def f(sum):\n    def h():\n        global sum\n        sum.x = 1": "writes sum, which belongs",
+    "class A:\n    kind = 'eval(1)'\n    def f(self, x: kind): pass": "has kind in an annotation",
     **(
         {
             "type A = eval('1')": "calculates an annotation",
@@ -1000,6 +1017,23 @@ def test_parents_are_asked_as_ever():
     assert ran(PARENTS)["found"] == [[1, 2, 8, 2], 6]
 
 
+def test_what_is_known_of_a_cell_is_forgotten_with_it():
+    """A method that asks whose its object is must not be taken for a function of another cell, nor for one's own."""
+    cells = own_objects.OwnObjects()
+    for _ in range(200):
+        cells.visit(ast.parse("class A:\n    def set(self, n): self.n = n"))
+        later = cells.visit(ast.parse("def put(self, n): self.n = n"))
+        assert "mine(self).n = n" in ast.unparse(later)
+    cells._me = {"self"}  # as an error leaves it, in the middle of a cell
+    assert "mine(self).n = n" in ast.unparse(cells.visit(ast.parse("self.n = n")))
+
+
+def test_what_is_allowed_in_one_place_is_not_allowed_in_another_that_is_made_later():
+    """A node that is gone leaves its address to another one."""
+    cell = 'def g(x: "jax.Array.__class__.__name__"): ...\nfound = getattr(np, "__setattr__")\n'
+    assert {judged(cell + f"n = {n}\n" * n).name for n in range(40)} == {"NotAllowed"}
+
+
 def ran(cell):
     """The names of a notebook in which this cell was run as an answer is."""
     names = {"__name__": "__main__", "value": Handed(), "check": lambda: None}
@@ -1201,6 +1235,28 @@ def test_in_a_kernel(tmp_path):
     left_out = [cell.outputs[0].evalue for cell in made.cells if "left out" in str(cell.outputs)]
     assert found.title == "A cell was left out" and len(left_out) == 1, left_out
     assert [cell.source for cell in made.cells] == [source for source, _ in cells]
+
+
+PWD = "pwd - \"{__import__('builtins').__dict__.update(check=print)}\""
+
+
+def test_a_cell_of_one_line_is_no_magic(tmp_path):
+    """IPython takes `pwd - x` for `%pwd`, and evaluates what stands in braces behind it; Python reads a difference."""
+    cells = [(SETUP, locked("setup")), (PWD, {}), ("x = 1", {}), ("def g(x): return 8", solution("g"))]
+    made = notebook(*cells, (CHECK + "\nassert x == 1", graded("g-check", 1)))
+    with Runner(made, tmp_path, 60, guard=Guard(made, course_in(made))) as runner:
+        runner.run_all()
+    assert [output.ename for output in made.cells[1].outputs] == ["NameError"]
+    assert score(made.cells[4]).earned == 1
+
+
+def test_a_cell_that_ipython_reads_in_another_way_is_not_run(monkeypatch):
+    keeper = SimpleNamespace(known="a", text="x = 1")
+    as_read = restorer._Of(keeper, {"a": restorer._AsItWasRead(keeper)})
+    assert ast.unparse(as_read.visit(ast.parse("x  =  1"))) == "x = 1"
+    for other in ("x = 2", "x = 1\nget_ipython()", ""):
+        with pytest.raises(InputRejected, match="another program"):
+            as_read.visit(ast.parse(other))
 
 
 NO_CHECK_RUNS = """

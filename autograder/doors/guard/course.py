@@ -185,6 +185,12 @@ def _bind(nodes: Iterable[ast.AST], names: set[str], comprehension: bool = False
         _bind(ast.iter_child_nodes(node), names, inner)
 
 
+def loop_names(generators: Iterable[ast.comprehension]) -> set[str]:
+    """The names that the loops of a comprehension bind. `for a[b] in c` reads `a` and `b`."""
+    targets = (node for loop in generators for node in ast.walk(loop.target))
+    return {node.id for node in targets if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+
+
 def around(node: ast.AST) -> list[ast.AST]:
     """The parts of a definition that are evaluated where it stands: decorators, defaults, bases and annotations."""
     parts: list[ast.AST | None] = [*getattr(node, "decorator_list", [])]

@@ -5,11 +5,11 @@ Here is what a whole cell consists of: functions, classes, comprehensions. What 
 
 import ast
 
-from .course import Course, around, assigned, bound, imports, parameters
-from .names import Cells, Scope, own_statements
+from .course import Course, around, assigned, bound, imports, loop_names, parameters
+from .names import Cells, Scope, given_in_class, own_statements
 from .rules.annotations import OfAnnotations
 from .rules.reading import Refusal, Refused
-from .words import SPECIAL_METHODS, UNDERSCORE, is_mangled
+from .words import ALL_BUILTINS, SPECIAL_METHODS, UNDERSCORE, is_mangled
 
 _SHOWS_ITSELF = {"_render_traceback_", "_ipython_display_", "_ipython_canary_method_should_not_exist_"}
 _REACHED = {"__new__", "__class_getitem__"}  # special methods that are given what their caller likes
@@ -146,9 +146,17 @@ class _Reader(OfAnnotations):
                 self.visit(keyword.value)
         scope = Scope("class", bound(node), node)
         self.scopes.append(scope)
-        self.note_aliases(scope, [s for s in node.body if not isinstance(s, ast.FunctionDef | ast.ClassDef)])
         self.slots(node)
-        self.all(node.body)
+        names = [given_in_class(statement) for statement in node.body]
+        scope.uncertain = {name for _, uncertain in names for name in uncertain}
+        for statement, (certain, _) in zip(node.body, names, strict=True):
+            if not isinstance(statement, ast.FunctionDef | ast.ClassDef):
+                self.note_aliases(scope, [statement])
+            self.visit(statement)
+            scope.given |= certain - scope.uncertain
+        for name in sorted(scope.uncertain & (ALL_BUILTINS | self.course.kept | self.cells.imported.keys())):
+            what = f"binds {name} in a class otherwise than by a statement of its own, or unbinds it"
+            self.refuse(node, what, "nobody can see what it means then", "Take another name.")
         self.scopes.pop()
 
     def slots(self, node: ast.ClassDef) -> None:
@@ -173,8 +181,7 @@ class _Reader(OfAnnotations):
 
     def comprehension(self, node: ast.AST, results: list[ast.AST], generators: list[ast.comprehension]) -> None:
         self.visit(generators[0].iter)
-        targets = {n.id for g in generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
-        scope = Scope("comprehension", targets)
+        scope = Scope("comprehension", loop_names(generators))
         self.scopes.append(scope)
         for place, generator in enumerate(generators):
             self.visit(generator.target)

@@ -167,6 +167,8 @@ class Scope:
         self.method = ""  # its name
         self.unreachable = False  # a special method, which only Python calls, with an object of its class
         self.aliases: dict[str, str] = {}  # names made from an import or from something of the course's
+        self.given: set[str] = set()  # of a class: the names that the statements above have bound, and nothing unbinds
+        self.uncertain: set[str] = set()  # of a class: those that may be bound, or not, where they are read
         self.texts: dict[str, list[object]] = {}  # what of its names may stand for, as `texts` found
 
     # What is asked for many times of a long function is found once.
@@ -196,6 +198,11 @@ class Scope:
         return found
 
     @functools.cached_property
+    def of_the_notebook(self) -> set[str]:
+        """The names that it says are the notebook's."""
+        return {name for part in self.statements if isinstance(part, ast.Global) for name in part.names}
+
+    @functools.cached_property
     def imported(self) -> set[str]:
         """The names that an import binds in it, or in what is in it."""
         return {name for name, _ in imports(self.parts)}
@@ -215,21 +222,34 @@ class Names(ast.NodeVisitor):
         self.own: set[str] = set()  # names of the course's or of Python's to which this cell gave a value, above
 
     def home(self, name: str) -> Scope | None:
-        """The function or comprehension whose own name this is; None for a name of the notebook."""
-        for depth, scope in enumerate(reversed(self.scopes)):
-            if name in scope.names and (scope.kind in ("function", "comprehension") or (not depth and self.in_class)):
+        """The function, comprehension or class whose own name this is here; None for a name of the notebook."""
+        for scope in self._seen_from_here():
+            if name in scope.of_the_notebook:
+                return None
+            if name in scope.names and scope.kind == "class":
+                return scope if name in scope.given else None  # before that it is the notebook's, or Python's
+            if name in scope.names and scope.kind != "module":
                 return scope
         return None
+
+    def _seen_from_here(self) -> Iterator[Scope]:
+        """The scopes, innermost first, among whose names one is looked up; those of a class are seen right there."""
+        yield from (s for depth, s in enumerate(reversed(self.scopes)) if s.kind != "class" or not depth)
 
     @property
     def in_class(self) -> bool:
         return self.scopes[-1].kind == "class"
 
     def alias(self, name: str) -> str:
-        for scope in reversed(self.scopes):
+        for scope in self._seen_from_here():
+            of_notebook = name in scope.of_the_notebook
+            if scope.kind == "class" and name in scope.names - scope.given - scope.uncertain:
+                of_notebook = True
+            if of_notebook:
+                return self.scopes[0].aliases.get(name, "")
             if name in scope.aliases:
                 return scope.aliases[name]
-            if name in scope.names and scope.kind != "class":
+            if name in scope.names:
                 return ""
         return ""
 
@@ -341,6 +361,20 @@ class Names(ast.NodeVisitor):
                 elif whose:
                     for name in (n.id for n in ast.walk(target) if isinstance(n, ast.Name)):
                         scope.aliases.setdefault(name, whose)
+
+
+def given_in_class(statement: ast.stmt) -> tuple[set[str], set[str]]:
+    """The names that a statement of a class binds for certain, and those that it may bind, or unbind."""
+    if isinstance(statement, ast.AnnAssign) and statement.value is None and isinstance(statement.target, ast.Name):
+        return set(), set()  # `n: int` binds nothing
+    if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+        certain = {statement.name}
+    else:
+        certain = {target.id for target, _ in assigned(statement) if isinstance(target, ast.Name)}
+    if isinstance(statement, ast.Import | ast.ImportFrom):
+        certain = bound(ast.Module(body=[statement], type_ignores=[]))
+    declared = {n for s in own_statements([statement]) if isinstance(s, ast.Global | ast.Nonlocal) for n in s.names}
+    return certain, (bound(ast.Module(body=[statement], type_ignores=[])) - certain) | declared
 
 
 def root_of(node: ast.AST) -> ast.AST:

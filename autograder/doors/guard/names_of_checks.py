@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
-from .course import around, bound, parameters
+from .course import around, bound, loop_names, parameters
 from .names import own_statements
 
 _END = "__of_the_checks"
@@ -150,8 +150,7 @@ class _Names(ast.NodeVisitor):
         parts = [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.comprehension)]
         for loop in node.generators:
             parts += [loop.target, *loop.ifs, *([] if loop.iter is first else [loop.iter])]
-        targets = [part for loop in node.generators for part in ast.walk(loop.target)]
-        self._inside({part.id for part in targets if isinstance(part, ast.Name)}, parts)
+        self._inside(loop_names(node.generators), parts)
 
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_comprehension_of
 

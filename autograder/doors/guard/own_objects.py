@@ -19,7 +19,7 @@ import weakref
 from collections.abc import Container, Iterator, Mapping, MutableMapping
 from typing import IO, Any
 
-from .course import bound, parameters
+from .course import bound, loop_names, parameters
 from .names import name_called, own_statements
 from .words import (
     ASKS,
@@ -64,19 +64,25 @@ class OwnObjects(ast.NodeTransformer):
     """Changes a cell: it asks whose a value is before it writes on it, or reads what belongs to libraries."""
 
     def __init__(self) -> None:
-        self._asking: dict[int, str] = {}  # methods -> their first argument, which they ask whose it is
+        self._asking: dict[ast.AST, str] = {}  # methods -> their first argument, which they ask whose it is
         self._me: set[str] = set()  # of the methods around: names that mean an object which was asked
+
+    def visit_Module(self, node: ast.Module) -> ast.Module:
+        """A cell, of which nothing is known from those before, whatever became of them."""
+        self._asking, self._me = {}, set()
+        self.generic_visit(node)
+        return node
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
         """A class."""
         methods = [part for part in own_statements(node.body) if isinstance(part, ast.FunctionDef)]
-        self._asking |= {id(method): _asked_of(method) for method in methods}
+        self._asking |= {method: _asked_of(method) for method in methods}
         before, self._me = self._me, self._me - bound(node)
         self.generic_visit(node)
         self._me = before
         for method in methods:
             documented = ast.get_docstring(method, clean=False) is not None
-            me = self._asking[id(method)]
+            me = self._asking[method]
             for question in filter(None, (_own(me, node) if me else None, _name_asked(method))):
                 method.body.insert(int(documented), _placed(ast.Expr(question), method.body[0]))
         node.decorator_list.insert(0, _placed(_helper("theirs"), node))
@@ -86,7 +92,7 @@ class OwnObjects(ast.NodeTransformer):
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         """A function, or a method."""
-        me = self._asking.get(id(node), "")
+        me = self._asking.get(node, "")
         others = _bound_anywhere(node.body) | {arg.arg for arg in parameters(node.args)} - {me}
         before, self._me = self._me, (self._me | {me}) - others
         self.generic_visit(node)
@@ -102,8 +108,7 @@ class OwnObjects(ast.NodeTransformer):
         return node
 
     def _of_loops(self, node: Any) -> Any:
-        targets = {n.id for loop in node.generators for n in ast.walk(loop.target) if isinstance(n, ast.Name)}
-        before, self._me = self._me, self._me - targets
+        before, self._me = self._me, self._me - loop_names(node.generators)
         self.generic_visit(node)
         self._me = before
         return node

@@ -60,6 +60,8 @@ def install(
     keeper = _Keeper(shell, {*kept, *dir(builtins), "__builtins__"}, set(vessels), set(theirs), set(given))
     shell.events.register("pre_run_cell", keeper.before)
     shell.events.register("post_run_cell", keeper.after)
+    shell.prefilter_manager.prefilter_lines = lambda lines, continue_prompt=False: lines
+    shell.ast_transformers.append(_Of(keeper, dict.fromkeys(theirs, _AsItWasRead(keeper))))
     shell.ast_transformers.append(_Of(keeper, dict.fromkeys(theirs, OwnObjects())))
     shell.ast_transformers.append(_Of(keeper, {known: OfAnswers(names) for known, names in theirs.items() if names}))
     shell.ast_transformers.append(_Of(keeper, dict.fromkeys(checks, OfChecks(of_checks))))
@@ -80,7 +82,7 @@ class _Keeper:
         self.names: dict[str, object] = {}
         self.contents: dict[str, tuple[object, list[Callable[[], None]]]] = {}
         self.tools: dict[str, list[Callable[[], None]]] = {}
-        self.known = ""
+        self.known = self.text = ""
 
     def before(self, info) -> None:
         """A cell is about to run."""
@@ -94,7 +96,8 @@ class _Keeper:
                 self.tools[module.__name__] = _of_tools(module)
         self.put_back += [*map(_of_module, watched), *_of_shell(self.shell)]
         note_tables({name: self.shell.user_ns.get(name) for name in self.kept - self.vessels})
-        self.known = digest(info.raw_cell)
+        self.text = info.raw_cell
+        self.known = digest(self.text)
         if self.known not in self.given:  # an answer that a check calls can change them, too
             self.keep_contents()
             self.restore()  # what came late, from a thread or a callback
@@ -140,6 +143,19 @@ class _Keeper:
                 else ("is a name of the course's or of Python's: its meaning was")
             )
             print(f"{', '.join(sorted(changed)[:5])} {many} put back after this cell.")
+
+
+class _AsItWasRead(ast.NodeTransformer):
+    """Refuses a cell that IPython has made into something else than Python reads in its text, as the guard has."""
+
+    def __init__(self, keeper: _Keeper):
+        self.keeper = keeper
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        """The whole cell. Raises `ValueError`."""
+        if ast.dump(node) != ast.dump(ast.parse(self.keeper.text)):
+            raise ValueError("IPython reads another program in it than Python does")
+        return node
 
 
 class _Of:

@@ -452,3 +452,12 @@ class Write(Written):
 
 kinds = [check]
 Write.put(kinds[0])
+
+# %% name="reads a name in the target of a loop"
+held = {}
+[0 for held[eval("check = print")] in [0]]
+
+# %% name="a class that binds getattr below"
+class A:
+    names = getattr(check, "__globals__")
+    getattr = None

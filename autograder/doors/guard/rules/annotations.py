@@ -67,9 +67,9 @@ class OfAnnotations(OfBindings):
 
     def annotation_of_name(self, node: ast.Name) -> None:
         if node.id == "type":
-            self.allowed.add(id(node))
+            self.allowed.add(node)
         home = self.home(node.id)
-        own = node.id in self.cells.names if home is None else home.kind != "class"
+        own = home is not None or node.id in self.cells.names
         types = self.cells.classes | (self.cells.types if home is None else frozenset())
         if own and node.id not in types and not self.origins(node):
             self.refuse(node, f"has {node.id} in an annotation", "that may be a text, and may be run", "Name a class.")

@@ -53,16 +53,16 @@ class OfAttributes(Reading):
         if isinstance(node.ctx, ast.Load):
             inner = node.value.attr if isinstance(node.value, ast.Attribute) else ""
             if node.attr in ("__name__", "__qualname__") and inner == "__class__":
-                self.fitting.add(id(node.value))  # `x.__class__.__name__` is a text
+                self.fitting.add(node.value)  # `x.__class__.__name__` is a text
             self.attribute(node, node.value, node.attr)
-            if id(node) not in self.allowed:
+            if node not in self.allowed:
                 for origin in self.origins(node):
                     self.bare(node, origin)
         else:
             self.written(node, node.value, node.attr)
         builtin = isinstance(node.value, ast.Name) and node.value.id in (*ATTRIBUTE_FUNCTIONS, "type")
         if isinstance(node.value, ast.Name | ast.Attribute) and not builtin:
-            self.allowed.add(id(node.value))
+            self.allowed.add(node.value)
         self.visit(node.value)
 
     def visit_MatchClass(self, node: ast.MatchClass) -> None:
@@ -79,7 +79,7 @@ class OfAttributes(Reading):
         for module in modules:
             self.of_module(node, module, attr)
         if attr in ("format", "format_map"):
-            self.formats(node, value, asked=id(node) in self.fitting)
+            self.formats(node, value, asked=node in self.fitting)
         if not sure and (attr in PATHS or (self.cells.hand_on and attr in OF_MODULES)):
             self.refuse(node, f"asks for .{attr}", "nobody can see here what that leads to", "Import what you need.")
         if attr == "loads" and sure != {"json"}:
@@ -95,7 +95,7 @@ class OfAttributes(Reading):
             attr in FORBIDDEN
             and not own_file
             and not any(f"{m}.{attr}" in (*MODULES, *GETTERS) or ("pallas" in m and attr in OF_PALLAS) for m in sure)
-            and id(node) not in self.fitting
+            and node not in self.fitting
         ):
             self.refuse(node, f"asks for .{attr}", READ_FROM_OUTSIDE)
         if attr == "disable_jit":
@@ -104,14 +104,14 @@ class OfAttributes(Reading):
             self.printing(node, attr)
         if attr == "keywords" and not isinstance(node, ast.Attribute):
             self.refuse(node, "asks for keywords by its name", "they could be changed", "Write `.keywords`.")
-        if attr in BANS and id(node) not in self.allowed:
+        if attr in BANS and node not in self.allowed:
             self.refuse(node, f"asks for .{attr}", "it can lift what a check forbids", f"Call jax.{attr}, to forbid.")
         usual = attr in (OF_IMPORTED if sure else OF_IMPORTED & UNDERSCORE if modules else UNDERSCORE)
-        if not attr.startswith("_") or usual or (id(node) in self.allowed and attr in OF_A_PARENT):
+        if not attr.startswith("_") or usual or (node in self.allowed and attr in OF_A_PARENT):
             return
         if attr == "__dict__" and self._me_unreachable(value):
             return
-        if (attr == "__class__" and id(node) in self.fitting) or (is_mangled(attr) and self._me(value)):
+        if (attr == "__class__" and node in self.fitting) or (is_mangled(attr) and self._me(value)):
             return
         mine = self._me(value) or (self._own_function(value) and not attr.startswith(_OF_JITTED))
         if attr in self.cells.private and not modules and (attr not in PRIVATE_OF_LIBRARIES or mine):
@@ -123,7 +123,7 @@ class OfAttributes(Reading):
     def of_module(self, node: ast.AST, module: str, attr: str) -> None:
         """`module.attr`, for a module that may be imported, or for what stands in one."""
         whole = f"{module}.{attr}"
-        if whole in FITTING and id(node) in self.fitting:
+        if whole in FITTING and node in self.fitting:
             return
         if (
             whole in self.course.imported.values()
@@ -145,7 +145,7 @@ class OfAttributes(Reading):
         """Something imported that is not followed by a dot."""
         if origin.endswith(".ABCMeta"):
             self.refuse(node, "uses ABCMeta otherwise than as a metaclass", "it makes classes", "Derive from ABC.")
-        if origin in FITTING | TIMERS and id(node) not in self.fitting:
+        if origin in FITTING | TIMERS and node not in self.fitting:
             self.refuse(node, f"uses {origin} in an unusual way", "nobody can see here what it does", "Leave it out.")
         if origin.rpartition(".")[2] in PRINTING and isinstance(node, ast.Name):
             self.printing(node, origin.rpartition(".")[2])
@@ -184,7 +184,7 @@ class OfAttributes(Reading):
 
     def printing(self, node: ast.AST, name: str) -> None:
         """NumPy is told how to print. What it prints may be compared: so that is put back after a cell, or a block."""
-        if id(node) not in self.fitting and (name == "printoptions" or len(self.scopes) > 1):
+        if node not in self.fitting and (name == "printoptions" or len(self.scopes) > 1):
             where = "otherwise than in a `with`" if name == "printoptions" else "inside a function"
             instead = "Write `with np.printoptions(…):`, in a function that returns."
             self.refuse(node, f"uses {name} {where}", "the checks would print like that, too", instead)

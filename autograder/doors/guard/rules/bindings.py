@@ -7,7 +7,6 @@ import sysconfig
 from importlib.machinery import PathFinder
 
 from ..course import assigned
-from ..names import Scope
 from ..names_of_checks import is_of_a_check
 from ..words import (
     ALL_BUILTINS,
@@ -93,7 +92,7 @@ class OfBindings(OfCalls):
             self.bind(node, node.id)
             return
         self.name(node)
-        if id(node) in self.allowed:
+        if node in self.allowed:
             return
         for origin in self.origins(node):
             self.bare(node, origin)
@@ -107,7 +106,7 @@ class OfBindings(OfCalls):
     def name(self, node: ast.Name) -> None:
         """A name that is read, whatever for."""
         name, home = node.id, self.home(node.id)
-        if home is not None and (home.kind != "class" or self._bound_above(node, home)):
+        if home is not None and (home.kind != "class" or name not in ALL_BUILTINS - BUILTINS):
             return
         if name in self.course.kept and name not in self.rebound and name not in ALL_BUILTINS:
             return
@@ -123,31 +122,12 @@ class OfBindings(OfCalls):
         if of_checks and name not in BUILTINS:
             self.refuse(node, f"reads {name}", "the checks keep something of their own there", "Take another name.")
         if name in ALL_BUILTINS - BUILTINS - ATTRIBUTE_FUNCTIONS and name != "display":
-            if name in ("vars", "open") and id(node) in self.allowed:
+            if name in ("vars", "open") and node in self.allowed:
                 return
             self.refuse(node, f"uses {name}", "with it, a cell could run or change what nobody sees")
         unknown = name.startswith("_") and name not in self.cells.names and name not in BUILTINS
         if unknown or (_IPYTHON.fullmatch(name) and name not in BUILTINS | SIGNATURES):
             self.refuse(node, f"reads {name}", "that name is the notebook's own")
-
-    def _bound_above(self, node: ast.Name, home: Scope) -> bool:
-        """Whether a name that is read in a class has been bound there: `__radd__ = __add__`."""
-        body = getattr(home.node, "body", [])
-        above = [s for s in body if s.lineno < node.lineno]
-        inside = [part for statement in body for part in ast.walk(statement)]
-        gone = {p.id for p in inside if isinstance(p, ast.Name) and isinstance(p.ctx, ast.Del)}
-        gone |= {p.name for p in inside if isinstance(p, ast.ExceptHandler) and p.name}
-        if node.id in gone | (ALL_BUILTINS - BUILTINS):
-            return False
-        return any(
-            node.id == name
-            for statement in above
-            for name in (
-                [statement.name]
-                if isinstance(statement, ast.FunctionDef | ast.ClassDef)
-                else [t.id for t, _ in assigned(statement) if isinstance(t, ast.Name)]
-            )
-        )
 
     def visit_Global(self, node: ast.Global) -> None:
         """Of the notebook's names, a function may write those that belong to the answer."""
@@ -205,7 +185,7 @@ class OfBindings(OfCalls):
     def module_renamed(self, value: ast.AST) -> None:
         """`jax.lax` may stand alone where it is given another name."""
         if isinstance(value, ast.Attribute) and self.origins(value) & MODULES.keys():
-            self.allowed.add(id(value))
+            self.allowed.add(value)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
         """`a += b`, which may change what `a` names."""

@@ -41,7 +41,7 @@ class OfCalls(OfAttributes):
         if self.owner(function) == "class" and (len(node.args) > 2 or node.keywords and len(node.args) > 1):
             self.refuse(node, "calls a type with three arguments", "with that, classes can be made")
         if isinstance(function, ast.Attribute) and function.attr in BANS and self._forbids(node):
-            self.allowed.add(id(function))
+            self.allowed.add(function)
         self.call_of_kinds(node)
         self.call_that_writes(node)
         if self.origins(function) & GETTERS:
@@ -51,18 +51,18 @@ class OfCalls(OfAttributes):
             self.refuse(node, "calls np.ndarray", why, "Make arrays with np.zeros, np.empty or np.asarray.")
         mine = bool(node.args) and self._me(node.args[0]) is not None
         if "functools.update_wrapper" in self.origins(function) and len(node.args) == 2 and mine and not node.keywords:
-            self.fitting.add(id(function))
+            self.fitting.add(function)
         if "types.SimpleNamespace" in self.origins(function) and not node.args:
-            self.allowed.add(id(function))
+            self.allowed.add(function)
         if self.origins(function) & TIMERS:
             plain = all(keyword.arg in ("number", "repeat") for keyword in node.keywords)
             if len(node.args) == 1 and isinstance(node.args[0], ast.Lambda) and plain:
-                self.fitting.add(id(function))  # a text would be run, and a name may be one
+                self.fitting.add(function)  # a text would be run, and a name may be one
         for place, arg in enumerate(node.args):  # map(type, values)
             if isinstance(arg, ast.Name) and arg.id == "type" and not place and len(node.args) <= 2:
                 name = ast.unparse(function).rsplit(".", 1)[-1]
                 if name in ("map", "tree_map", "asked", "sorted"):
-                    self.allowed.add(id(arg))
+                    self.allowed.add(arg)
         self.generic_visit(node)
 
     def _forbids(self, node: ast.Call) -> bool:
@@ -79,15 +79,15 @@ class OfCalls(OfAttributes):
             if node.keywords or (node.args and (second is None or self._me(second) is None)):
                 what = "calls super of something else than a method's own object"
                 self.refuse(node, what, "it also writes attributes of other objects", "Write super().")
-            self.allowed.add(id(node.func))
+            self.allowed.add(node.func)
         compares = any(scope.method in ("__eq__", "__ne__", "__lt__", "__hash__") for scope in self.scopes)
         in_a_class = any(scope.kind == "class" for scope in self.scopes) and not compares
         own = one and (self._me_unreachable(node.args[0]) or not in_a_class)  # the value is asked, see `own_objects`
         if name == "print" and "print" not in self.cells.names:
             for where in (keyword.value for keyword in node.keywords if keyword.arg == "file"):
-                self.fitting |= {id(where)} if self.origins(where) & {"sys.stdout", "sys.stderr"} else set()
+                self.fitting |= {where} if self.origins(where) & {"sys.stdout", "sys.stderr"} else set()
         if one and (name == "type" or name == "vars" and own) or name == "open" and self._reads(node):
-            self.allowed.add(id(node.func))
+            self.allowed.add(node.func)
         elif name in ATTRIBUTE_FUNCTIONS and name not in self.cells.names:
             self.asks_by_name(node, name)
 
@@ -117,7 +117,7 @@ class OfCalls(OfAttributes):
         if len(node.args) < 2 or node.keywords or any(isinstance(arg, ast.Starred) for arg in node.args):
             self.refuse(node, f"calls {function} in an unusual way", "a name that is asked for must be seen here")
         value, name = node.args[:2]
-        self.allowed.add(id(node.func))
+        self.allowed.add(node.func)
         if isinstance(name, ast.Constant) and type(name.value) is str:
             place = ast.Name("_", ast.Load(), lineno=node.lineno, col_offset=0)
             if function in ("getattr", "hasattr"):
@@ -127,7 +127,7 @@ class OfCalls(OfAttributes):
             else:
                 self.written(place, value, name.value)
             if isinstance(value, ast.Name | ast.Attribute):
-                self.allowed.add(id(value))
+                self.allowed.add(value)
             return
         # The name is asked when it is there, see `own_objects`: of what a method writes on, its own object alone.
         if function not in ("getattr", "hasattr") and self._me(value) is None:
@@ -146,12 +146,12 @@ class OfCalls(OfAttributes):
                 self.attribute(node, ast.Name("_", ast.Load()), name)
                 if name.startswith("_") or name in MUTATORS | self.cells.writers:
                     self.refuse(node, f"asks for .{name}", "nobody can see here of what", "Write a function.")
-        self.allowed.add(id(node.func))
+        self.allowed.add(node.func)
 
     def call_of_method(self, node: ast.Call, function: ast.Attribute) -> None:
         name, value = function.attr, function.value
         if name == "format":
-            self.fitting.add(id(function))  # its text is asked when it is there, see `own_objects`
+            self.fitting.add(function)  # its text is asked when it is there, see `own_objects`
         if name in OF_A_PARENT:
             first = node.args[0] if node.args else None
             parent = isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "super"
@@ -173,7 +173,7 @@ class OfCalls(OfAttributes):
                     if given and not isinstance(given[0], ast.Constant) and not (handed_on and method == name):
                         why = "a name that is written must be seen here"
                         self.refuse(node, "writes an attribute whose name is put together", why)
-                self.allowed.add(id(function))
+                self.allowed.add(function)
         elif self.origins(function) & SETTING_FUNCTIONS:
             self.setting(node)
         elif name in MUTATORS and not self._is_module(value):
@@ -208,7 +208,7 @@ class OfCalls(OfAttributes):
             if not (isinstance(first, ast.Name) and self._own_class(first.id)):
                 what = f"calls {function} with a class that is not its own"
                 self.refuse(node, what, "it changes what the checks compare", "Define the class in this notebook.")
-            self.allowed.add(id(node.func))
+            self.allowed.add(node.func)
         for target in into:
             if self.owner(target) == "course":
                 self.not_of_others(node, target, "changes a part")
@@ -224,11 +224,11 @@ class OfCalls(OfAttributes):
                 if not (innermost and len(args) == 1 and isinstance(args[0], ast.Name | ast.Attribute)):
                     what = "uses wraps otherwise than right above a function, with one argument"
                     self.refuse(node, what, "it changes what it is given")
-                self.allowed.add(id(called))
+                self.allowed.add(called)
             elif origin.startswith("jax.tree_util.register_") or (
                 origin in AS_DECORATOR and not (isinstance(node, ast.Call) and node.args)
             ):
-                self.allowed.add(id(called))
+                self.allowed.add(called)
         self.visit(node)
 
     def visit_With(self, node: ast.With) -> None:
@@ -239,9 +239,9 @@ class OfCalls(OfAttributes):
             origins = self.origins(call.func)
             if POOL in origins:
                 self.pool(call)
-                self.allowed.add(id(call.func))
+                self.allowed.add(call.func)
             if (origins & STREAMS or name_called(call) == "printoptions") and not self._in_a_generator():
-                self.fitting.add(id(call.func))
+                self.fitting.add(call.func)
         self.generic_visit(node)
 
     def pool(self, node: ast.AST) -> None:

@@ -42,8 +42,8 @@ class Reading(Names):
 
     def __init__(self, course: Course, cells: Cells):
         super().__init__(course, cells)
-        self.allowed: set[int] = set()  # nodes that were judged where they stand
-        self.fitting: set[int] = set()  # nodes that may stand where they stand, and nowhere else
+        self.allowed: set[ast.AST] = set()  # nodes that were judged where they stand
+        self.fitting: set[ast.AST] = set()  # nodes that may stand where they stand, and nowhere else
         self.functions: set[str] = set()  # those that this cell defines
         self.rebound: set[str] = set()  # names of the course's that this cell binds
         self._steps, self._began = 0, time.process_time()
