@@ -296,7 +296,8 @@ HONEST = [
     "    def bump(self): return self.__bump()",
     "class A:\n    expected = 3\n    twice = 2 * expected\n    def f(self, k=expected): return k",
     "import functools\nclass A:\n    type: str\n    id: int = 0\n    max, min = id, 3\n    top = [max, min]\n"
-    "    for k in range(3): last = k\n    def sum(self): return sum([1])\n    total = sum\n    np = 3\n    both = np + 1",
+    "    for k in range(3): last = k\n    def sum(self): return sum([1])\n"
+    "    total = sum\n    np = 3\n    both = np + 1",
     "import jax, numpy as np\nfrom typing import Annotated, Literal, ParamSpec, TypeVar\nMode = Literal['a', 'b']\n"
     "P, F = ParamSpec('P'), TypeVar('F', bound=int, covariant=True)\nNumber = int | float | np.ndarray\n"
     "Many = Annotated[tuple[int, ...], 'sizes']\ndef g(x: Number, m: Mode, f: F, s: Many): return x",
@@ -579,10 +580,18 @@ TRICKS = {
     "class A:\n    if g: getattr = None": "binds getattr in a class otherwise",
     "class A:\n    for DATA in []: pass": "binds DATA in a class otherwise than by a statement",
     "class A:\n    sum = len\n    del sum\n    x = sum": "binds sum in a class otherwise than by a statement",
-    "def f(getattr):\n    class A:\n        x = getattr(check, '__globals__')\n        getattr = 1": "asks for .__globals__",
-    "def f(DATA):\n    def h():\n        global DATA\n        DATA['a'] = 1": "writes DATA, which belongs to the course",
+    "def f(getattr):\n    class A:\n        x = getattr(check, '__globals__')\n"
+    "        getattr = 1": "asks for .__globals__",
+    "def f(DATA):\n    def h():\n        global DATA\n"
+    "        DATA['a'] = 1": "writes DATA, which belongs to the course",
     "def f(np):\n    def h():\n        global np\n        return np.lib": "writes np",
     "def f(sum):\n    def h():\n        global sum\n        sum.x = 1": "writes sum, which belongs",
+    "class A:\n    def load(self): pass\nmatch g:\n    case object(load=f): pass": "asks for .load",
+    "class A:\n    def load(self): pass\ngetattr(g, 'load')": "asks for .load",
+    "import operator\nclass A:\n    def load(self): pass\noperator.attrgetter('load')(g)": "asks for .load",
+    "class A:\n    _module = 3\nmatch g:\n    case object(_module=f): pass": "asks for ._module",
+    "match g:\n    case object(append=f): pass": "asks for .append",
+    "import typing\n@typing.runtime_checkable\nclass A(typing.Protocol):\n    n: int": "asks for .runtime_checkable",
     "class A:\n    kind = 'eval(1)'\n    def f(self, x: kind): pass": "has kind in an annotation",
     **(
         {
@@ -831,6 +840,17 @@ OTHERS = {  # what a cell does to a value that nobody can see in its text, and w
     "        functools.update_wrapper(self, what)\nHold(warnings.catch_warnings())": "an object of catch_warnings is",
     "import functools, math\n@functools.wraps(math)\ndef f(): pass": "an object of module is handed to functools.wraps",
     "import functools\n@functools.wraps(value)\ndef f(): pass": "an object of Handed is handed to functools.wraps",
+    # a ninth
+    "import numpy as np\nclass T:\n    def load(self): pass\n"
+    "def read(xp): return xp.load('a', None, True)\nread(np)": "'load'",
+    "from pathlib import Path\nclass T:\n    def open(self): pass\n"
+    "Path('/proc/self/mem').open('rb')": "asked for 'open'",
+    "from pathlib import Path\nclass T(Path):\n    def save(self): pass\nT('a').open('rb')": "asked for 'open'",
+    "import warnings\nclass A:\n    _module = 3\n"
+    "getattr(warnings.catch_warnings(), '_module')": "belongs to its library",
+    "import warnings\nclass A:\n    _module = 3\n"
+    "hasattr(warnings.catch_warnings(), '_module')": "belongs to its library",
+    "import os\ngetattr(os, 'environ')": "module is asked for 'environ'",
 }
 
 

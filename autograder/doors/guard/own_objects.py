@@ -26,6 +26,7 @@ from .words import (
     HANDED_ON,
     LEADS_OUT,
     MUTATORS,
+    OF_FILES,
     OF_MODULES,
     PRIVATE_OF_LIBRARIES,
     READ_MODES,
@@ -137,10 +138,18 @@ class OwnObjects(ast.NodeTransformer):
             node.value = _placed(_call("mine", node.value), node.value)
         if node.attr in _READ_BY and not written:
             return _placed(_call(_READ_BY[node.attr], node.value), node)
-        mine = isinstance(node.value, ast.Name) and node.value.id in self._me
-        if not written and not mine and is_private(node.attr) and node.attr not in UNDERSCORE:
-            node.value = _placed(_call("readable", node.value, ast.Constant(node.attr)), node.value)
+        if not written:
+            node.value = self._read(node.value, node.attr)
         return node
+
+    def _read(self, value: ast.expr, name: str) -> ast.expr:
+        """A value that is asked for an attribute, which asks the value first."""
+        if name in OF_FILES:
+            return _placed(_call("no_file", value, ast.Constant(name)), value)
+        mine = isinstance(value, ast.Name) and value.id in self._me
+        if mine or not is_private(name) or name in UNDERSCORE:
+            return value
+        return _placed(_call("readable", value, ast.Constant(name)), value)
 
     def visit_arg(self, node: ast.arg) -> ast.arg:
         """`x: type` can be read back, and would be the type that makes classes."""
@@ -169,7 +178,10 @@ class OwnObjects(ast.NodeTransformer):
         if name in ("setattr", "delattr"):
             node.args[0] = _placed(_call("mine", node.args[0]), node.args[0])
             node.args[1] = _placed(_call("plain_name", node.args[1]), node.args[1])
-        if name in ("getattr", "hasattr") and not isinstance(node.args[1], ast.Constant):
+        said = getattr(node.args[1], "value", None) if name in ("getattr", "hasattr") else None
+        if isinstance(said, str) and said not in _READ_BY:
+            node.args[0] = self._read(node.args[0], said)
+        elif name in ("getattr", "hasattr"):
             node.func = _placed(_helper("attribute" if name == "getattr" else "has_attribute"), node.func)
         if isinstance(node.func, ast.Attribute) and node.func.attr == "__setattr__" and node.args:
             place = 0 if isinstance(node.func.value, ast.Call) else 1  # super().__setattr__(name, value)
@@ -453,6 +465,18 @@ def readable(value: Any, name: str) -> Any:
         own = value.__globals__.get("__name__") == "__main__"
     if not (own or issubclass(kind, (*_WRAPPERS, tuple, BaseException)) or hasattr(kind, "clear_cache")):
         raise TypeError(f"an object of {kind.__name__} is asked for what belongs to its library alone")
+    return value
+
+
+def no_file(value: Any, name: str) -> Any:
+    """What is asked for `load`, `open` and the like, as it is. Raises TypeError if that would read or write files."""
+    kind = _class_of(value)
+    if issubclass(kind, types.ModuleType):  # of others the guard has seen which they are
+        allowed = value.__name__ not in HANDED_ON
+    else:
+        allowed = (kind.__module__ == "__main__" and not _is_of_a_library(value, name)) or kind is types.SimpleNamespace
+    if not allowed:
+        raise TypeError(f"an object of {kind.__name__} is asked for {name!r}, with which files are read or written")
     return value
 
 

@@ -173,7 +173,7 @@ FORBIDDEN = HIDDEN_MODULES | _words(
     "BuiltinFunctionType resolve_bases prepare_class FunctionWrapper "
     "eval exec system popen breakpoint register_debugger bmat matrixlib default_registry register_node dispatch_table "
     "attrgetter methodcaller setitem delitem Formatter formatter_parser get_type_hints evaluate_forward_ref ForwardRef "
-    "singledispatch singledispatchmethod update_wrapper global_enum make_dataclass new_type "
+    "singledispatch singledispatchmethod update_wrapper global_enum make_dataclass new_type runtime_checkable "
     "redirect_stdout redirect_stderr register_at_fork "
     "load save savez savez_compressed loadtxt genfromtxt savetxt memmap open_memmap fromfile tofile dump fromregex "
     "DataSource as_strided runstring rundocs seterrcall setbufsize set_string_function set_array_function_like_doc "

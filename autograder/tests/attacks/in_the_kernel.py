@@ -457,6 +457,7 @@ Write.put(kinds[0])
 held = {}
 [0 for held[eval("check = print")] in [0]]
 
+
 # %% name="a class that binds getattr below"
 class A:
     names = getattr(check, "__globals__")

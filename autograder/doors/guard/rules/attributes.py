@@ -69,6 +69,8 @@ class OfAttributes(Reading):
         """Its keywords are attributes, which it reads."""
         for name in node.kwd_attrs:
             self.attribute(node, ast.Name("_", ast.Load()), name)
+            if name.startswith("_") or name in MUTATORS | self.cells.writers:
+                self.refuse(node, f"asks for .{name}", "nobody can see here of what", f"Write the dot: x.{name}.")
         self.generic_visit(node)
 
     def attribute(self, node: ast.AST, value: ast.AST, attr: str) -> None:
@@ -90,7 +92,7 @@ class OfAttributes(Reading):
         if attr in self.cells.writers and isinstance(value, ast.Name) and value.id in self.cells.classes:
             what = f"asks for {value.id}.{attr}"
             self.refuse(node, what, "that writes attributes of whatever it is given", "Call the method of an object.")
-        own_file = attr in OF_FILES & self.cells.methods and not modules
+        own_file = attr in OF_FILES & self.cells.methods and not modules and isinstance(node, ast.Attribute)
         if (
             attr in FORBIDDEN
             and not own_file
