@@ -274,7 +274,7 @@ def _check_flops(found: _Found, most: int, flops_needed: int, exact: bool, when:
     if not exact:
         found.fail(
             f"the FLOPs of `{found.name}` cannot be counted: expected at most {most:,}",
-            evidence=_lines(found.called(flops.UNKNOWN | {"while"})) or found.primitives,
+            evidence=_lines(list(filter(flops.hides_work, found.equations))) or found.primitives,
             why=flops.WHY_UNKNOWN,
             attempt="give the loop a fixed number of rounds (`fori_loop` with Python integers, or `scan`).",
         )

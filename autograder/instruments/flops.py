@@ -69,7 +69,12 @@ def equation_cost(eqn: JaxprEqn) -> Cost:
         return cost, exact and name in WRAPPERS | {"custom_linear_solve"}
     if name.startswith(("reduce_", "arg")) and name != "reduce_precision":
         return _in(eqn) - _out(eqn), True
-    return _out(eqn), _is_elementwise(eqn) and name not in UNKNOWN
+    return _out(eqn), name in ELEMENTWISE and _is_elementwise(eqn)
+
+
+def hides_work(eqn: JaxprEqn) -> bool:
+    """Whether a jaxpr may not say how much an equation does: a loop without a length, or one that holds no other."""
+    return eqn.primitive.name == "while" or not (subjaxprs(eqn) or equation_cost(eqn)[1])
 
 
 def _is_elementwise(eqn: JaxprEqn) -> bool:
@@ -236,32 +241,98 @@ MOVES_DATA = frozenset(
     }
 )
 
-# One for each element is too little for these; nothing in the jaxpr says how much they do.
-UNKNOWN = frozenset(
+# One for each element of the result, where the operands have its shape. Of what is in none of these lists nobody knows
+# how much it does: a callback, a library call, a random number, a factorisation.
+ELEMENTWISE = frozenset(
     {
-        "approx_top_k",
-        "eig",
-        "eigh",
-        "ffi_call",
-        "hessenberg",
-        "householder_product",
-        "io_callback",
-        "lu",
-        "pure_callback",
-        "qr",
-        "ragged_dot_general",
-        "random_bits",
-        "random_fold_in",
-        "random_gamma",
-        "random_seed",
-        "random_split",
-        "rng_bit_generator",
-        "schur",
-        "svd",
-        "threefry2x32",
-        "top_k",
-        "tridiagonal",
-        "tridiagonal_solve",
+        "abs",
+        "acos",
+        "acosh",
+        "add",
+        "add_any",
+        "addupdate",
+        "and",
+        "asin",
+        "asinh",
+        "atan",
+        "atan2",
+        "atanh",
+        "bessel_i0e",
+        "bessel_i1e",
+        "cbrt",
+        "ceil",
+        "clamp",
+        "clz",
+        "complex",
+        "conj",
+        "cos",
+        "cosh",
+        "cumlogsumexp",
+        "cummax",
+        "cummin",
+        "cumprod",
+        "cumsum",
+        "digamma",
+        "div",
+        "eq",
+        "eq_to",
+        "erf",
+        "erf_inv",
+        "erfc",
+        "exp",
+        "exp2",
+        "expm1",
+        "floor",
+        "ge",
+        "gt",
+        "igamma",
+        "igamma_grad_a",
+        "igammac",
+        "is_finite",
+        "le",
+        "le_to",
+        "lgamma",
+        "log",
+        "log1p",
+        "log2",
+        "logistic",
+        "lt",
+        "lt_to",
+        "max",
+        "min",
+        "mul",
+        "mulhi",
+        "ne",
+        "neg",
+        "nextafter",
+        "not",
+        "or",
+        "pmax",
+        "pmin",
+        "polygamma",
+        "population_count",
+        "pow",
+        "psum",
+        "psum_invariant",
+        "reduce_precision",
+        "regularized_incomplete_beta",
+        "rem",
+        "round",
+        "rsqrt",
+        "select_n",
+        "shift_left",
+        "shift_right_arithmetic",
+        "shift_right_logical",
+        "sign",
+        "sin",
+        "sinh",
+        "sqrt",
+        "square",
+        "sub",
+        "tan",
+        "tanh",
+        "xor",
+        "zeta",
     }
 )
 

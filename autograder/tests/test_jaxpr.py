@@ -14,6 +14,8 @@ import pytest
 from flax import nnx
 from jax import lax
 from jax.experimental import pallas
+from jax.experimental.buffer_callback import buffer_callback
+from jax.extend.core import Primitive
 
 from autograder import show_jaxpr
 from autograder.instruments import flops as flop_counter
@@ -273,10 +275,19 @@ def test_a_run_has_no_static_arguments():
         run_flops(jax.jit(rounds, static_argnums=1), X, 5)
 
 
+somebody_elses = Primitive("somebody_elses")
+somebody_elses.def_abstract_eval(lambda x: x)
+
+
 @pytest.mark.parametrize(
     "fn",
-    [lambda x: jax.pure_callback(np.sin, x, x), lambda x: jnp.linalg.eigh(jnp.outer(x, x))],
-    ids=["callback", "eigh"],
+    [
+        lambda x: jax.pure_callback(np.sin, x, x),
+        lambda x: buffer_callback(lambda ctx, out, x: None, jax.ShapeDtypeStruct(x.shape, x.dtype))(x),
+        lambda x: jnp.linalg.eigh(jnp.outer(x, x)),
+        somebody_elses.bind,
+    ],
+    ids=["callback", "buffer callback", "eigh", "a primitive that nobody knows"],
 )
 def test_hidden_work_is_a_lower_bound(fn):
     assert statistics(fn, X).flops_lower_bound
