@@ -303,6 +303,7 @@ HONEST = [
     "Many = Annotated[tuple[int, ...], 'sizes']\ndef g(x: Number, m: Mode, f: F, s: Many): return x",
     "import jax\nlax = jax.lax\ndef g(x):\n    jr = jax.random\n    return lax.sin(jr.normal(jr.key(0)))",
     "from jax.sharding import PartitionSpec as xs\ndef g(x): return xs('a')",
+    "def listener(*_, **__): pass",
     "import functools\nclass Timed:\n    def __init__(self, f): functools.update_wrapper(self, f)",
     "import contextlib, io, sys\nwith contextlib.redirect_stdout(io.StringIO()) as said:\n    g(1)\n"
     "print(said.getvalue(), file=sys.stderr)",
@@ -1257,6 +1258,59 @@ def test_in_a_kernel(tmp_path):
     assert [cell.source for cell in made.cells] == [source for source, _ in cells]
 
 
+LISTENS = """heard = []
+class Every:
+    def __eq__(self, other):
+        heard.append(other)
+        return True
+def listener(*_, **__): ...
+def g(x):
+    jax.monitoring.register_event_listener(listener)
+    jax.monitoring.unregister_event_listener(listener)
+    for take_away in jax.monitoring.unregister_event_listener, jax.monitoring.unregister_event_duration_listener:
+        try:
+            take_away(Every())
+        except TypeError as error:
+            print(error)
+    return len(heard)"""
+LISTENS_CHECK = """from autograder import trace_log
+with trace_log() as log:
+    check(g(2), 0)
+    jax.jit(lambda x: x * 3)(1.0)
+assert log.traces"""
+
+
+def test_an_object_that_equals_everything_takes_no_listener_away(tmp_path):
+    """The kernel has no JAX when it starts: it is closed once it is there."""
+    made, release = answered(LISTENS, LISTENS_CHECK)
+    with Runner(made, tmp_path, 60, guard=Guard(made, course_in(made, release))) as runner:
+        runner.run_all()
+    assert failure_text(made.cells[2]) == "" and score(made.cells[2]).earned == 1
+    assert made.cells[2].outputs[0].text.count("is no listener that can be told from others") == 2
+
+
+SWITCHES = """def g(x):
+    name = "jax_" + "disable" * bool(x)
+    try:
+        jax.config.update(name + "_jit", True)
+    except TypeError as error:
+        print(error)
+    jax.config.update("jax_enable_x64", True)
+    seen = {"a": 1}
+    seen.update(a=8)
+    return seen["a"]"""
+
+
+def test_a_setting_is_asked_for_when_its_name_is_there_and_put_back_after_a_check(tmp_path):
+    made, release = answered(SWITCHES.replace('"disable"', "WORD"), CHECK, SETUP + '\nWORD = "disable"')
+    later = notebook(("assert not jax.config.jax_enable_x64 and not jax.config.jax_disable_jit", graded("later", 1)))
+    made.cells += later.cells
+    with Runner(made, tmp_path, 60, guard=Guard(made, course_in(made, release))) as runner:
+        runner.run_all()
+    assert [failure_text(cell) for cell in made.cells if is_graded(cell)] == ["", ""]
+    assert "the setting 'jax_disable_jit' is changed" in made.cells[2].outputs[0].text
+
+
 PWD = "pwd - \"{__import__('builtins').__dict__.update(check=print)}\""
 
 
@@ -1320,7 +1374,7 @@ def test_the_shells_own_methods_are_put_back(monkeypatch):
 def test_texts_that_jax_prints_and_tests_of_numpy_are_no_way_out(monkeypatch):
     monkeypatch.setattr(jax.debug, "print", jax.debug.print)
     monkeypatch.setattr(np, "test", np.test)
-    restorer._close_texts_of_jax()
+    restorer._close_texts_of_jax(jax)
     restorer._close_tests_of_numpy()
     with pytest.raises(TypeError, match="asks for '__class__'"):
         jax.debug.print("{0.__class__}", 1)

@@ -76,7 +76,7 @@ class _Reader(OfAnnotations):
     def function(self, node: ast.FunctionDef | ast.Lambda, body: list, *, method: bool) -> None:
         args = parameters(node.args)
         for arg in args:
-            if arg.arg.startswith("__") and arg.arg.endswith("__"):
+            if arg.arg.startswith("__") and arg.arg.endswith("__") and arg.arg.strip("_"):
                 self.refuse(node, f"has an argument {arg.arg}", "that name is Python's", "Take another name.")
         whole = ast.Module(body=[s if isinstance(s, ast.stmt) else ast.Expr(s) for s in body], type_ignores=[])
         names = bound(whole) | {arg.arg for arg in args}

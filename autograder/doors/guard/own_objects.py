@@ -30,6 +30,7 @@ from .words import (
     OF_MODULES,
     PRIVATE_OF_LIBRARIES,
     READ_MODES,
+    SETTINGS,
     UNDERSCORE,
     is_mangled,
     is_private,
@@ -37,7 +38,8 @@ from .words import (
 
 _WRITES = {"setattr", "delattr", "vars", "getattr"}
 _BY_NAME = {"__setattr__", "__delattr__", "__dict__", "obj", *PRIVATE_OF_LIBRARIES} - UNDERSCORE
-_READ_BY = {"__dict__": "attributes", "keywords": "keywords", "environ": "environment"}  # by which function of these
+# By which function of these.
+_READ_BY = {"__dict__": "attributes", "keywords": "keywords", "environ": "environment", "update": "update_of"}
 _MEMORY = ("__array_interface__", "__array_struct__")
 _WRAPPERS = (functools.partial, type(functools.lru_cache(len)))
 _NO_FILES = ("/proc", "/dev", "/sys")
@@ -179,7 +181,9 @@ class OwnObjects(ast.NodeTransformer):
             node.args[0] = _placed(_call("mine", node.args[0]), node.args[0])
             node.args[1] = _placed(_call("plain_name", node.args[1]), node.args[1])
         said = getattr(node.args[1], "value", None) if name in ("getattr", "hasattr") else None
-        if isinstance(said, str) and said not in _READ_BY:
+        if said == "update" and name == "getattr":
+            return _placed(_call("update_of", node.args[0]), node)
+        if isinstance(said, str) and said not in _READ_BY.keys() - {"update"}:
             node.args[0] = self._read(node.args[0], said)
         elif name in ("getattr", "hasattr"):
             node.func = _placed(_helper("attribute" if name == "getattr" else "has_attribute"), node.func)
@@ -466,6 +470,20 @@ def readable(value: Any, name: str) -> Any:
     if not (own or issubclass(kind, (*_WRAPPERS, tuple, BaseException)) or hasattr(kind, "clear_cache")):
         raise TypeError(f"an object of {kind.__name__} is asked for what belongs to its library alone")
     return value
+
+
+def update_of(value: Any) -> Any:
+    """`value.update`; that of JAX's settings asks for the name that it is given. Raises TypeError if it is another."""
+    jax = sys.modules.get("jax")
+    if jax is None or not issubclass(_class_of(value), type(jax.config)):
+        return value.update
+
+    def update(name: Any, to: Any) -> None:
+        if value is not jax.config or type(name) is not str or name not in SETTINGS:
+            raise TypeError(f"the setting {str(name)[:40]!r} is changed: the checks and the baselines have it, too")
+        value.update(name, to)
+
+    return update
 
 
 def no_file(value: Any, name: str) -> Any:

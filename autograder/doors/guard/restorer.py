@@ -68,7 +68,6 @@ def install(
     shell.ast_transformers.append(_Of(keeper, {known: _SaysItsEnd(known) for known in checks}))
     begin()
     _close_names_in_texts()
-    _close_texts_of_jax()
     _close_tests_of_numpy()
     _close_memory_of_objects()
     _close_tables_of_members()
@@ -83,11 +82,16 @@ class _Keeper:
         self.contents: dict[str, tuple[object, list[Callable[[], None]]]] = {}
         self.tools: dict[str, list[Callable[[], None]]] = {}
         self.known = self.text = ""
+        self.jax_closed = False
 
     def before(self, info) -> None:
         """A cell is about to run."""
         self.put_back, self.names = [], {}
         last_ended()  # of a copy of a check, for one, that a student has made
+        if (jax := sys.modules.get("jax")) is not None and not self.jax_closed:  # a warm kernel has it from the start
+            _close_texts_of_jax(jax)
+            _close_listeners_of_jax(jax)
+            self.jax_closed = True
         watched = _watched()
         _freeze(self.shell.user_ns)
         close_libraries()
@@ -101,9 +105,9 @@ class _Keeper:
         if self.known not in self.given:  # an answer that a check calls can change them, too
             self.keep_contents()
             self.restore()  # what came late, from a thread or a callback
+            self.put_back += _of_settings()
         if self.known in self.theirs:
             self.names = {name: self.shell.user_ns.get(name, _MISSING) for name in self.kept}
-            self.put_back += _of_settings()
 
     def keep_contents(self) -> None:
         """What is in the course's things now. What has been kept of a thing stays until a cell of the course's runs."""
@@ -213,11 +217,8 @@ class _SaysItsEnd(ast.NodeTransformer):
         return node
 
 
-def _close_texts_of_jax() -> None:
+def _close_texts_of_jax(jax: types.ModuleType) -> None:
     """`jax.debug.print(text, x)` formats a text, which may ask for attributes; so does `log`."""
-    jax = sys.modules.get("jax")
-    if jax is None:
-        return
 
     def asked(formats):
         @functools.wraps(formats)
@@ -228,6 +229,23 @@ def _close_texts_of_jax() -> None:
 
     for name in ("print", "log"):
         setattr(jax.debug, name, asked(getattr(jax.debug, name)))
+
+
+def _close_listeners_of_jax(jax: types.ModuleType) -> None:
+    """JAX takes away the listener that equals what it is given, and an answer's object may equal a check's listener."""
+
+    def asked(unregisters):
+        @functools.wraps(unregisters)
+        def of_a_function(callback):
+            function = callback.__func__ if type(callback) is types.MethodType else callback
+            if any("__eq__" in vars(kind) for kind in type(function).__mro__[:-1]):
+                raise TypeError(f"an object of {type(function).__name__} is no listener that can be told from others")
+            return unregisters(callback)
+
+        return of_a_function
+
+    for name in ("unregister_event_listener", "unregister_event_duration_listener"):
+        setattr(jax.monitoring, name, asked(getattr(jax.monitoring, name)))
 
 
 def _close_tests_of_numpy() -> None:
