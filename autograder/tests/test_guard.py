@@ -587,6 +587,11 @@ TRICKS = {
     "        DATA['a'] = 1": "writes DATA, which belongs to the course",
     "def f(np):\n    def h():\n        global np\n        return np.lib": "writes np",
     "def f(sum):\n    def h():\n        global sum\n        sum.x = 1": "writes sum, which belongs",
+    "ban = jax.no_tracing(True)": "asks for .no_tracing",
+    "with jax.no_tracing(True) as ban: pass": "asks for .no_tracing",
+    "def f():\n    with jax.no_tracing(True): yield": "asks for .no_tracing",
+    "import contextlib\nwith contextlib.ExitStack() as s: s.enter_context(jax.checking_leaks())": "asks for .checking",
+    "def f(ban): ban.state.set_local(False)": "asks for .set_local",
     "class A:\n    def load(self): pass\nmatch g:\n    case object(load=f): pass": "asks for .load",
     "class A:\n    def load(self): pass\ngetattr(g, 'load')": "asks for .load",
     "import operator\nclass A:\n    def load(self): pass\noperator.attrgetter('load')(g)": "asks for .load",
@@ -852,6 +857,11 @@ OTHERS = {  # what a cell does to a value that nobody can see in its text, and w
     "import warnings\nclass A:\n    _module = 3\n"
     "hasattr(warnings.catch_warnings(), '_module')": "belongs to its library",
     "import os\ngetattr(os, 'environ')": "module is asked for 'environ'",
+    "def give(brick, fn): brick.inside = fn\ngive(theirs, len)": "an attribute of an object of function is written",
+    "import jax\ndef give(brick, fn): brick.inside = fn\ngive(jax.jit(theirs), len)": "an object of PjitFunction is",
+    "import functools\ndef give(f): f.inside = 1\ngive(functools.partial(theirs))": "an object of partial is written",
+    "def give(box): setattr(box, 'n', 3)\ngive(held)": "an object of Held is written",
+    "def give(box): box.n = 3\ngive(held)": "an object of Held is written",
 }
 
 
@@ -1044,9 +1054,9 @@ def test_what_is_known_of_a_cell_is_forgotten_with_it():
     for _ in range(200):
         cells.visit(ast.parse("class A:\n    def set(self, n): self.n = n"))
         later = cells.visit(ast.parse("def put(self, n): self.n = n"))
-        assert "mine(self).n = n" in ast.unparse(later)
+        assert "mine(self, 'n').n = n" in ast.unparse(later)
     cells._me = {"self"}  # as an error leaves it, in the middle of a cell
-    assert "mine(self).n = n" in ast.unparse(cells.visit(ast.parse("self.n = n")))
+    assert "mine(self, 'n').n = n" in ast.unparse(cells.visit(ast.parse("self.n = n")))
 
 
 def test_what_is_allowed_in_one_place_is_not_allowed_in_another_that_is_made_later():
@@ -1058,6 +1068,7 @@ def test_what_is_allowed_in_one_place_is_not_allowed_in_another_that_is_made_lat
 def ran(cell):
     """The names of a notebook in which this cell was run as an answer is."""
     names = {"__name__": "__main__", "value": Handed(), "check": lambda: None}
+    exec(compile("class Held: n = 1\nheld = Held()\ndef theirs(x): return x", "a locked cell", "exec"), names)
     with pytest.MonkeyPatch.context() as changed:
         changed.setattr(own_objects, "_theirs", None)
         own_objects.begin()

@@ -42,6 +42,7 @@ _BY_NAME = {"__setattr__", "__delattr__", "__dict__", "obj", *PRIVATE_OF_LIBRARI
 _READ_BY = {"__dict__": "attributes", "keywords": "keywords", "environ": "environment", "update": "update_of"}
 _MEMORY = ("__array_interface__", "__array_struct__")
 _WRAPPERS = (functools.partial, type(functools.lru_cache(len)))
+_WRAPPED = 20  # wrappers around wrappers
 _NO_FILES = ("/proc", "/dev", "/sys")
 # Objects of classes that derive from these pass for an array, or ask another object for all names.
 _NO_BASES = ("types.GenericAlias", "jax.Array", "jax.jaxlib._jax.Array", "jax._src.core.Tracer")
@@ -53,6 +54,8 @@ _TABLES = (*DICTS, list, set, collections.deque)
 # Classes that students' cells have made, with their modules and names. Only a kernel in which `begin` was called knows
 # them.
 _theirs: "weakref.WeakKeyDictionary[type, tuple[str, str]] | None" = None
+# The files, as Python calls the texts of cells, in which a student's functions are defined.
+_own_files: set[str] = set()
 # The course's tables and lists that no answer may change, by their names.
 _of_course: dict[str, Any] = {}
 
@@ -61,6 +64,12 @@ def begin() -> None:
     """From now on this kernel notes which classes are the student's."""
     global _theirs
     _theirs = weakref.WeakKeyDictionary()
+    _own_files.clear()
+
+
+def begin_cell() -> None:
+    """The cell that calls this is a student's."""
+    _own_files.add(sys._getframe(1).f_code.co_filename)
 
 
 class OwnObjects(ast.NodeTransformer):
@@ -74,6 +83,9 @@ class OwnObjects(ast.NodeTransformer):
         """A cell, of which nothing is known from those before, whatever became of them."""
         self._asking, self._me = {}, set()
         self.generic_visit(node)
+        if node.body:
+            first = next(n for n, part in enumerate([*node.body, None]) if not _stands_first(part))
+            node.body.insert(first, _placed(ast.Expr(_call("begin_cell")), node.body[0]))
         return node
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
@@ -137,7 +149,7 @@ class OwnObjects(ast.NodeTransformer):
         self.generic_visit(node)
         written = not isinstance(node.ctx, ast.Load)
         if written and not (isinstance(node.value, ast.Name) and node.value.id in self._me):
-            node.value = _placed(_call("mine", node.value), node.value)
+            node.value = _placed(_call("mine", node.value, ast.Constant(node.attr)), node.value)
         if node.attr in _READ_BY and not written:
             return _placed(_call(_READ_BY[node.attr], node.value), node)
         if not written:
@@ -178,7 +190,8 @@ class OwnObjects(ast.NodeTransformer):
                 keyword.value = _placed(_call("plain_names", keyword.value), keyword.value)
         name = node.func.id if isinstance(node.func, ast.Name) and len(node.args) > 1 else ""
         if name in ("setattr", "delattr"):
-            node.args[0] = _placed(_call("mine", node.args[0]), node.args[0])
+            named = node.args[1] if isinstance(node.args[1], ast.Constant) else ast.Constant(None)
+            node.args[0] = _placed(_call("mine", node.args[0], named), node.args[0])
             node.args[1] = _placed(_call("plain_name", node.args[1]), node.args[1])
         said = getattr(node.args[1], "value", None) if name in ("getattr", "hasattr") else None
         if said == "update" and name == "getattr":
@@ -383,21 +396,43 @@ class _ParentOfClass:
         return value
 
 
-def mine(value: Any) -> Any:
-    """A value on which a student's cell writes an attribute, as it is. Raises TypeError if it is somebody else's."""
+def mine(value: Any, name: Any = None) -> Any:
+    """A value on which a student's cell writes an attribute, as it is. Raises TypeError if it is somebody else's.
+
+    `name` is that of the attribute; None stands for any.
+    """
     kind = type(value)
     if issubclass(kind, type):
         allowed = value.__module__ == "__main__" and (_theirs is None or value in _theirs)
+    elif (function := _function_in(value)) is not None:
+        allowed = function.__globals__.get("__name__") == "__main__"
+        allowed = allowed and (_theirs is None or function.__code__.co_filename in _own_files)
     else:
         home = kind.__module__
         allowed = home == "__main__" or home.partition(".")[0] in _LIBRARIES or kind is types.SimpleNamespace
-        if kind is types.FunctionType:
-            allowed = value.__globals__.get("__name__") == "__main__"
+        if home == "__main__" and _theirs is not None and kind not in _theirs:  # of a class of the course's
+            allowed = type(name) is str and not hasattr(value, name)
         allowed = allowed or issubclass(kind, (*_WRAPPERS, BaseException)) or hasattr(kind, "clear_cache")
     if not allowed:
         what = f"the class {value.__name__}" if issubclass(kind, type) else f"an object of {kind.__name__}"
         raise TypeError(f"an attribute of {what} is written, which is not this notebook's own")
     return value
+
+
+def _function_in(value: Any) -> types.FunctionType | None:
+    """The function in Python that a value is, or that a wrapper of Python's or JAX's calls; None for others."""
+    for _ in range(_WRAPPED):
+        if type(value) is types.FunctionType:
+            return value
+        if isinstance(value, functools.partial):
+            value = value.func
+        elif isinstance(value, types.MethodType):
+            value = value.__func__
+        elif isinstance(value, _WRAPPERS) or hasattr(type(value), "clear_cache"):
+            value = getattr(value, "__wrapped__", None)
+        else:
+            break
+    return None
 
 
 def to_wrap(value: Any) -> Any:
@@ -662,6 +697,12 @@ def _placed(node: Any, at: ast.AST) -> Any:
         if not hasattr(part, "lineno"):
             ast.copy_location(part, at)
     return ast.fix_missing_locations(node)
+
+
+def _stands_first(node: ast.stmt | None) -> bool:
+    """Whether a statement must be the first one of a cell: what it says of itself, and imports from the future."""
+    said = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    return said or (isinstance(node, ast.ImportFrom) and node.module == "__future__")
 
 
 def _bound_anywhere(body: list[ast.stmt]) -> set[str]:

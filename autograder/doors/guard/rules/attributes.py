@@ -107,7 +107,9 @@ class OfAttributes(Reading):
         if attr == "keywords" and not isinstance(node, ast.Attribute):
             self.refuse(node, "asks for keywords by its name", "they could be changed", "Write `.keywords`.")
         if attr in BANS and node not in self.allowed:
-            self.refuse(node, f"asks for .{attr}", "it can lift what a check forbids", f"Call jax.{attr}, to forbid.")
+            self.refuse(
+                node, f"asks for .{attr}", "it can lift what a check forbids", f"Write `with jax.{attr}(True):`."
+            )
         usual = attr in (OF_IMPORTED if sure else OF_IMPORTED & UNDERSCORE if modules else UNDERSCORE)
         if not attr.startswith("_") or usual or (node in self.allowed and attr in OF_A_PARENT):
             return

@@ -40,8 +40,6 @@ class OfCalls(OfAttributes):
             self.call_of_method(node, function)
         if self.owner(function) == "class" and (len(node.args) > 2 or node.keywords and len(node.args) > 1):
             self.refuse(node, "calls a type with three arguments", "with that, classes can be made")
-        if isinstance(function, ast.Attribute) and function.attr in BANS and self._forbids(node):
-            self.allowed.add(function)
         self.call_of_kinds(node)
         self.call_that_writes(node)
         if self.origins(function) & GETTERS:
@@ -233,10 +231,14 @@ class OfCalls(OfAttributes):
 
     def visit_With(self, node: ast.With) -> None:
         """Threads end with the block that they are made for."""
-        for call in (item.context_expr for item in node.items):
+        for item in node.items:
+            call = item.context_expr
             if not isinstance(call, ast.Call):
                 continue
             origins = self.origins(call.func)
+            bans = isinstance(call.func, ast.Attribute) and call.func.attr in BANS and self._forbids(call)
+            if bans and item.optional_vars is None and not self._in_a_generator():
+                self.allowed.add(call.func)  # nobody keeps what it returns, and could lift a check's by it
             if POOL in origins:
                 self.pool(call)
                 self.allowed.add(call.func)
