@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import CodeType, TracebackType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from autograder.failure import CheckFailed, cell_line
 from autograder.not_begun import NotBegun, unwritten
@@ -61,12 +61,17 @@ def register() -> None:
     """In a notebook, say these things from now on, each once; anywhere else nothing happens."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     if shell is not None:
-        shell.set_custom_exc((NotImplementedError, NameError, CheckFailed, RecursionError), _show)
+        say_what_is_missing(shell)
         shell.events.register("pre_run_cell", _begin)
         shell.events.register("post_run_cell", _end)
         shell.events.register("post_run_cell", _say_left_out)
         if not any(isinstance(known, NamesApart) for known in shell.ast_transformers):
             NamesApart(shell, names_of_check, names_of_answer)
+
+
+def say_what_is_missing(shell: Any) -> None:
+    """From now on an error that a stub, a cell not run or an endless recursion ends in is shown in few lines."""
+    shell.set_custom_exc((NotImplementedError, NameError, CheckFailed, RecursionError), _show)
 
 
 def register_in_the_course() -> None:

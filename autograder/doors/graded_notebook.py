@@ -1,5 +1,6 @@
 """A notebook as its graded cells: read it, bring it back in line with the release, read off the points."""
 
+import ast
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -122,7 +123,8 @@ def restore(notebook: NotebookNode, release: NotebookNode) -> list[str]:
     released = {_grade_id(cell) or cell.id: cell for cell in release.cells}
     claimed = {_grade_id(cell) for cell in notebook.cells}
     taken = {cell.id for cell in release.cells}
-    is_another = claimed != {None} and not claimed & {_grade_id(cell) for cell in release.cells} - {None}
+    unknown = claimed - {None, *map(_grade_id, release.cells)}
+    is_another = bool(unknown) and not claimed & set(map(_grade_id, filter(_is_of_one_unit, release.cells)))
     found: dict[str, NotebookNode] = {}
     own: dict[str | None, list[NotebookNode]] = {None: []}  # the student's own cells, by the released cell above them
     above = None
@@ -165,6 +167,11 @@ def restore(notebook: NotebookNode, release: NotebookNode) -> list[str]:
     return changes
 
 
+def _is_of_one_unit(cell: NotebookNode) -> bool:
+    """Whether a cell is graded or to be filled in; others, `setup` among them, have the same name in all units."""
+    return bool(nbgrader_metadata(cell).get("grade") or nbgrader_metadata(cell).get("solution"))
+
+
 _BINDS = re.compile(r"^(?:async\s+def|def|class)\s+(\w+)|^(\w+)\s*(?::[^=\n]+)?=[^=]", re.MULTILINE)
 
 
@@ -178,7 +185,8 @@ def _parted(
     """
     parts = _cut([(None, cell.source)], name, released[name]) if cell.cell_type == "code" else []
     if len(parts) < 2:  # untouched, or rewritten
-        return [(name, cell)]
+        imports = "" if is_graded(released[name]) else _imports_added(cell.source, released[name].source)
+        return [*([(None, new_code_cell(imports))] if imports else []), (name, cell)]
     for other in list(missing):
         cut = _cut(parts, other, missing[other])
         if cut is not parts:
@@ -186,6 +194,19 @@ def _parted(
             del missing[other]
     locked = nbformat.from_dict({**cell, "source": released[name].source})
     return [(known, locked if known == name else new_code_cell(source)) for known, source in parts]
+
+
+def _imports_added(text: str, released: str) -> str:
+    """The imports at the top of a locked cell that was rewritten which are not in the released text, one on a line."""
+    try:
+        theirs, ours = (ast.parse(source).body for source in (text, released))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ""
+    known = set(map(ast.unparse, ours))
+    if not known & set(map(ast.unparse, theirs)):
+        return ""  # another text altogether
+    added = [ast.unparse(node) for node in theirs if isinstance(node, ast.Import | ast.ImportFrom)]
+    return "\n".join(line for line in added if line not in known)
 
 
 def _cut(parts: list[tuple[str | None, str]], name: str, original: NotebookNode) -> list[tuple[str | None, str]]:
@@ -203,21 +224,32 @@ def _cut(parts: list[tuple[str | None, str]], name: str, original: NotebookNode)
 def _answers_elsewhere(
     found: dict[str, NotebookNode], own: dict[str | None, list[NotebookNode]], released: dict[str, NotebookNode]
 ) -> list[str]:
-    """Fill in a stub that was left untouched with what the student wrote for it elsewhere, the last if there are some.
+    """Fill in a stub that was left untouched, or emptied, with what the student wrote for it elsewhere.
 
-    The other cell stays where it is: what stands between the two may need it.
+    That is the last of the student's own cells which has it, or else of the other answers' cells. The other cell stays
+    where it is: what stands between the two may need it.
     """
     changes = []
     others = [cell for cells in own.values() for cell in cells if cell.cell_type == "code"]
-    for name, cell in found.items():
-        entry = nbgrader_metadata(released[name])
-        to_fill_in = entry.get("solution") and not entry.get("locked") and "NotImplementedError" in cell.source
-        if to_fill_in and cell.cell_type == "code" and cell.source.strip() == released[name].source.strip():
+    answers = {name: cell for name, cell in found.items() if cell.cell_type == "code" and _to_fill_in(released[name])}
+    for name, cell in answers.items():
+        if "NotImplementedError" in released[name].source and cell.source.strip() in (
+            "",
+            released[name].source.strip(),
+        ):
             stub = {name: released[name]}
-            if written := [other.source for other in others if _alike(other, stub)]:
+            written = [other.source for other in others if _alike(other, stub)]
+            written = written or [o.source for other, o in answers.items() if other != name and _alike(o, stub)]
+            if written:
                 cell.source = written[-1]
                 changes.append(f"{name} (answered in another cell)")
     return changes
+
+
+def _to_fill_in(cell: NotebookNode) -> bool:
+    """Whether a released cell is for an answer."""
+    entry = nbgrader_metadata(cell)
+    return bool(entry.get("solution")) and not entry.get("locked")
 
 
 def _alike(cell: NotebookNode, missing: dict[str, NotebookNode]) -> str | None:
@@ -227,8 +259,7 @@ def _alike(cell: NotebookNode, missing: dict[str, NotebookNode]) -> str | None:
     """
     binds = {name for found in _BINDS.findall(cell.source) for name in found if name}
     for name, original in missing.items():
-        entry = nbgrader_metadata(original)
-        if entry.get("solution") and not entry.get("locked"):
+        if _to_fill_in(original):
             wanted = {name for found in _BINDS.findall(original.source) for name in found if name}
             if cell.cell_type == original.cell_type and wanted and wanted <= binds:
                 return name

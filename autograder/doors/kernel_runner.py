@@ -179,6 +179,7 @@ class Runner:
         theirs = {digest(judged.text): sorted(judged.apart) for judged in guard.run()}
         checks = sorted(map(digest, guard.checks))
         told = [sorted(course.kept), sorted(course.vessels), theirs, given, checks, sorted(course.of_checks)]
+        told.append(sorted(course.settings))
         source = f"{_RESTORER}.install(*{told!r})"
         await self._answered(self._request(source), 60)
 

@@ -337,10 +337,10 @@ def _files_that_may_be_notebooks(folder: Path) -> Iterator[tuple[int, Path]]:
 
 
 def _is_worked_in(path: Path, release: NotebookNode) -> bool:
-    """Whether a notebook can be read, and holds any text that was not handed out."""
+    """Whether a notebook can be read, and holds any code that was not handed out."""
     notebook = _read(path)
-    released = {cell.source.strip() for cell in release.cells}
-    return notebook is not None and any(cell.source.strip() not in {"", *released} for cell in notebook.cells)
+    code = [] if notebook is None else [cell for cell in notebook.cells if cell.cell_type == "code"]
+    return any(cell.source.strip() not in {"", *(known.source.strip() for known in release.cells)} for cell in code)
 
 
 def _known_cells(path: Path, release: NotebookNode) -> tuple[int, int]:

@@ -23,13 +23,14 @@ from IPython.core.interactiveshell import InteractiveShell
 from autograder import trace_log
 from autograder.doors.fair_run import run_fairly
 from autograder.doors.faults import fault
-from autograder.doors.graded_notebook import failure_text, is_graded, read_notebook, score
+from autograder.doors.graded_notebook import failure_text, is_graded, not_begun, read_notebook, score
 from autograder.doors.guard import judge, language, own_objects, restorer
 from autograder.doors.guard.cells import Guard, course_in
 from autograder.doors.guard.restorer import _of_value
 from autograder.doors.guard.words import ASKED_OF_VALUES, EVERYTHING, FORBIDDEN, MODULES, OF_MODULES, OF_PACKAGES
 from autograder.doors.kernel_runner import Runner
 from autograder.jax_internals import listeners
+from autograder.not_begun import STUB as STUB_SAYS
 
 pytestmark = pytest.mark.once  # the same on every version
 
@@ -149,6 +150,8 @@ NOT_PYTHON = {
     "/exec 'check=print'": "exec",
     "%%writefile numpy.py\ncheck = print": "%%writefile",
     "%%time\n%%script bash\nls": "%%script",
+    "get_ipython().run_cell_magic('time', '', 'x = 1'); y = 2": "%%time",
+    "t = %timeit -o g(1)": "%timeit",
     "get_ipython().run_line_magic('run', 'other.py')": "%run",
     "get_ipython().run_line_magic(*'ab')": "get_ipython",
     "await check(1, 2)": "Await",
@@ -206,6 +209,7 @@ KEPT = {
     "%time x = abs(-1)": "x = abs(-1)",
     "for i in range(3):\n    %time abs(i)": "for i in range(3):\n    abs(i)",
     ">>> x = 1\n... y = 2": "x = 1\ny = 2",
+    "get_ipython().run_cell_magic('time', '', 'x = 1\\ny = 2\\n')\nz = 3": "x = 1\ny = 2\nz = 3",
     'x = """\n%run other.py\n"""': 'x = """\n%run other.py\n"""',
 }
 
@@ -857,6 +861,8 @@ OTHERS = {  # what a cell does to a value that nobody can see in its text, and w
     "import warnings\nclass A:\n    _module = 3\n"
     "hasattr(warnings.catch_warnings(), '_module')": "belongs to its library",
     "import os\ngetattr(os, 'environ')": "module is asked for 'environ'",
+    "from pathlib import Path\nPath('a').replace('b')": "asked for 'replace'",
+    "from pathlib import Path\nf = Path.replace\nf(Path('a'), 'b')": "asked for 'replace'",
     "def give(brick, fn): brick.inside = fn\ngive(theirs, len)": "an attribute of an object of function is written",
     "import jax\ndef give(brick, fn): brick.inside = fn\ngive(jax.jit(theirs), len)": "an object of PjitFunction is",
     "import functools\ndef give(f): f.inside = 1\ngive(functools.partial(theirs))": "an object of partial is written",
@@ -1300,6 +1306,37 @@ def test_an_object_that_equals_everything_takes_no_listener_away(tmp_path):
     assert made.cells[2].outputs[0].text.count("is no listener that can be told from others") == 2
 
 
+PROGRAMS = """def g(x):
+    said = []
+    for folder in (".", "programs", tempfile.gettempdir()):
+        try:
+            jax.config.update("jax_compilation_" + "cache_dir", folder)
+        except TypeError as error:
+            said.append(str(error)[:32])
+        try:
+            compilation_cache.set_cache_dir(folder)
+        except TypeError as error:
+            said.append(str(error)[:32])
+    print(said)
+    jax.config.update("jax_enable_x64", True)
+    return 8"""
+USES = "from jax.experimental.compilation_cache import compilation_cache\nimport tempfile"
+
+
+@pytest.mark.parametrize("taught", [True, False])
+def test_a_program_that_was_handed_in_is_none_of_jaxs(tmp_path, taught):
+    setup = SETUP + USES + ("" if taught else "\n# nothing of a cache").replace("compilation", "")
+    if not taught:
+        setup = setup.replace(USES, "import tempfile")
+    answer = PROGRAMS if taught else f"{USES}\n{PROGRAMS}"
+    made, release = answered(answer, CHECK, setup)
+    with Runner(made, tmp_path, 60, guard=Guard(made, course_in(made, release))) as runner:
+        runner.run_all()
+    assert failure_text(made.cells[2]) == ""
+    refused = ast.literal_eval(made.cells[2].outputs[0].text)
+    assert refused == (["the folder for compiled programs"] * 4 if taught else ["the setting 'jax_compilation_cac"] * 6)
+
+
 SWITCHES = """def g(x):
     name = "jax_" + "disable" * bool(x)
     try:
@@ -1342,6 +1379,15 @@ def test_a_cell_that_ipython_reads_in_another_way_is_not_run(monkeypatch):
     for other in ("x = 2", "x = 1\nget_ipython()", ""):
         with pytest.raises(InputRejected, match="another program"):
             as_read.visit(ast.parse(other))
+
+
+def test_a_task_that_is_not_begun_is_called_so(tmp_path):
+    """The setup cell registers what says so, and what it does to the shell is taken back after it."""
+    stub = f"def g(x):\n    raise NotImplementedError({STUB_SAYS!r})"
+    made, release = answered(stub, CHECK, SETUP + "from autograder import assert_equal")
+    with Runner(made, tmp_path, 60, guard=Guard(made, course_in(made, release))) as runner:
+        runner.run_all()
+    assert not_begun(made.cells[2]) == "g"
 
 
 NO_CHECK_RUNS = """

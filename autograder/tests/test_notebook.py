@@ -210,6 +210,33 @@ def test_what_is_written_in_another_cell_than_its_stub_is_the_answer(make_notebo
     assert [cell.source for cell, name in zip(mine.cells, ids(mine), strict=True) if name is None] == own
 
 
+@pytest.mark.parametrize("stub", [STUB, ""])
+def test_what_is_written_in_the_cell_of_another_answer_is_the_answer(make_notebook, stub):
+    """Of a stub that was left, or emptied; the other answer's cell is both answers."""
+    both = WRITTEN + "\n\ndef g(x):\n    return f(x)"
+    cells = [(STUB, solution("f")), ("check(f)", graded("f-check", 1)), (STUB.replace("f(", "g("), solution("g"))]
+    mine = make_notebook((stub, solution("f")), cells[1], (both, solution("g")))
+    assert restore(mine, make_notebook(*cells)) == ["f (answered in another cell)"]
+    assert [cell.source for cell in mine.cells] == [both, "check(f)", both]
+
+
+def test_imports_that_were_added_to_a_locked_cell_are_a_cell_of_their_own(make_notebook):
+    setup = "import jax\n\nSIZE = 3\nfrom math import pi"
+    release = make_notebook((setup, locked("setup")), (STUB, solution("f")), ("check(f)", graded("f-check", 1)))
+    sorted_by_a_tool = "import functools\nimport jax\nfrom math import ceil, pi\n\nSIZE = 3\nevil()"
+    mine = make_notebook((sorted_by_a_tool, locked("setup")), (WRITTEN, solution("f")), *release_checks(release))
+    assert restore(mine, release) == ["setup (edited)"]
+    assert [cell.source for cell in mine.cells[:2]] == ["import functools\nfrom math import ceil, pi", setup]
+    assert not mine.cells[0].metadata
+    broken = make_notebook(("import functools\nSIZE =", locked("setup")), *release_checks(release))
+    restore(broken, release)
+    assert broken.cells[0].source == setup
+
+
+def release_checks(release):
+    return [("import os\ncheck(f)", cell.metadata.nbgrader) for cell in release.cells if "check" in cell.source]
+
+
 @pytest.mark.parametrize("stub", ["def f(x):\n    return 3", STUB + "  # mine"])
 def test_a_cell_that_is_written_or_works_as_it_is_is_not_replaced(make_notebook, stub):
     released = stub.removesuffix("  # mine")
@@ -221,7 +248,8 @@ def test_a_cell_that_is_written_or_works_as_it_is_is_not_replaced(make_notebook,
 
 def test_the_notebook_of_another_unit_is_named(make_notebook):
     release = make_notebook((STUB, solution("f")), ("check(f)", graded("f-check", 1)))
-    other = make_notebook(("def g(): ...", solution("g")), ("check(g)", graded("g-check", 1)))
+    release.cells.insert(0, make_notebook(("import jax", locked("setup"))).cells[0])
+    other = make_notebook(("1", locked("setup")), ("def g(): ...", solution("g")), ("check(g)", graded("g-check", 1)))
     for cell in other.cells:
         cell.id = f"other-{cell.id}"
     assert "all of it: it is the notebook of another unit" in restore(other, release)

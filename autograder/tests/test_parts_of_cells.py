@@ -25,6 +25,7 @@ PARTS = {  # a cell, and the lines that are left out of it
     f"total = input()\n{G}\ntotal += 1\ndel total\nclass A:\n    a = total": [1, 4, 5, 6],
     f"{G}\neval('1')\nexec('2')\n{G}\ninput()": [3, 4, 7],
     "x = 1\neval('2')": [2],
+    f"%reset -f\n{G}\nt = %timeit -o g(1)": [1, 4],
 }
 WHOLE = {
     "def g(x):\n    return eval('x')": "line 2 uses eval",

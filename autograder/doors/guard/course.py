@@ -5,7 +5,7 @@ import builtins
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from .words import BANS
+from .words import BANS, OF_PROGRAMS, SETTINGS
 
 
 class Course(NamedTuple):
@@ -24,6 +24,7 @@ class Course(NamedTuple):
     bans: what the locked cells let JAX forbid while an answer runs, such as "no_tracing".
     released: the text of every cell as it was handed out.
     written: names that functions of the release write by `global`.
+    settings: those of JAX's that an answer may change.
     """
 
     kept: frozenset[str] = frozenset(dir(builtins))
@@ -38,12 +39,14 @@ class Course(NamedTuple):
     bans: frozenset[str] = frozenset()
     released: frozenset[str] = frozenset()
     written: frozenset[str] = frozenset()
+    settings: frozenset[str] = frozenset(SETTINGS)
 
 
 def course_of(
     locked: Iterable[str], checks: Iterable[str], open_cells: Iterable[str] = (), released: Iterable[str] = ()
 ) -> Course:
     """Read a unit's cells: those that are locked, its graded ones apart, and those that a student fills in."""
+    locked, checks = list(locked), list(checks)
     given_by, asked_by = list(map(parsed, locked)), list(map(parsed, checks))
     open_trees = [parsed(source) for source in open_cells]
     filled = {name for tree in open_trees for name in _written(tree)}
@@ -62,6 +65,7 @@ def course_of(
         numbers=frozenset(name for tree in given_by for name in _numbers(tree)),
         bans=frozenset(BANS & {name for tree in [*given_by, *asked_by] for name in _asked_for(tree)}),
         released=frozenset(released),
+        settings=frozenset(SETTINGS if "compilation_cache" in "".join([*locked, *checks]) else SETTINGS - OF_PROGRAMS),
         written=frozenset({n for tree in [*given_by, *open_trees] for n in _written(tree)}),
     )
 

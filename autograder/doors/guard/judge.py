@@ -7,28 +7,19 @@ import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from IPython.core.inputtransformer2 import TransformerManager
-
 from .course import Course, bound
 from .language import CANNOT_BE_READ, TOO_DEEP, Refusal, refusal
+from .magics import UnknownMagic, python_in, replaced
 from .names import Cells, cells_together
 from .names_of_answers import OfAnswersAsRead, is_of_an_answer, own_names
-from .words import MAGICS_LEFT_OUT, SHOWS
+from .words import SHOWS
 
-# What IPython knows and Python does not, and what becomes of it: it shows or measures something for the one who sits
-# there, and is left out; or it does that to a statement, which is kept.
-_KEEPS_ITS_STATEMENT = {"time"}
-_CELL_LEFT_OUT = {"timeit", "html", "HTML", "latex", "markdown", "javascript", "js", "svg", "prun", "memit"}
-_CELL_KEPT = {"time", "capture"}
-_ROUNDS = 10  # a magic in a magic
 _LONGEST = 200_000  # characters of a cell
 _LONGEST_TOGETHER = 400_000  # of all cells of a notebook that are a student's
 _MOST_PARTS = 20_000  # of a cell's tree; the longest answer has 600
 _MOST_MAGICS = 50
 _MAGIC_LINE = re.compile(r"^\s*[%!?/,;]|\?\s*$|=\s*[%!]", re.MULTILINE)
 _LONGEST_NUMBER = 2**13  # bits; Python writes none as a text that has some six thousand more
-# By which methods of its own IPython calls a magic, and with how many texts.
-_MAGICS = {"run_line_magic": 2, "run_cell_magic": 3, "system": 1, "getoutput": 1, "set_next_input": 1}
 _DEEPEST = 250  # parts of a text inside each other; with some hundred more, Python gives up reading
 
 
@@ -130,8 +121,8 @@ class _Plain:
             self.refused = Refusal(1, f"belongs to a cell with more than {_MOST_MAGICS} magics", "nobody needs these")
             return
         try:
-            self.text, self.tree = _python(source)
-        except _Magic as magic:
+            self.text, self.tree = python_in(source)
+        except UnknownMagic as magic:
             self.refused = magic.refusal
         except SyntaxError as error:
             self.error = f"{error.msg} (line {error.lineno} of this cell)"
@@ -156,8 +147,8 @@ class _Plain:
         if not spare or len(spare) == len(self.tree.body):
             return
         try:
-            self.text, self.tree = _python(with_reasons(self.text, self.tree, dict(spare)))
-        except (_Magic, SyntaxError):  # lines that Python and this module count in another way
+            self.text, self.tree = python_in(with_reasons(self.text, self.tree, dict(spare)))
+        except (UnknownMagic, SyntaxError):  # lines that Python and this module count in another way
             return
         self.left_out = [str(refused) for _, refused in spare]
 
@@ -210,78 +201,6 @@ def _spare(node: ast.stmt, course: Course, used: set[str]) -> Refusal | None:
     return refusal(alone, course, cells_together([], course))
 
 
-class NoPython(ValueError):
-    """A cell's text is no Python, or cannot be read."""
-
-
-def python_of(source: str) -> tuple[str, ast.Module]:
-    """A cell as Python that IPython leaves as it is. Raises `NoPython`."""
-    try:
-        return _python(source)
-    except (_Magic, SyntaxError, ValueError, SystemError, RecursionError, MemoryError) as error:
-        raise NoPython(str(error)) from None
-
-
-class _Magic(Exception):
-    def __init__(self, line: int, text: str):
-        self.refusal = Refusal(line, f"has {text}, which is no Python", "a check cannot know what it does")
-
-
-def _python(source: str) -> tuple[str, ast.Module]:
-    """The cell as Python that IPython leaves as it is. Raises `_Magic`, and what `ast.parse` raises."""
-    source.encode()
-    text = source.replace("\r\n", "\n").replace("\r", "\n")  # as Python counts lines
-    for _ in range(_ROUNDS):
-        transformed = TransformerManager().transform_cell(text)
-        tree = ast.parse(transformed)
-        magics = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _magic(node)]
-        if not magics:
-            if TransformerManager().transform_cell(transformed) == transformed:
-                return transformed, tree
-            text = transformed
-            continue
-        text = _without(transformed, tree, magics)
-    raise _Magic(1, "a text that IPython reads in another way each time")
-
-
-def _magic(node: ast.Call) -> str:
-    """The method by which IPython calls a magic; empty for any other call."""
-    function = node.func
-    if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Call):
-        maker = function.value.func
-        constant = all(isinstance(arg, ast.Constant) and isinstance(arg.value, str) for arg in node.args)
-        written = constant and len(node.args) == _MAGICS.get(function.attr) and not node.keywords
-        if isinstance(maker, ast.Name) and maker.id == "get_ipython" and written:
-            return function.attr
-    return ""
-
-
-def _without(text: str, tree: ast.Module, magics: list[ast.Call]) -> str:
-    """The text with each magic left out, or with what it keeps in its place. Raises `_Magic`."""
-    whole = {id(node.value): node for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in sorted(magics, key=lambda node: (node.lineno, node.col_offset), reverse=True):
-        kind, said = _magic(node), [str(arg.value) for arg in node.args if isinstance(arg, ast.Constant)]
-        alone = id(node) in whole
-        if kind == "run_cell_magic" and alone:
-            if said[0] not in _CELL_LEFT_OUT | _CELL_KEPT:
-                raise _Magic(1, f"%%{said[0]}")
-            return said[2] if said[0] in _CELL_KEPT else "pass\n"
-        new = None
-        if kind == "run_line_magic" and said[0] in _KEEPS_ITS_STATEMENT and not said[1].startswith("-"):
-            new = said[1] or "pass"
-        elif kind == "system" or (kind == "run_line_magic" and said[0] in MAGICS_LEFT_OUT):
-            new = "pass"
-        if (
-            new is None
-            or not (alone or (said[0] in _KEEPS_ITS_STATEMENT and said[1]))
-            or node.end_lineno != node.lineno
-        ):
-            mark = "!" if kind in ("system", "getoutput") else f"%{said[0]}"
-            raise _Magic(node.lineno, mark)
-        text = _replaced(text, node, new)
-    return text
-
-
 SAID = "Left out: "
 
 
@@ -289,20 +208,5 @@ def with_reasons(text: str, tree: ast.Module, left_out: Mapping[ast.stmt, object
     """The text with a line in place of each of these statements that says why it is left out."""
     quiet = "print" in bound(tree)
     for node in sorted(left_out, key=lambda node: (node.lineno, node.col_offset), reverse=True):
-        text = _replaced(text, node, "pass" if quiet else f"print({f'{SAID}{left_out[node]}'!r})")
+        text = replaced(text, node, "pass" if quiet else f"print({f'{SAID}{left_out[node]}'!r})")
     return text
-
-
-def _replaced(text: str, node: ast.expr | ast.stmt, new: str) -> str:
-    """The text with something else in place of a node; of its further lines, each that it has."""
-    lines = text.encode().split(b"\n")
-    first, last, column = first_line(node) - 1, (node.end_lineno or node.lineno) - 1, node.col_offset
-    before, after = lines[first][:column], lines[last][node.end_col_offset :]
-    lines[first : last + 1] = [before + new.encode(), *[b"pass"] * (last - first)]
-    lines[last] += after
-    return b"\n".join(lines).decode()
-
-
-def first_line(node: ast.expr | ast.stmt) -> int:
-    """The line on which a node begins, or the first decorator above it."""
-    return min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", []))])

@@ -11,12 +11,13 @@ import copy
 import functools
 import io
 import os
+import pathlib
 import re
 import string
 import sys
 import types
 import weakref
-from collections.abc import Container, Iterator, Mapping, MutableMapping
+from collections.abc import Collection, Container, Iterator, Mapping, MutableMapping
 from typing import IO, Any
 
 from .course import bound, loop_names, parameters
@@ -54,17 +55,23 @@ _TABLES = (*DICTS, list, set, collections.deque)
 # Classes that students' cells have made, with their modules and names. Only a kernel in which `begin` was called knows
 # them.
 _theirs: "weakref.WeakKeyDictionary[type, tuple[str, str]] | None" = None
+# The settings of JAX's that a student's cell may change, and the folder that the notebook is in.
+_settings: set[str] = set(SETTINGS)
+_folder = ""
 # The files, as Python calls the texts of cells, in which a student's functions are defined.
 _own_files: set[str] = set()
 # The course's tables and lists that no answer may change, by their names.
 _of_course: dict[str, Any] = {}
 
 
-def begin() -> None:
-    """From now on this kernel notes which classes are the student's."""
-    global _theirs
+def begin(settings: Collection[str] = SETTINGS) -> None:
+    """From now on this kernel notes which classes are the student's. `settings`: what of JAX's may be changed."""
+    global _theirs, _folder
     _theirs = weakref.WeakKeyDictionary()
     _own_files.clear()
+    _settings.clear()
+    _settings.update(settings)
+    _folder = os.path.realpath(os.getcwd())
 
 
 def begin_cell() -> None:
@@ -158,7 +165,7 @@ class OwnObjects(ast.NodeTransformer):
 
     def _read(self, value: ast.expr, name: str) -> ast.expr:
         """A value that is asked for an attribute, which asks the value first."""
-        if name in OF_FILES:
+        if name in OF_FILES | {"replace"}:
             return _placed(_call("no_file", value, ast.Constant(name)), value)
         mine = isinstance(value, ast.Name) and value.id in self._me
         if mine or not is_private(name) or name in UNDERSCORE:
@@ -514,17 +521,33 @@ def update_of(value: Any) -> Any:
         return value.update
 
     def update(name: Any, to: Any) -> None:
-        if value is not jax.config or type(name) is not str or name not in SETTINGS:
-            raise TypeError(f"the setting {str(name)[:40]!r} is changed: the checks and the baselines have it, too")
-        value.update(name, to)
+        if value is not jax.config or type(name) is not str:
+            raise TypeError("a setting of JAX's is changed in an unusual way")
+        value.update(name, value_of_setting(name, to))
 
     return update
+
+
+def value_of_setting(name: str, to: Any) -> Any:
+    """What a setting of JAX's is set to, as it is. Raises TypeError if no answer may change it, or not to this.
+
+    JAX runs a program that it finds in its folder of compiled ones: what was handed in is none of these.
+    """
+    if name not in _settings:
+        raise TypeError(f"the setting {name[:40]!r} is changed: the checks and the baselines have it, too")
+    if name == "jax_compilation_cache_dir" and to is not None and _folder:
+        to = os.path.realpath(os.fspath(to))
+        if os.path.commonpath([to, _folder]) == _folder:
+            raise TypeError("the folder for compiled programs is the notebook's: take a temporary one")
+    return to
 
 
 def no_file(value: Any, name: str) -> Any:
     """What is asked for `load`, `open` and the like, as it is. Raises TypeError if that would read or write files."""
     kind = _class_of(value)
-    if issubclass(kind, types.ModuleType):  # of others the guard has seen which they are
+    if name == "replace":  # that of texts, of modules, of anything but paths
+        allowed = not issubclass(kind, pathlib.PurePath)
+    elif issubclass(kind, types.ModuleType):  # of others the guard has seen which they are
         allowed = value.__name__ not in HANDED_ON
     else:
         allowed = (kind.__module__ == "__main__" and not _is_of_a_library(value, name)) or kind is types.SimpleNamespace

@@ -8,8 +8,9 @@ import ast
 from collections.abc import Collection, Iterable, Iterator
 
 from .course import Course, around, bound
-from .judge import SAID, Judged, NoPython, first_line, judge, python_of, with_reasons
+from .judge import SAID, Judged, judge, with_reasons
 from .language import Refusal
+from .magics import NoPython, first_line, python_of
 
 _ROUNDS = 5  # for statements of a cell that are each refused by themselves; all cells are read anew in each
 

@@ -19,9 +19,10 @@ from typing import Any
 
 from IPython.core.error import InputRejected
 
+from ..cell_messages import say_what_is_missing
 from .names_of_answers import OfAnswers
 from .names_of_checks import OfChecks
-from .own_objects import DICTS, OwnObjects, asked, begin, close_libraries, note_tables, plain_text
+from .own_objects import DICTS, OwnObjects, asked, begin, close_libraries, note_tables, plain_text, value_of_setting
 from .words import MODULES
 
 _MISSING = object()
@@ -45,6 +46,7 @@ def install(
     given: Collection[str] = (),
     checks: Collection[str] = (),
     of_checks: Collection[str] = (),
+    settings: Collection[str] = (),
 ) -> None:
     """From now on keep the course's own, in this kernel.
 
@@ -55,8 +57,10 @@ def install(
       given: those of the course's cells that are no checks.
       checks: those of the checks.
       of_checks: the names that checks alone bind.
+      settings: those of JAX's that a student's cell may change.
     """
     shell = sys.modules["IPython"].get_ipython()
+    say_what_is_missing(shell)  # what the setup cell registers itself is taken back after it
     keeper = _Keeper(shell, {*kept, *dir(builtins), "__builtins__"}, set(vessels), set(theirs), set(given))
     shell.events.register("pre_run_cell", keeper.before)
     shell.events.register("post_run_cell", keeper.after)
@@ -66,7 +70,7 @@ def install(
     shell.ast_transformers.append(_Of(keeper, {known: OfAnswers(names) for known, names in theirs.items() if names}))
     shell.ast_transformers.append(_Of(keeper, dict.fromkeys(checks, OfChecks(of_checks))))
     shell.ast_transformers.append(_Of(keeper, {known: _SaysItsEnd(known) for known in checks}))
-    begin()
+    begin(settings)
     _close_names_in_texts()
     _close_tests_of_numpy()
     _close_memory_of_objects()
@@ -91,6 +95,7 @@ class _Keeper:
         if (jax := sys.modules.get("jax")) is not None and not self.jax_closed:  # a warm kernel has it from the start
             _close_texts_of_jax(jax)
             _close_listeners_of_jax(jax)
+            _close_folder_of_programs()
             self.jax_closed = True
         watched = _watched()
         _freeze(self.shell.user_ns)
@@ -219,6 +224,9 @@ class _SaysItsEnd(ast.NodeTransformer):
 
 def _close_texts_of_jax(jax: types.ModuleType) -> None:
     """`jax.debug.print(text, x)` formats a text, which may ask for attributes; so does `log`."""
+    from autograder.jax_internals import leave_out_of_places  # it imports JAX
+
+    leave_out_of_places(__file__)
 
     def asked(formats):
         @functools.wraps(formats)
@@ -246,6 +254,19 @@ def _close_listeners_of_jax(jax: types.ModuleType) -> None:
 
     for name in ("unregister_event_listener", "unregister_event_duration_listener"):
         setattr(jax.monitoring, name, asked(getattr(jax.monitoring, name)))
+
+
+def _close_folder_of_programs() -> None:
+    """JAX's own function that sets the folder of compiled programs asks for it as `jax.config.update` does."""
+    from jax.experimental.compilation_cache import compilation_cache
+
+    sets = compilation_cache.set_cache_dir
+
+    @functools.wraps(sets)
+    def set_cache_dir(path):
+        sets(value_of_setting("jax_compilation_cache_dir", path))
+
+    compilation_cache.set_cache_dir = set_cache_dir
 
 
 def _close_tests_of_numpy() -> None:

@@ -298,6 +298,8 @@ SETTINGS = _words(
     "jax_default_matmul_precision jax_enable_x64 jax_numpy_dtype_promotion jax_default_prng_impl "
     "jax_threefry_partitionable jax_raise_persistent_cache_errors"
 )
+# Those of JAX's folder of programs, where another program may lie than JAX looks for: only in a unit that speaks of it.
+OF_PROGRAMS = frozenset(name for name in SETTINGS if "cache" in name)
 # What their names have in common, where a name is put together.
 OTHER_SETTINGS = ("disable", "optimization", "debug", "check", "log_", "platform", "guard", "explain", "trace", "eager")
 # Of what is imported, these may be read although they begin with an underscore.

@@ -2,6 +2,7 @@
 
 import ast
 
+from ..magics import as_written, magic_called
 from ..names import name_called
 from ..words import (
     AS_DECORATOR,
@@ -17,7 +18,6 @@ from ..words import (
     POOL,
     READ_MODES,
     SETTING_FUNCTIONS,
-    SETTINGS,
     STREAMS,
     TIMERS,
     WRITES_INTO,
@@ -34,6 +34,8 @@ class OfCalls(OfAttributes):
     def visit_Call(self, node: ast.Call) -> None:
         """A call. Some functions may be called in one way alone."""
         function = node.func
+        if magic_called(node):
+            self.refuse(node, f"has {as_written(node)}, which is no Python", "a check cannot know what it does")
         if isinstance(function, ast.Name) and self.home(function.id) is None:
             self.call_by_name(node, function.id)
         elif isinstance(function, ast.Attribute):
@@ -184,7 +186,7 @@ class OfCalls(OfAttributes):
         """jax.config.update(name, value)."""
         name = node.args[0] if node.args else None
         if isinstance(name, ast.Constant):
-            if name.value not in SETTINGS:
+            if name.value not in self.course.settings:
                 self.refuse(node, f"changes the setting {name.value!r}", "the checks and the baselines have it, too")
         else:
             self.settings()
