@@ -21,7 +21,7 @@ from pathlib import Path
 
 import jax
 
-from autograder.measuring.fork_server import ONE_THREAD, Forked, ForkServer
+from autograder.measuring.fork_server import FIRST, ONE_THREAD, Forked, ForkServer
 from autograder.measuring.programs import Programs
 from autograder.measuring.wire.frames import pipes
 from autograder.measuring.wire.messages import Failed, ProtocolError, Reply, Request, Start, receive, send
@@ -30,7 +30,7 @@ SCRIPT = str(Path(__file__).with_name("worker") / "main.py")
 # What a process needs to find its libraries and its device. Everything else stays behind: a variable such as
 # MALLOC_TRIM_THRESHOLD_ or OMP_NUM_THREADS, inherited by accident, changes ratios by a factor of 6.
 KEPT_ENVIRONMENT = {"PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT"}
-KEPT_ENVIRONMENT |= {"VIRTUAL_ENV", "PYTHONPATH", "LD_LIBRARY_PATH"}
+KEPT_ENVIRONMENT |= {"VIRTUAL_ENV", "PYTHONPATH", "LD_LIBRARY_PATH", FIRST}
 KEPT_ENVIRONMENT |= {"JAX_PLATFORMS", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "TPU_VISIBLE_DEVICES"}
 # The newest instructions that XLA may use: those that the notebook is compiled for, as not every machine can run all.
 KEPT_FLAG = "--xla_cpu_max_isa="

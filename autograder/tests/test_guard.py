@@ -6,6 +6,7 @@ import importlib
 import re
 import sys
 import types
+import typing
 from collections import Counter, deque
 from functools import cache
 from pathlib import Path
@@ -24,10 +25,18 @@ from autograder import trace_log
 from autograder.doors.fair_run import run_fairly
 from autograder.doors.faults import fault
 from autograder.doors.graded_notebook import failure_text, is_graded, not_begun, read_notebook, score
-from autograder.doors.guard import judge, language, own_objects, restorer
+from autograder.doors.guard import closing, judge, language, own_objects, restorer
 from autograder.doors.guard.cells import Guard, course_in
 from autograder.doors.guard.restorer import _of_value
-from autograder.doors.guard.words import ASKED_OF_VALUES, EVERYTHING, FORBIDDEN, MODULES, OF_MODULES, OF_PACKAGES
+from autograder.doors.guard.words import (
+    ASKED_OF_VALUES,
+    EVERYTHING,
+    FORBIDDEN,
+    MODULES,
+    OF_MODULES,
+    OF_PACKAGES,
+    UNDER_ANOTHER_NAME,
+)
 from autograder.doors.kernel_runner import Runner
 from autograder.jax_internals import listeners
 from autograder.not_begun import STUB as STUB_SAYS
@@ -591,6 +600,10 @@ TRICKS = {
     "        DATA['a'] = 1": "writes DATA, which belongs to the course",
     "def f(np):\n    def h():\n        global np\n        return np.lib": "writes np",
     "def f(sum):\n    def h():\n        global sum\n        sum.x = 1": "writes sum, which belongs",
+    "import typing\nw = typing.functools.wraps(g)": "uses typing.functools",
+    "from dataclasses import copy\nc = copy.copy(g)": "imports copy from dataclasses",
+    "import functools\n@functools.wraps(g, assigned=('__code__',))\ndef f(): pass": "wraps otherwise",
+    "import functools\nfunctools.update_wrapper(g, g, updated=())": "update_wrapper",
     "ban = jax.no_tracing(True)": "asks for .no_tracing",
     "with jax.no_tracing(True) as ban: pass": "asks for .no_tracing",
     "def f():\n    with jax.no_tracing(True): yield": "asks for .no_tracing",
@@ -1101,7 +1114,7 @@ def test_who_has_begun_to_listen_in_a_cell_is_forgotten():
 
 def test_a_table_of_members_gives_no_name_of_pythons(monkeypatch):
     monkeypatch.setattr(enum.EnumType, "__call__", enum.EnumType.__call__)
-    restorer._close_tables_of_members()
+    closing._close_tables_of_members()
     assert [each.name for each in enum.Enum("Colour", "red green")] == ["red", "green"]
     assert enum.Enum("Colour", {"red": 1})(1).name == "red"
     with pytest.raises(TypeError, match="__array_interface__ is a name of Python's own"):
@@ -1337,6 +1350,78 @@ def test_a_program_that_was_handed_in_is_none_of_jaxs(tmp_path, taught):
     assert refused == (["the folder for compiled programs"] * 4 if taught else ["the setting 'jax_compilation_cac"] * 6)
 
 
+ALONE = """class Table:
+    def __init__(self, n): self.n = n
+def grow(table): table.n += 1
+def g(x):
+    table = Table(x * 4 - 1)
+    grow(table)
+    return getattr(table, "n" * bool(x)){} * len({})"""
+
+
+@pytest.mark.parametrize(
+    ("ends", "said"),
+    [
+        (("", "'a'"), ""),
+        (("", "getattr(g, '__glo' + 'bals__') and 'a'"), "function is asked for '__globals__'"),
+        (("", "np.frombuffer(np.empty(1, object), np.uint64)"), "memory of an array of objects is not read"),
+        (("", "'{0.__{1}__}'.replace('{1}', 'class').format(g)"), "to be formatted asks for '__class__'"),
+    ],
+)
+def test_values_are_asked_where_a_function_is_run_alone(tmp_path, ends, said):
+    setup = SETUP + "from autograder.checks.run_alone import run_alone"
+    made, release = answered(ALONE.format(*ends), "check(run_alone(g, 2), 8)", setup)
+    with Runner(made, tmp_path, 60, guard=Guard(made, course_in(made, release))) as runner:
+        runner.run_all()
+    assert said in failure_text(made.cells[2]) and score(made.cells[2]).earned == (not said)
+
+
+IN_A_MEASURING_PROCESS = """def g(x):
+    try:
+        np.frombuffer(np.empty(1, object), np.uint64)
+    except TypeError:
+        return x
+    return x + 1"""
+MEASURED = """import time
+from autograder import speedup
+def slow(x):
+    time.sleep(0.003)
+    return x
+speedup(g, slow, np.ones(3), at_least=1.5)"""
+
+
+def test_memory_of_objects_is_closed_where_speed_is_measured(tmp_path):
+    made, release = answered(IN_A_MEASURING_PROCESS, MEASURED)
+    with Runner(made, tmp_path, 60, guard=Guard(made, course_in(made, release))) as runner:
+        runner.run_all()
+    assert failure_text(made.cells[2]) == ""
+
+
+def test_no_text_is_run_where_the_types_of_fields_are_asked_for(monkeypatch):
+    monkeypatch.setattr(typing, "get_type_hints", typing.get_type_hints)
+    closing._close_texts_of_types()
+
+    class Parent:
+        n: typing.Annotated[int, "so many"]
+        text: "print('run')"
+
+    class Child(Parent):
+        many: list["print('run')"]
+
+    assert typing.get_type_hints(Child) == {"n": int, "many": list["print('run')"]}
+    assert typing.get_type_hints(Parent, include_extras=True) == {"n": typing.Annotated[int, "so many"]}
+
+
+def test_a_module_inside_an_allowed_one_has_its_own_name_alone():
+    inside = set()
+    for name in (name for name, names in MODULES.items() if names is EVERYTHING and "triton" not in name):
+        for attr, value in vars(importlib.import_module(name)).items():
+            hidden = FORBIDDEN | OF_MODULES | OF_PACKAGES.get(name.partition(".")[0], set())
+            if isinstance(value, types.ModuleType) and not attr.startswith("_") and attr not in hidden:
+                inside |= {f"{name}.{attr}"} if value.__name__ in MODULES else set()
+    assert inside - MODULES.keys() <= UNDER_ANOTHER_NAME
+
+
 SWITCHES = """def g(x):
     name = "jax_" + "disable" * bool(x)
     try:
@@ -1431,8 +1516,8 @@ def test_the_shells_own_methods_are_put_back(monkeypatch):
 def test_texts_that_jax_prints_and_tests_of_numpy_are_no_way_out(monkeypatch):
     monkeypatch.setattr(jax.debug, "print", jax.debug.print)
     monkeypatch.setattr(np, "test", np.test)
-    restorer._close_texts_of_jax(jax)
-    restorer._close_tests_of_numpy()
+    closing._close_texts_of_jax(jax)
+    closing._close_tests_of_numpy()
     with pytest.raises(TypeError, match="asks for '__class__'"):
         jax.debug.print("{0.__class__}", 1)
     jax.debug.print("{}", 1)

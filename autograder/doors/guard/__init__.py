@@ -5,12 +5,14 @@
     names       which are the notebook's, a function's own, a library's, the course's
     rules       what may be used, and how: attributes, calls, names, annotations
     language    reads a cell, without running it: the first thing in it that an answer may not use
+    magics      what IPython knows and Python does not: a cell as Python
     judge       all cells of a student together: what of each is run, and what is said of the others
     parts       of a cell in which something is refused, what can do without it
     cells       a notebook: which of its cells are the student's
     names_of_checks  in the kernel: names that checks alone bind are no answer's
     names_of_answers  in the kernel: a helper with a name of the course's is its cell's alone
     own_objects  in the kernel: values are asked whose they are before an answer writes on them
+    closing     in the kernel and its measuring processes: what libraries do with texts and memory, closed
     restorer    in the kernel: after a student's cell, puts back what it changed of the course's own
 
 The rules are a language for answers, and no proof (see autograder/THREATS.md). What they do not know is refused.

@@ -74,15 +74,16 @@ def begin(settings: Collection[str] = SETTINGS) -> None:
     _folder = os.path.realpath(os.getcwd())
 
 
-def begin_cell() -> None:
-    """The cell that calls this is a student's."""
-    _own_files.add(sys._getframe(1).f_code.co_filename)
+def begin_cell(file: str = "") -> None:
+    """The cell that calls this is a student's, or that of this file."""
+    _own_files.add(file or sys._getframe(1).f_code.co_filename)
 
 
 class OwnObjects(ast.NodeTransformer):
     """Changes a cell: it asks whose a value is before it writes on it, or reads what belongs to libraries."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, in_the_kernel: bool = True) -> None:
+        self._in_the_kernel = in_the_kernel
         self._asking: dict[ast.AST, str] = {}  # methods -> their first argument, which they ask whose it is
         self._me: set[str] = set()  # of the methods around: names that mean an object which was asked
 
@@ -90,7 +91,7 @@ class OwnObjects(ast.NodeTransformer):
         """A cell, of which nothing is known from those before, whatever became of them."""
         self._asking, self._me = {}, set()
         self.generic_visit(node)
-        if node.body:
+        if node.body and self._in_the_kernel:
             first = next(n for n, part in enumerate([*node.body, None]) if not _stands_first(part))
             node.body.insert(first, _placed(ast.Expr(_call("begin_cell")), node.body[0]))
         return node
@@ -186,7 +187,7 @@ class OwnObjects(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         """One of the course's tables is copied."""
-        reads = isinstance(node.ctx, ast.Load) and node.id in _of_course
+        reads = isinstance(node.ctx, ast.Load) and node.id in _of_course and self._in_the_kernel
         return _placed(_call("copy_of_table", node, ast.Constant(node.id)), node) if reads else node
 
     def visit_Call(self, node: ast.Call) -> ast.Call:

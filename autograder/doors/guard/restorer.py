@@ -7,10 +7,10 @@ import ast
 import builtins
 import collections
 import contextlib
-import enum
 import functools
 import hashlib
 import importlib
+import os
 import sys
 import types
 import warnings
@@ -19,17 +19,18 @@ from typing import Any
 
 from IPython.core.error import InputRejected
 
+from autograder.measuring.fork_server import FIRST
+
 from ..cell_messages import say_what_is_missing
+from .closing import close, close_jax, close_with_jax, to_be_alone
 from .names_of_answers import OfAnswers
 from .names_of_checks import OfChecks
-from .own_objects import DICTS, OwnObjects, asked, begin, close_libraries, note_tables, plain_text, value_of_setting
+from .own_objects import DICTS, OwnObjects, begin, close_libraries, note_tables
 from .words import MODULES
 
 _MISSING = object()
 _LARGEST = 2**23  # bytes of an array whose numbers are kept
 _DEEP = 3  # tables in tables
-_TP_NEW = 65  # of CPython's stable ABI, typeslots.h
-_SLOTS = 48  # the words of a type that are looked through for it; each type has some more
 _NUMPYS = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}  # what it begins with
 _OF_FUNCTIONS = ("__code__", "__defaults__", "__kwdefaults__", "__name__", "__qualname__", "__doc__")
 
@@ -71,10 +72,8 @@ def install(
     shell.ast_transformers.append(_Of(keeper, dict.fromkeys(checks, OfChecks(of_checks))))
     shell.ast_transformers.append(_Of(keeper, {known: _SaysItsEnd(known) for known in checks}))
     begin(settings)
-    _close_names_in_texts()
-    _close_tests_of_numpy()
-    _close_memory_of_objects()
-    _close_tables_of_members()
+    close()
+    os.environ[FIRST] = f"{close_with_jax.__module__}:{close_with_jax.__name__}"
     sys.path[:] = [place for place in sys.path if place]  # what lies beside the notebook is no module
 
 
@@ -93,10 +92,10 @@ class _Keeper:
         self.put_back, self.names = [], {}
         last_ended()  # of a copy of a check, for one, that a student has made
         if (jax := sys.modules.get("jax")) is not None and not self.jax_closed:  # a warm kernel has it from the start
-            _close_texts_of_jax(jax)
-            _close_listeners_of_jax(jax)
-            _close_folder_of_programs()
+            close_jax(jax)
             self.jax_closed = True
+        if alone := sys.modules.get("autograder.checks.run_alone"):
+            vars(alone)["as_graded"] = to_be_alone
         watched = _watched()
         _freeze(self.shell.user_ns)
         close_libraries()
@@ -220,121 +219,6 @@ class _SaysItsEnd(ast.NodeTransformer):
         else:
             node.body.append(said)
         return node
-
-
-def _close_texts_of_jax(jax: types.ModuleType) -> None:
-    """`jax.debug.print(text, x)` formats a text, which may ask for attributes; so does `log`."""
-    from autograder.jax_internals import leave_out_of_places  # it imports JAX
-
-    leave_out_of_places(__file__)
-
-    def asked(formats):
-        @functools.wraps(formats)
-        def of_plain_text(fmt, *args, **kwargs):
-            return formats(plain_text(fmt), *args, **kwargs)
-
-        return of_plain_text
-
-    for name in ("print", "log"):
-        setattr(jax.debug, name, asked(getattr(jax.debug, name)))
-
-
-def _close_listeners_of_jax(jax: types.ModuleType) -> None:
-    """JAX takes away the listener that equals what it is given, and an answer's object may equal a check's listener."""
-
-    def asked(unregisters):
-        @functools.wraps(unregisters)
-        def of_a_function(callback):
-            function = callback.__func__ if type(callback) is types.MethodType else callback
-            if any("__eq__" in vars(kind) for kind in type(function).__mro__[:-1]):
-                raise TypeError(f"an object of {type(function).__name__} is no listener that can be told from others")
-            return unregisters(callback)
-
-        return of_a_function
-
-    for name in ("unregister_event_listener", "unregister_event_duration_listener"):
-        setattr(jax.monitoring, name, asked(getattr(jax.monitoring, name)))
-
-
-def _close_folder_of_programs() -> None:
-    """JAX's own function that sets the folder of compiled programs asks for it as `jax.config.update` does."""
-    from jax.experimental.compilation_cache import compilation_cache
-
-    sets = compilation_cache.set_cache_dir
-
-    @functools.wraps(sets)
-    def set_cache_dir(path):
-        sets(value_of_setting("jax_compilation_cache_dir", path))
-
-    compilation_cache.set_cache_dir = set_cache_dir
-
-
-def _close_tests_of_numpy() -> None:
-    """`np.test(...)` is pytest, which runs what stands in files."""
-
-    def test(*_, **__):
-        raise RuntimeError("NumPy is not tested where a notebook is graded")
-
-    for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] == "numpy" and type(vars(module).get("test")).__name__ == "PytestTester":
-            vars(module)["test"] = test
-
-
-def _close_names_in_texts() -> None:
-    """`np.r_["a"]` and `np.bmat("a")` look a text up among the names of whoever calls: a check's are there, too."""
-    import numpy.matrixlib
-
-    def bmat(*_, **__):
-        raise NameError("names in a text are not looked up where a notebook is graded: write np.r_[a, b]")
-
-    numpy.matrixlib.bmat = numpy.bmat = bmat
-
-
-def _close_memory_of_objects() -> None:
-    """NumPy gives the memory of an array of objects as numbers, and with a number any address is an object.
-
-    `np.ndarray(shape, dtype, buffer)` can be called by whoever has an array, `type(x)(...)`, so no array is made by its
-    type any more: NumPy makes its own in other ways. (The type's `tp_new` is that of `None`, which takes no arguments.)
-    """
-    import ctypes
-
-    import numpy
-    import numpy._core.multiarray as made
-
-    frombuffer = numpy.frombuffer
-
-    def from_buffer(buffer, *args, **kwargs):
-        owner = buffer.obj if type(buffer) is memoryview else buffer
-        if isinstance(owner, numpy.ndarray) and owner.dtype.hasobject:
-            raise TypeError("the memory of an array of objects is not read where a notebook is graded")
-        return frombuffer(buffer, *args, **kwargs)
-
-    numpy.frombuffer = made.frombuffer = from_buffer
-    slot_of = ctypes.pythonapi.PyType_GetSlot
-    slot_of.restype, slot_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_int]
-    theirs, none = slot_of(numpy.ndarray, _TP_NEW), slot_of(type(None), _TP_NEW)
-    slots = (ctypes.c_void_p * _SLOTS).from_address(id(numpy.ndarray))
-    slots[list(slots).index(theirs)] = none
-
-
-def _close_tables_of_members() -> None:
-    """`Enum("E", [(name, value)])` gives a class any attribute, one of Python's own among them."""
-    made, create = enum.EnumType.__call__, vars(enum.EnumType)["_create_"]
-
-    def call(cls, value, *args, **kwargs):
-        members = [*args[:1], *([kwargs["names"]] if "names" in kwargs else [])]
-        for names in filter(None, members) if not cls.__members__ else ():
-            for each in names.replace(",", " ").split() if isinstance(names, str) else list(names):
-                asked(each if isinstance(each, str) else list(each)[0], TypeError)
-        return made(cls, value, *args, **kwargs)
-
-    def created(cls, class_name, names, **kwargs):
-        if sys._getframe(1).f_globals.get("__name__") == "__main__":
-            raise TypeError("a cell makes an Enum by a class, or by a call of Enum")
-        return create(cls, class_name, names, **kwargs)
-
-    setattr(enum.EnumType, "_create_", created)  # noqa: B010 (no type checker knows of it)
-    enum.EnumType.__call__ = call  # type: ignore[method-assign]
 
 
 class _Frozen(types.ModuleType):

@@ -163,6 +163,22 @@ OF_PACKAGES = {
     "optax": _words("experimental"),
     "matplotlib": _words("cm mpl rcsetup style"),
 }
+# Modules that are allowed by their own names alone: the rules know `functools.wraps`, and no `typing.functools.wraps`.
+UNDER_ANOTHER_NAME = {
+    f"{module}.{name}"
+    for module, names in {
+        "dataclasses": "abc copy functools itertools re",
+        "fractions": "functools math numbers operator re",
+        "re": "enum functools",
+        "statistics": "math numbers random",
+        "textwrap": "re",
+        "typing": "collections functools operator stdlib_re",
+        "numpy.char": "functools np",
+        "optax.tree_utils": "functools typing",
+        **{f"numpy.polynomial.{n}": "np" for n in _words("chebyshev hermite laguerre legendre polynomial")},
+    }.items()
+    for name in names.split()
+}
 # Names that are not to be had from anything: frames and code, other ways to the same, what runs or reads a text,
 # and what changes for everybody what only the course may change.
 FORBIDDEN = HIDDEN_MODULES | _words(

@@ -15,6 +15,7 @@ import types
 from collections.abc import Callable
 from io import BufferedReader, BufferedWriter
 from pathlib import Path
+from pkgutil import resolve_name
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
@@ -125,11 +126,13 @@ def serve(
     import numpy as np
 
     jax.config.update("jax_cpu_enable_async_dispatch", False)
-    from autograder.measuring.fork_server import AVAILABLE, ForkServer
+    from autograder.measuring.fork_server import AVAILABLE, FIRST, ForkServer
     from autograder.measuring.programs import look_for
     from autograder.measuring.wire import messages
     from autograder.measuring.worker.sides import Candidates, Guest, started
 
+    if first := os.environ.get(FIRST):  # a guest that was forked has its parent's
+        resolve_name(first)()
     declared: Any
     answer: Callable[[Any], messages.Message]
     server = None

@@ -34,6 +34,7 @@ from ..words import (
     PRIVATE_OF_LIBRARIES,
     SETTING_FUNCTIONS,
     TIMERS,
+    UNDER_ANOTHER_NAME,
     UNDERSCORE,
     is_mangled,
     is_private,
@@ -127,6 +128,8 @@ class OfAttributes(Reading):
     def of_module(self, node: ast.AST, module: str, attr: str) -> None:
         """`module.attr`, for a module that may be imported, or for what stands in one."""
         whole = f"{module}.{attr}"
+        if whole in UNDER_ANOTHER_NAME:
+            self.refuse(node, f"uses {whole}", "that is a module with a name of its own", f"Write `import {attr}`.")
         if whole in FITTING and node in self.fitting:
             return
         if (

@@ -23,6 +23,7 @@ from ..words import (
     OF_MODULES,
     SIGNATURES,
     SPECIAL_METHODS,
+    UNDER_ANOTHER_NAME,
     is_mangled,
 )
 from .calls import OfCalls
@@ -73,7 +74,7 @@ class OfBindings(OfCalls):
                 continue
             allowed = MODULES.get(module, frozenset()) if not node.level else frozenset()
             hidden = alias.name in FORBIDDEN | OF_MODULES | BANS or alias.name.startswith("_") or alias.name == "*"
-            hidden = hidden and whole not in GETTERS
+            hidden = (hidden and whole not in GETTERS) or whole in UNDER_ANOTHER_NAME
             if whole in FITTING - {"sys.stdout", "sys.stderr"}:
                 continue
             if module == "__future__":
