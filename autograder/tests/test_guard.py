@@ -880,6 +880,8 @@ OTHERS = {  # what a cell does to a value that nobody can see in its text, and w
     "import jax\ndef give(brick, fn): brick.inside = fn\ngive(jax.jit(theirs), len)": "an object of PjitFunction is",
     "import functools\ndef give(f): f.inside = 1\ngive(functools.partial(theirs))": "an object of partial is written",
     "def give(box): setattr(box, 'n', 3)\ngive(held)": "an object of Held is written",
+    "import jax\ndef f(g): g.defjvp(lambda p, t: (p, t))\nf(jax.nn.relu)": "an object of function is written",
+    "'{0.__class__}'.format_map({'0': value})": "to be formatted asks for '__class__'",
     "def give(box): box.n = 3\ngive(held)": "an object of Held is written",
 }
 
@@ -898,7 +900,7 @@ def test_what_a_value_is_asked_when_it_is_there(cell):
 
 
 OWN = """
-import dataclasses, functools
+import dataclasses, functools, jax
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -933,6 +935,14 @@ class Tally:
             self.by = by
         change(3)
         return self.by
+
+@jax.custom_jvp
+def relu(x):
+    return x
+
+@relu.defjvp
+def rule(primals, tangents):
+    return primals[0], tangents[0]
 
 def counted(fn):
     @functools.wraps(fn)

@@ -43,6 +43,7 @@ _BY_NAME = {"__setattr__", "__delattr__", "__dict__", "obj", *PRIVATE_OF_LIBRARI
 _READ_BY = {"__dict__": "attributes", "keywords": "keywords", "environ": "environment", "update": "update_of"}
 _MEMORY = ("__array_interface__", "__array_struct__")
 _WRAPPERS = (functools.partial, type(functools.lru_cache(len)))
+_RULES = {"defjvp", "defjvps", "defvjp", "def_vmap"}  # what gives a function rules of its own
 _WRAPPED = 20  # wrappers around wrappers
 _NO_FILES = ("/proc", "/dev", "/sys")
 # Objects of classes that derive from these pass for an array, or ask another object for all names.
@@ -168,6 +169,8 @@ class OwnObjects(ast.NodeTransformer):
         """A value that is asked for an attribute, which asks the value first."""
         if name in OF_FILES | {"replace"}:
             return _placed(_call("no_file", value, ast.Constant(name)), value)
+        if name in _RULES:
+            return _placed(_call("with_own_rules", value), value)
         mine = isinstance(value, ast.Name) and value.id in self._me
         if mine or not is_private(name) or name in UNDERSCORE:
             return value
@@ -225,7 +228,7 @@ class OwnObjects(ast.NodeTransformer):
             node.args[-1] = _placed(_call("to_wrap", node.args[-1]), node.args[-1])
         if isinstance(node.func, ast.Name) and node.func.id == "super":
             return _placed(_call("parent", node), node)
-        if isinstance(node.func, ast.Attribute) and node.func.attr == "format":
+        if isinstance(node.func, ast.Attribute) and node.func.attr in ("format", "format_map"):
             node.func.value = _placed(_call("plain_text", node.func.value), node.func.value)
         if isinstance(node.func, ast.Name) and node.func.id in ("type", "vars", "open"):
             node.func = _placed(_call("of_objects", node.func), node.func)
@@ -424,6 +427,14 @@ def mine(value: Any, name: Any = None) -> Any:
     if not allowed:
         what = f"the class {value.__name__}" if issubclass(kind, type) else f"an object of {kind.__name__}"
         raise TypeError(f"an attribute of {what} is written, which is not this notebook's own")
+    return value
+
+
+def with_own_rules(value: Any) -> Any:
+    """A function that is given a rule for its derivative, as it is. Raises TypeError if it is somebody else's."""
+    function = _function_in(getattr(value, "__wrapped__", None))
+    if function is not None:
+        mine(function)
     return value
 
 
