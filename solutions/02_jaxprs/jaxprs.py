@@ -198,6 +198,11 @@ for fresh in (x, -x):
     assert_allclose(golf_relu(fresh), relu_spec(fresh), name="golf_relu of fresh numbers")
 for n in (0, 1, 5001, 50):
     assert_primitives(golf_relu, jnp.ones(n), counts={"abs": 1, "add": 1, "mul": 1}, max_equations=3)
+held = np.float32([-1.5, 2.0])
+golf_relu(held)
+assert_equal({"the caller's numbers": held.tolist()}, {"the caller's numbers": [-1.5, 2.0]}, name="golf_relu")
+held *= -1
+assert_allclose(golf_relu(held), np.float32([1.5, 0.0]), name="golf_relu of an array that has changed")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -244,6 +249,11 @@ for n in (0, 1, 5001, 40):
     assert_primitives(golf_poly, jnp.ones(n), counts={"add": 2, "mul": 2}, max_equations=4)
 given = np.linspace(-2, 2, 9, dtype=np.float32)
 assert_allclose(golf_poly(given.copy()), poly_spec(given), name="golf_poly of numbers in NumPy's hands")
+held = np.float32([1.0, 2.0])
+golf_poly(held)
+assert_equal({"the caller's numbers": held.tolist()}, {"the caller's numbers": [1.0, 2.0]}, name="golf_poly")
+held *= -1
+assert_allclose(golf_poly(held), poly_spec(held), name="golf_poly of an array that has changed")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -298,6 +308,11 @@ for n in (0, 1, 29, 5001):
     assert_primitives(golf_power, jnp.ones(n), counts={"mul": strokes}, max_equations=strokes)
 given = np.linspace(-1.2, 1.2, 9, dtype=np.float32)
 assert_allclose(golf_power(given.copy()), power_spec(given), rtol=1e-5, name="golf_power of numbers in NumPy's hands")
+held = np.float32([0.5, 1.25])
+golf_power(held)
+assert_equal({"the caller's numbers": held.tolist()}, {"the caller's numbers": [0.5, 1.25]}, name="golf_power")
+held *= -1
+assert_allclose(golf_power(held), power_spec(held), rtol=1e-5, name="golf_power of an array that has changed")
 ### END HIDDEN TESTS
 partial_credit(14 - strokes, {8: 1, 9: 2})
 
@@ -358,6 +373,11 @@ for n in (64, 65, 5001, 50_001):
     assert_allclose(golf_mean(x), mean_slow(x), atol=1e-5, name=f"golf_mean of {n} numbers")
 for n in (64, 1_000_001, 5001):
     assert_primitives(golf_mean, jnp.ones(n), max_equations=24, excludes={"pure_callback", "io_callback"})
+loud_then_quiet = jnp.concatenate([jnp.full(5000, 3e5), jnp.linspace(-1, 1, 500)])
+assert_allclose(golf_mean(loud_then_quiet)[-400:], mean_slow(loud_then_quiet)[-400:], atol=1e-5, name="a quiet end")
+quiet = golf_mean(signal * 1e-6)
+assert_allclose(quiet, mean_slow(signal * 1e-6), atol=1e-11, name="golf_mean of a quiet signal")
+assert_equal({"an array of JAX's": isinstance(quiet, jax.Array)}, {"an array of JAX's": True}, name="golf_mean")
 ### END HIDDEN TESTS
 partial_credit(speedup(golf_mean, mean_slow, signal, at_least=3), {2: 1, 3: 2})
 
@@ -447,6 +467,11 @@ for n in (1, 2, 3, 5001, 20):
 for fresh in a[:4], a[:8]:
     desired = np.float32(np.log(np.exp(fresh - largest).sum()) + largest)
     assert_allclose(unprint_a(jnp.asarray(fresh, jnp.float32)), desired, rtol=1e-5, name="unprint_a of fresh numbers")
+held = np.float32([1.0, 2.0])
+unprint_a(held)
+assert_equal({"the caller's numbers": held.tolist()}, {"the caller's numbers": [1.0, 2.0]}, name="unprint_a")
+held += 1
+assert_allclose(unprint_a(held), jax.nn.logsumexp(held), rtol=1e-5, name="unprint_a of an array that has changed")
 ### END HIDDEN TESTS
 
 
@@ -497,6 +522,12 @@ for difference in (0.991, 1.009):
     assert_allclose(unprint_b(zeros + difference, zeros), desired, rtol=1e-5, name="unprint_b near 1")
 for ones in (jnp.ones(1), jnp.ones(5001), jnp.ones(30)):
     assert_primitives(unprint_b, ones, ones, counts=on_tape_b, max_equations=on_tape_b.total(), hint=line_by_line)
+held, other = np.float32([1.0, 2.0]), np.float32([0.5, 4.0])
+unprint_b(held, other)
+found = {"the callers' numbers": [held.tolist(), other.tolist()]}
+assert_equal(found, {"the callers' numbers": [[1.0, 2.0], [0.5, 4.0]]}, name="unprint_b")
+held += 2
+assert_allclose(unprint_b(held, other), np.float32(2.0), rtol=1e-5, name="unprint_b of an array that has changed")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -701,6 +732,8 @@ assert_equal(found, dict.fromkeys(found, [1, 1]), name="count_primitives")
 counts = counted(lambda v: jax.jit(lambda u: u * u)(v) + jax.jit(lambda u: -u)(v), x)
 found = {"mul and neg in two jits of one name": [counts["mul"], counts["neg"]]}
 assert_equal(found, dict.fromkeys(found, [1, 1]), name="count_primitives")
+counts = counted(lambda v: v.at[0].add(jnp.sin(v[1])), x)
+assert_equal({"scatter-add": counts["scatter-add"]}, {"scatter-add": 1}, name="count_primitives, of a flat tape")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -1132,6 +1165,12 @@ found = {
 }
 right = {"two captured arrays": [[9.5, 39.75, 119.25]], "two jits of one name": [[0, 1, 3]]}
 assert_equal(found, right, name="evaluate")
+key = jax.random.key(3)
+drawn = evaluate(jax.make_jaxpr(lambda k: jax.random.uniform(k, (3,)) * x)(key), key)[0]
+assert_allclose(drawn, jax.random.uniform(key, (3,)) * x, rtol=1e-5, name="a tape with a random key")
+tape_of_sum = jax.make_jaxpr(lambda v: jnp.sum(jnp.sin(v) * table))(x)
+traced = jax.jit(lambda v: evaluate(tape_of_sum, v)[0])(x)
+assert_allclose(traced, jnp.sum(jnp.sin(x) * table), rtol=1e-5, name="evaluate, traced itself")
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -711,6 +711,9 @@ x, y = rows_of_data(0)
 assert_allclose(fit(x, y, 2), fit_slow(x, y, 2), name="w of no rows")
 within = jax.jit(lambda w: train_step(w, *step_calls[1][1:]))(step_calls[1][0])
 assert_allclose(within, train_step(*step_calls[1]), rtol=1e-3, atol=1e-4, name="train_step within a jitted function")
+for rows, epochs in ((0, 2), (3, 0)):
+    found = {f"w after {epochs} epochs of {rows} rows": np.asarray(fit(*rows_of_data(rows), epochs)).dtype.name}
+    assert_equal(found, dict.fromkeys(found, "float32"), name="fit")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -899,6 +902,9 @@ with jax.no_tracing(True):  # an error for any trace
 traces_shared = {name: same_trace(*pair, ("n", "m")) for name, pair in fresh.items()}
 traces_shared |= {name: same_trace(*pair, ("axis",)) for name, pair in other_names.items()}
 assert_equal(said, traces_shared, hints=advice, name="cache_key")
+given = {"y": 1.0, "n": 2}
+cache_key((1.0,), given, ("n",))
+assert_equal({"the caller's kwargs": given}, {"the caller's kwargs": {"y": 1.0, "n": 2}}, name="cache_key, afterwards,")
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -805,6 +805,10 @@ drawn = np.random.default_rng().lognormal(0, 2, 305_001).astype(np.float32)
 off = [np.count_nonzero(np.asarray(f(drawn)) != running_total_slow(drawn)) for f in (running_total, jitted)]
 double = {"exact when called, and not under jit": bool(off[0] == 0 and off[1] > 20)}
 assert_equal(double, {"exact when called, and not under jit": False}, name="running_total of 305,001 amounts")
+for count in (60, 990):
+    few = np.concatenate([account[:1], np.full(count - 1, 0.3, np.float32)])
+    name = f"running_total of {count}"
+    assert_allclose(running_total(few), running_total_slow(few), rtol=ONE_ULP, atol=0, name=name)
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "account-fast", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
@@ -926,6 +930,9 @@ booked = bookings(777)
 jax.block_until_ready(day(booked))
 booked *= np.float32(-3)
 assert_allclose(day(booked), day_slow(booked), rtol=ONE_ULP, atol=0, name="day of an array with new numbers in it")
+for count in (40, 400):
+    few = bookings(count, left=5e-5)
+    assert_allclose(day(few), day_slow(few), rtol=ONE_ULP, atol=0, name=f"day of {count} bookings, a few cents left")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "day-speed", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
