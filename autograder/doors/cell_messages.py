@@ -91,9 +91,12 @@ def _show(shell, kind: type, error: BaseException, frames, tb_offset=None) -> No
     elif type(error) is NameError and error.name:
         instead = _cells_not_run(shell, error.name)
     _cells_missing = isinstance(instead, CellsNotRun)
+    short = _without_repeats(frames)
+    if isinstance(error, RecursionError):
+        error.__traceback__ = short  # IPython writes it out once more, for what it keeps of the cell
     if instead is not None:
         kind, error = type(instead), instead.with_traceback(frames)
-    shell.showtraceback((kind, error, _without_repeats(frames)), tb_offset=tb_offset)
+    shell.showtraceback((kind, error, short), tb_offset=tb_offset)
 
 
 def _without_repeats(frames: TracebackType | None) -> TracebackType | None:

@@ -226,27 +226,39 @@ def _answers_elsewhere(
 ) -> list[str]:
     """Fill in a stub that was left untouched, or emptied, with what the student wrote for it elsewhere.
 
-    That is the last of the student's own cells which has it, or else of the other answers' cells. The other cell stays
-    where it is: what stands between the two may need it.
+    Each name of the stub's is looked for in the student's own cells, or else in those of the other answers: the last
+    that has it. The other cells stay where they are: what stands between them may need them.
     """
     changes = []
-    others = [cell for cells in own.values() for cell in cells if cell.cell_type == "code"]
-    answers = {name: cell for name, cell in found.items() if cell.cell_type == "code" and _to_fill_in(released[name])}
+    texts = {original.source.strip() for original in released.values()}
+    mine = [cell for cells in own.values() for cell in cells if _is_written(cell, texts)]
+    answers = {name: cell for name, cell in found.items() if is_to_fill_in(released[name]) and cell.cell_type == "code"}
     for name, cell in answers.items():
-        if "NotImplementedError" in released[name].source and cell.source.strip() in (
-            "",
-            released[name].source.strip(),
-        ):
-            stub = {name: released[name]}
-            written = [other.source for other in others if _alike(other, stub)]
-            written = written or [o.source for other, o in answers.items() if other != name and _alike(o, stub)]
-            if written:
-                cell.source = written[-1]
+        untouched = cell.source.strip() in ("", released[name].source.strip())
+        if not (untouched and "NotImplementedError" in released[name].source):
+            continue
+        wanted = bound_in(released[name])
+        others = [answer for other, answer in answers.items() if other != name and _is_written(answer, texts)]
+        for places in (mine, others + mine):
+            homes = [[place for place in places if one in bound_in(place)] for one in wanted]
+            if homes and all(homes):
+                cell.source = "\n\n\n".join(p.source for p in places if any(p is home[-1] for home in homes))
                 changes.append(f"{name} (answered in another cell)")
+                break
     return changes
 
 
-def _to_fill_in(cell: NotebookNode) -> bool:
+def _is_written(cell: NotebookNode, texts: set[str]) -> bool:
+    """Whether a cell is code, and none that was handed out."""
+    return cell.cell_type == "code" and cell.source.strip() not in texts
+
+
+def bound_in(cell: NotebookNode) -> set[str]:
+    """The names that a cell defines, as far as its lines show that; it may be no Python."""
+    return {name for found in _BINDS.findall(cell.source) for name in found if name}
+
+
+def is_to_fill_in(cell: NotebookNode) -> bool:
     """Whether a released cell is for an answer."""
     entry = nbgrader_metadata(cell)
     return bool(entry.get("solution")) and not entry.get("locked")
@@ -257,10 +269,10 @@ def _alike(cell: NotebookNode, missing: dict[str, NotebookNode]) -> str | None:
 
     A cell that is to be read has the same text; one that is to be filled in defines what the released one defines.
     """
-    binds = {name for found in _BINDS.findall(cell.source) for name in found if name}
+    binds = bound_in(cell)
     for name, original in missing.items():
-        if _to_fill_in(original):
-            wanted = {name for found in _BINDS.findall(original.source) for name in found if name}
+        if is_to_fill_in(original):
+            wanted = bound_in(original)
             if cell.cell_type == original.cell_type and wanted and wanted <= binds:
                 return name
         elif cell.cell_type == original.cell_type and cell.source.strip() == original.source.strip():

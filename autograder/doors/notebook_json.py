@@ -132,7 +132,7 @@ def _text_of(source: Any) -> str:
     lines = [line for line in (source if isinstance(source, list) else [source]) if isinstance(line, str)]
     ended = any(len(f"{line}|".splitlines()) > 1 for line in lines)
     text = ("" if ended else "\n").join(lines)  # a program that knew lines, and not that each has its end
-    return text.replace("\r\n", "\n")
+    return re.sub("\r+\n", "\n", text)  # read once more, it is the same
 
 
 def _bare(cell: dict) -> dict:

@@ -22,7 +22,7 @@ from nbformat import NotebookNode
 from nbgrader.converters import Autograde, GenerateFeedback
 from nbgrader.converters.base import BaseConverter
 
-from .graded_notebook import nbgrader_metadata, read_notebook
+from .graded_notebook import bound_in, is_to_fill_in, nbgrader_metadata, read_notebook
 from .register_units import graded_form, released_form
 
 if sys.platform != "win32":
@@ -337,10 +337,13 @@ def _files_that_may_be_notebooks(folder: Path) -> Iterator[tuple[int, Path]]:
 
 
 def _is_worked_in(path: Path, release: NotebookNode) -> bool:
-    """Whether a notebook can be read, and holds any code that was not handed out."""
+    """Whether a notebook can be read, and anything in it may be an answer: a word, or a line to try, is none."""
     notebook = _read(path)
-    code = [] if notebook is None else [cell for cell in notebook.cells if cell.cell_type == "code"]
-    return any(cell.source.strip() not in {"", *(known.source.strip() for known in release.cells)} for cell in code)
+    texts = {"", *(cell.source.strip() for cell in release.cells)}
+    stubs = list(filter(is_to_fill_in, release.cells))
+    names, wanted = ({name for cell in stubs for name in of(cell)} for of in (_names, bound_in))
+    written = [cell for cell in (notebook.cells if notebook else ()) if cell.source.strip() not in texts]
+    return any(names.intersection(_names(cell)) or wanted & bound_in(cell) for cell in written)
 
 
 def _known_cells(path: Path, release: NotebookNode) -> tuple[int, int]:

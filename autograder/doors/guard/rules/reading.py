@@ -29,7 +29,7 @@ class Refusal(NamedTuple):
     instead: str = NO_NEED
 
     def __str__(self) -> str:
-        return f"line {self.line} {self.what}; {self.why}. {self.instead}"
+        return f"line {self.line} {self.what}; {self.why}. {self.instead}".rstrip()
 
 
 class Refused(Exception):
