@@ -117,6 +117,10 @@ def test_what_other_programs_leave_in_a_notebook_is_forgiven(tmp_path, make_note
         (["x = 1", "", "y = 2"], "x = 1\n\ny = 2"),  # a program that knew lines, and not that each has its end
         (["x = 1", None, "y = 2"], "x = 1\ny = 2"),
         (["x = 1\r\n", "y = 2"], "x = 1\ny = 2"),
+        (
+            "x = 1\r\r\ny = 2",
+            "x = 1\ny = 2",
+        ),  # read once more, it is the same
         (["x = '\u2028", "'"], "x = '\u2028'"),  # nbformat parts a text there as well
         ("x = '\ud800'", "x = '\ufffd'"),
     ],
@@ -218,6 +222,18 @@ def test_what_is_written_in_the_cell_of_another_answer_is_the_answer(make_notebo
     mine = make_notebook((stub, solution("f")), cells[1], (both, solution("g")))
     assert restore(mine, make_notebook(*cells)) == ["f (answered in another cell)"]
     assert [cell.source for cell in mine.cells] == [both, "check(f)", both]
+
+
+def test_each_function_of_a_stub_is_looked_for(make_notebook):
+    """In cells of one's own, or an other answer's; a stub that was pasted below is none."""
+    stub = STUB + "\n\n\ndef h(x):\n    raise NotImplementedError"
+    cells = [(stub, solution("f")), ("check(f)", graded("f-check", 1))]
+    release = make_notebook(*cells)
+    one, other = "def f(x):\n    return 1", "def h(x):\n    return 2"
+    mine = make_notebook(one, "def f(x): ...", *cells, other, stub, one)
+    assert restore(mine, release) == ["f (answered in another cell)"]
+    answer = next(cell.source for cell, name in zip(mine.cells, ids(mine), strict=True) if name == "f")
+    assert answer == f"{other}\n\n\n{one}"
 
 
 def test_imports_that_were_added_to_a_locked_cell_are_a_cell_of_their_own(make_notebook):

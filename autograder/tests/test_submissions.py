@@ -19,6 +19,7 @@ from types import SimpleNamespace
 import nbformat
 import pytest
 from _tiny_unit import ALL, ANSWERS, NAME, UNIT, handed_in, make_course
+from nbformat.v4 import new_code_cell, new_markdown_cell
 from nbgrader.api import Gradebook
 from nbgrader.coursedir import CourseDirectory
 
@@ -233,6 +234,17 @@ def test_which_file_is_taken(tmp_path, files, taken):
         os.utime(path, (10**9, 10**9 - age))
     found = notebook_in(folder, RIGHT, read_notebook(tmp_path / "release"))
     assert (found and str(found.relative_to(folder))) == taken
+
+
+@pytest.mark.parametrize(("cell", "taken"), [("1 + 1", "a.ipynb"), ("# A word.", "a.ipynb"), ("def f(x): 1", RIGHT)])
+def test_a_word_or_a_line_to_try_is_no_answer(tmp_path, cell, taken):
+    """The release, in which somebody has tried something, beside the copy with the answers."""
+    (tmp_path / "handed-in").mkdir()
+    tried = handed_in(STUBS)
+    tried.cells.append((new_markdown_cell if cell.startswith("#") else new_code_cell)(cell))
+    for name, notebook in ((RIGHT, tried), ("a.ipynb", handed_in())):
+        (tmp_path / "handed-in" / name).write_text(nbformat.writes(notebook))
+    assert notebook_in(tmp_path / "handed-in", RIGHT, handed_in(STUBS)) == tmp_path / "handed-in" / taken
 
 
 def test_no_link_leads_to_a_notebook(tmp_path):
