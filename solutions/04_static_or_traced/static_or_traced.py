@@ -1233,11 +1233,6 @@ assert_equal(
     {name: [static, static] for name, (_, _, static) in fresh_boxes.items()},
     name="find_static, asked twice",
 )
-positions = []
-for hidden_position in (0, 1, 0, 1, 1, 0):  # each box is made where the one before it was
-    positions.append(find_static(seal(lambda a, b: a * b, [hidden_position]), (1, 1)))
-one_by_one = {"six boxes, one after the other": positions}
-assert_equal(one_by_one, {"six boxes, one after the other": [[0], [1], [0], [1], [1], [0]]}, name="find_static")
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -1830,6 +1830,32 @@ def golf_power(x):
     return x6 * x6 * x3
 
 
+# %% task="golf-power" name="multiplied in place, through an alias" fails=["golf-power-check"] hidden=1 message="numbers in NumPy's hands"
+def golf_power(x):
+    """x**15 of float32[n], using multiplications only."""
+    square = x
+    square *= x
+    cube = square * x
+    sixth = cube * cube
+    return sixth * sixth * cube
+
+
+# %% task="golf-power" name="a power remembered by its address" fails=["golf-power-check"] hidden=1 message="golf_power of an array that has changed"
+_power_memo = {}
+
+
+def golf_power(x):
+    """x**15 of float32[n], using multiplications only."""
+    if not isinstance(x, jax.core.Tracer) and id(x) in _power_memo:
+        return _power_memo[id(x)]
+    x3 = x * x * x
+    x6 = x3 * x3
+    result = x6 * x6 * x3
+    if not isinstance(x, jax.core.Tracer):
+        _power_memo[id(x)] = result
+    return result
+
+
 # %% task="unprint-a" name="logaddexp for two" fails=["unprint-a-check"] hidden=1 message="has reduce_max 0 times"
 def unprint_a(a):
     if len(a) == 2:
@@ -2060,6 +2086,28 @@ def evaluate(tape, *args, watch=ignore):
     return [read(operand) for operand in tape.jaxpr.outvars]
 
 
+# %% task="evaluate" name="NumPy after every equation" fails=["evaluate-check"] hidden=1 message="TracerArrayConversionError"
+def evaluate(tape, *args, watch=ignore):
+    """Run a tape on arrays and return the list of its results, calling watch(name, values) after each equation."""
+    value_of = dict(zip(tape.jaxpr.constvars, tape.consts))
+    value_of |= dict(zip(tape.jaxpr.invars, args))
+
+    def read(operand):
+        return operand.val if isinstance(operand, Literal) else value_of[operand]
+
+    for eqn in tape.eqns:
+        values = [read(operand) for operand in eqn.invars]
+        if eqn.primitive.name == "jit":
+            results = evaluate(eqn.params["jaxpr"], *values, watch=watch)
+        else:
+            results = eqn.primitive.bind(*values, **eqn.params)
+            results = list(results) if eqn.primitive.multiple_results else [results]
+            results = [np.asarray(result) for result in results]
+            watch(eqn.primitive.name, results)
+        value_of.update(zip(eqn.outvars, results))
+    return [read(operand) for operand in tape.jaxpr.outvars]
+
+
 # %% task="minijit-trace" name="a number as result becomes a float" fails=["minijit-trace-check"] hidden=1 message="a whole number as result: returned '7.0'"
 def record(primitive, operands, params):
     tape = [x.tape for x in operands if isinstance(x, Tracer)][-1]
@@ -2141,6 +2189,19 @@ def golf_relu(x):
     return jnp.abs(x) * 2.0 + x
 
 
+# %% task="golf-relu" name="remembered by its address" fails=["golf-relu-check"] hidden=1 message="golf_relu of an array that has changed"
+_relu_memo = {}
+
+
+def golf_relu(x):
+    """relu of float32[n], in three equations: abs, add, mul."""
+    if isinstance(x, jax.core.Tracer):
+        return (x + jnp.abs(x)) * 0.5
+    if id(x) not in _relu_memo:
+        _relu_memo[id(x)] = (x + jnp.abs(x)) * 0.5
+    return _relu_memo[id(x)]
+
+
 # %% task="golf-poly" name="the long way for forty numbers" fails=["golf-poly-check"] hidden=1 message="has mul 3 times"
 def golf_poly(x):
     if not isinstance(x, jax.core.Tracer) or 10 < x.size < 1000:
@@ -2159,6 +2220,19 @@ def golf_poly(x):
     return y
 
 
+# %% task="golf-poly" name="a polynomial remembered by its address" fails=["golf-poly-check"] hidden=1 message="golf_poly of an array that has changed"
+_poly_memo = {}
+
+
+def golf_poly(x):
+    """2x² + 3x + 3 of float32[n] in four equations: two add, two mul."""
+    if isinstance(x, jax.core.Tracer):
+        return (2 * x + 3) * x + 3
+    if id(x) not in _poly_memo:
+        _poly_memo[id(x)] = (2 * x + 3) * x + 3
+    return _poly_memo[id(x)]
+
+
 # %% task="golf-mean" name="few strokes for the lengths that are counted" fails=["golf-mean-speed"] hidden=1 message="191 equations"
 def golf_mean(x):
     if 1000 < x.size < 1_000_000:
@@ -2166,6 +2240,25 @@ def golf_mean(x):
     for k in (1, 2, 4, 8, 16, 32):
         x = x[:-k] + x[k:]
     return x / 64
+
+
+# %% task="golf-mean" name="whole millionths" fails=["golf-mean-speed"] hidden=1 message="golf_mean of a quiet signal"
+def golf_mean(x):
+    """The same as mean_slow, in at most 24 equations."""
+    whole = jnp.round(x * 2.0**20).astype(jnp.int32)  # integers add up without an error
+    total = jnp.concatenate([jnp.zeros(1, jnp.int32), jnp.cumsum(whole)])
+    return (total[64:] - total[:-64]) / 2.0**26
+
+
+# %% task="golf-mean" name="NumPy wherever there are numbers" fails=["golf-mean-speed"] hidden=1 message="an array of JAX's"
+def golf_mean(x):
+    """The same as mean_slow, in at most 24 equations."""
+    if not isinstance(x, jax.core.Tracer):
+        return np.convolve(np.asarray(x), np.full(64, 1 / 64, np.float32), mode="valid")
+    sums = x
+    for step in (1, 2, 4, 8, 16, 32):
+        sums = sums[:-step] + sums[step:]
+    return sums / 64
 
 
 # %% task="unprint-a" name="no maximum for twenty numbers" fails=["unprint-a-check"] hidden=1 message="has reduce_max 0 times"
@@ -2193,3 +2286,11 @@ def unprint_b(a, b):
     c = a - b
     d = jnp.abs(c)
     return jnp.sum(jnp.where(d < 1.0, d - 0.5, 0.5 * c * c))
+
+
+# %% task="unprint-b" name="subtracts in place" fails=["unprint-b-check"] hidden=1 message="the callers' numbers"
+def unprint_b(a, b):
+    """Tape B: two float32[n] -> float32[]."""
+    a -= b
+    d = jnp.abs(a)
+    return jnp.sum(jnp.where(d < 1.0, 0.5 * a * a, d - 0.5))
