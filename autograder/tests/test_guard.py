@@ -1101,6 +1101,7 @@ def ran(cell):
     with pytest.MonkeyPatch.context() as changed:
         changed.setattr(own_objects, "_theirs", None)
         own_objects.begin()
+        own_objects.note_tables({"held": names["held"]})
         tree = own_objects.OwnObjects().visit(ast.parse(cell))
         exec(compile(tree, "cell", "exec"), names)
     return names

@@ -902,9 +902,6 @@ with jax.no_tracing(True):  # an error for any trace
 traces_shared = {name: same_trace(*pair, ("n", "m")) for name, pair in fresh.items()}
 traces_shared |= {name: same_trace(*pair, ("axis",)) for name, pair in other_names.items()}
 assert_equal(said, traces_shared, hints=advice, name="cache_key")
-given = {"y": 1.0, "n": 2}
-cache_key((1.0,), given, ("n",))
-assert_equal({"the caller's kwargs": given}, {"the caller's kwargs": {"y": 1.0, "n": 2}}, name="cache_key, afterwards,")
 ### END HIDDEN TESTS
 
 # %% [markdown]
