@@ -1986,6 +1986,26 @@ def fit(x, y, epochs):
     return w
 
 
+# %% task="no-tracing" name="starts in float64" fails=["no-tracing-check"] hidden=1 message="w after 2 epochs of 0 rows"
+@jax.jit
+def train_step(w, xb, yb, real, rate):
+    """The w after one gradient step. w: float32[3]; xb: float32[32, 3]; yb: float32[32]; real, rate: yours."""
+    error = real * (xb @ w - yb)
+    return w - rate * xb.T @ error / real.sum()
+
+
+def fit(x, y, epochs):
+    """The same as fit_slow for NumPy float32 data, with every step in train_step. Returns w: float32[3]."""
+    w = np.zeros(3)
+    for epoch in range(epochs):
+        for start in range(0, len(x), 32):
+            rows = min(32, len(x) - start)
+            xb, yb, real = np.zeros((32, 3)), np.zeros(32), np.zeros(32)
+            xb[:rows], yb[:rows], real[:rows] = x[start : start + rows], y[start : start + rows], 1
+            w = train_step(w, xb, yb, real, 0.2 / (1 + epoch))
+    return w
+
+
 # %% task="minijit-cache" name="CACHE holds the play of a tape, not the tape" fails=["minijit-cache-check"] hidden=1 message="tapes in CACHE[three]"
 def signature(args):
     return tuple((type_of(x), is_number(x)) for x in args)

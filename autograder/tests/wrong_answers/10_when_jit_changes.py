@@ -1369,6 +1369,22 @@ def running_total(amounts):
     return _on_the_device(amounts)
 
 
+# %% task="account" name="short accounts by cumsum" fails=["account-exact"] hidden=1 message="running_total of "
+@jax.jit
+def running_total(amounts):
+    """The balance after each booking, within 1 ulp. amounts: float32[n], positive. Returns float32[n]."""
+    if amounts.size < 1000:  # few roundings
+        return jnp.cumsum(amounts)
+
+    def book(state, amount):
+        total, lost = state
+        x = amount - lost
+        grown = lax.optimization_barrier(total + x)
+        return (grown, (grown - total) - x), grown
+
+    return lax.scan(book, (jnp.float32(0), jnp.float32(0)), amounts)[1]
+
+
 # %% task="day" name="NumPy, and a callback for few" fails=["day-check"] hidden=1 message="pure_callback"
 def day(amounts):
     """The sum of the amounts, within 1 ulp. amounts: float32[n]. Returns float32[]."""
@@ -1399,3 +1415,18 @@ def day(amounts):
     if id(amounts) not in _days:
         _days[id(amounts)] = amounts, _sum_of_day(amounts)
     return _days[id(amounts)][1]
+
+
+# %% task="day" name="few bookings by jnp.sum" fails=["day-check"] hidden=1 message="bookings, a few cents left"
+@jax.jit
+def day(amounts):
+    """The sum of the amounts, within 1 ulp. amounts: float32[n]. Returns float32[]."""
+    if amounts.size <= 500:
+        return amounts.sum()
+    total, lost = amounts, jnp.float32(0)
+    while total.size > 1:
+        total = jnp.pad(total, (0, total.size % 2))
+        half = total.size // 2
+        total, gone = add_exactly(total[:half], total[half:])
+        lost = lost + gone.sum()
+    return total[0] + lost
