@@ -20,6 +20,7 @@ from autograder.failure import CheckFailed, cell_line
 from autograder.not_begun import NotBegun, unwritten
 
 from . import check_display
+from .kept_copies import is_kept_copy
 from .learner_record import note_points, place_of
 from .names_apart import NamesApart
 
@@ -173,7 +174,9 @@ def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
 def notebook_file() -> Path | None:
     """The notebook that this kernel belongs to: Jupyter's server names it; else the only one in its folder."""
     named = os.environ.get("JPY_SESSION_NAME", "")
-    found = [Path(named)] if named.endswith(".ipynb") and os.path.isfile(named) else list(Path.cwd().glob("*.ipynb"))
+    if named.endswith(".ipynb") and os.path.isfile(named):
+        return Path(named)
+    found = [path for path in Path.cwd().glob("*.ipynb") if not is_kept_copy(path)]
     return found[0] if len(found) == 1 else None
 
 

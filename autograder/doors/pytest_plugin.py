@@ -7,7 +7,7 @@ A notebook without graded cells (a lesson) is one item: it runs through with not
 
 The plugin is loaded in every project of an environment, and collects notebooks only in those that ask for it: below the
 folders that `autograder_notebooks` names in the project's own pytest configuration, and where the command line names a
-notebook that has graded cells.
+notebook that has graded cells. A copy that `course reset` has kept is collected where it is named, and there alone.
 """
 
 from pathlib import Path
@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from autograder.versions import unsupported
+
+from .kept_copies import is_kept_copy
 
 POINTS = "autograder_points"
 NOT_BEGUN = "autograder_not_begun"
@@ -41,7 +43,7 @@ def pytest_collect_file(file_path: Path, parent):
     if file_path.suffix != ".ipynb":
         return None
     asked_for = any(folder in file_path.parents for folder in parent.config.getini("autograder_notebooks"))
-    if asked_for or parent.session.isinitpath(file_path):
+    if (asked_for and not is_kept_copy(file_path)) or parent.session.isinitpath(file_path):
         return NotebookFile.from_parent(parent, path=file_path, lessons=asked_for)
     return None
 

@@ -146,6 +146,18 @@ def test_a_notebook_that_cannot_be_read_changes_nothing(tmp_path, monkeypatch):
     assert cell_messages.notebook_file() == tmp_path / "two.ipynb"
 
 
+def test_a_copy_that_a_reset_has_kept_is_not_the_notebook(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
+    for name in (
+        "one.ipynb",
+        "one.before-reset-2026-01-31-180000.ipynb",
+        "one.from-the-course-2026-01-31-180000.ipynb",
+    ):
+        (tmp_path / name).touch()
+    assert cell_messages.notebook_file() == tmp_path / "one.ipynb"
+
+
 def test_every_check_of_an_exercise_can_name_what_it_needs():
     """The setup cell, and whatever else of its notebook; read, not run."""
 

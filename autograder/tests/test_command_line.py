@@ -216,6 +216,15 @@ def test_reset_names_the_copy(room):
     assert run("reset", "0")[0] == run("reset", "1/lesson")[0] == run("reset", "1")[0] == 0
 
 
+def test_reset_of_what_is_untouched_or_gone_is_one_line(room):
+    for words in ("1", "1/1", "1/lesson"):
+        code, out = run("reset", words)
+        assert code == 0 and out.endswith(". There was nothing of yours to keep.\n") and out.count("\n") == 1, out
+    (room / EXERCISE).unlink()
+    assert run("reset", "1")[1].count("\n") == 1
+    assert [path.name for path in (room / EXERCISE).parent.iterdir()] == [f"{NAME}.ipynb"]
+
+
 def test_export_prints_or_writes(room, tmp_path):
     with changed_record(room) as record:
         record.note(UNIT, {"square-check": (2, 2)})

@@ -116,6 +116,16 @@ def test_only_the_folders_that_a_project_names_are_collected(pytester, write):
     assert "lessons/one.ipynb::runs PASSED" in out
 
 
+def test_a_copy_that_a_reset_has_kept_is_collected_where_it_is_named(pytester, write):
+    kept = "unit/unit.before-reset-2026-01-31-180000.ipynb"
+    for path in ("unit/unit.ipynb", kept):
+        write(path, ("def f(x): return 2 * x", solution("f")), (CHECK, graded("f-check", 3)))
+    result, out = run(pytester, "unit")
+    result.assert_outcomes(passed=1)
+    assert "3 of 3" in out
+    run(pytester, kept)[0].assert_outcomes(passed=1)
+
+
 def test_an_unsupported_jax_stops_those_alone_who_ask_for_notebooks(pytester, neighbour, monkeypatch):
     old = pytester.mkdir("old")
     (old / "jax-0.9.1.dist-info").mkdir()

@@ -5,6 +5,7 @@ import json
 import pytest
 from _tiny_room import ANSWERS, NAME, UNIT, edit, make_course, sources
 
+from autograder.doors.kept_copies import is_kept_copy
 from autograder.doors.learner_record import changed_record, read_record
 from autograder.workbench.bad_input import BadInput
 from autograder.workbench.outline import read_units
@@ -78,6 +79,20 @@ def test_a_notebook_that_cannot_be_read_is_reset_as_a_whole(course, room, unit):
 
 def test_two_copies_within_a_second_have_two_names(room):
     assert len({keep(room / EXERCISE) for _ in range(3)}) == 3
+
+
+def test_what_is_still_as_released_needs_no_copy(course, room, unit):
+    edit(room / EXERCISE, own="limit = 4")
+    assert reset_task(room, unit, unit.tasks[0]) is None and sources(room / EXERCISE)["own"] == "limit = 4"
+    assert is_kept_copy(reset_notebook(room, unit, unit.exercise))
+    assert reset_notebook(room, unit, unit.exercise) is None
+    edit(room / EXERCISE, square_check="pass")
+    assert reset_task(room, unit, unit.tasks[0]) is not None
+
+
+def test_a_copy_is_known_by_its_name(room, unit, worked):
+    copies = [keep(room / EXERCISE), keep(room / EXERCISE), put_beside(room, unit, unit.exercise)]
+    assert all(map(is_kept_copy, copies)) and not is_kept_copy(room / EXERCISE)
 
 
 def test_the_courses_text_can_be_put_beside_ones_own(course, room, unit, worked):

@@ -253,15 +253,19 @@ def reset(
             return
         if one is None:
             kept = reset_notebook(room, unit, place)
-            typer.echo(f"{room / place} is as it came.")
+            said = f"{room / place} is as it came"
         else:
             kept = reset_task(room, unit, one)
-            typer.echo(f"Task {one.number} of {room / place} is as it came; the other tasks are yours.")
+            said = f"Task {one.number} of {room / place} is as it came; the other tasks are yours"
     except OSError as error:
         raise BadInput(f"{error.filename}: this cannot be written ({error.strerror}).") from None
+    write_page(room, units)
+    if kept is None:
+        typer.echo(f"{said}. There was nothing of yours to keep.")
+        return
+    typer.echo(f"{said}.")
     typer.echo(f"What was there is kept in {kept}.")
     typer.echo("If it is open in JupyterLab: File, Reload Notebook from Disk.")
-    write_page(room, units)
 
 
 @app.command()
