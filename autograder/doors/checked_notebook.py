@@ -11,6 +11,7 @@ from nbformat import NotebookNode
 
 from .graded_notebook import is_graded, read_notebook, restore
 from .guard.cells import Guard, course_in
+from .missing_names import explain_missing_name
 
 if TYPE_CHECKING:
     from .kernel_runner import Runner
@@ -59,10 +60,12 @@ class CheckedNotebook:
     def check(self, index: int) -> NotebookNode:
         """Run the graded cell at `index`, and before it the ordinary cells above that have not run yet.
 
-        Other graded cells are left out: none needs another's outcome.
+        Other graded cells are left out: none needs another's outcome. Where a name is missing, its error says why.
         """
         for i, cell in enumerate(self.notebook.cells[:index]):
             if cell.cell_type == "code" and not is_graded(cell) and i not in self._executed:
                 self._executed.add(i)
                 self.runner.run(i)
-        return self.runner.run(index)
+        cell = self.runner.run(index)
+        explain_missing_name(self.notebook, index, self._guard)
+        return cell

@@ -3,6 +3,7 @@
 import pytest
 from conftest import graded, locked, solution
 
+from autograder.classroom.marks import read_paper
 from autograder.doors.fair_run import run_fairly
 from autograder.doors.faults import LEFT_OUT, end_in, fault
 from autograder.doors.graded_notebook import failure_text, is_graded, score
@@ -98,8 +99,15 @@ CHECK = ("assert g(1) == 1", graded("g-check", 2))
 MISSING = {  # what stands in the answer's cell, and what its check says of it
     "left-out": ("def g(x):\n    return eval('x')", "in its own cell, g: this cell was left out: line 2 uses eval"),
     "a-part": ("def h(x):\n    return eval('x')\ndef g(x):\n    return h(x)", "left out of g: line 2 uses eval"),
-    "an-error": (f"1 / 0\n{G}", "what happened in its own cell, g: ZeroDivisionError: division by zero"),
-    "no-python": (f"{G}\n\nx = (", "name 'g' is not defined"),  # the cell itself says what is wrong with it
+    "an-error": (
+        f"1 / 0\n{G}",
+        "what happened in its own cell, g: ZeroDivisionError: division by zero (line 1). Mend that",
+    ),
+    "no-python": (f"{G}\n\nx = (", "in its own cell, g: SyntaxError: '(' was never closed (line 4). Mend that first."),
+    "no-function": (
+        "df g(x):\n    return x",
+        "in its own cell, g: SyntaxError: invalid syntax (line 1). Mend that first.",
+    ),
 }
 
 
@@ -110,6 +118,7 @@ def test_a_check_says_what_became_of_a_name(make_notebook, tmp_path, how):
     notebook = run(make_notebook, tmp_path, (answer, solution("g")), CHECK)
     check = notebook.cells[-1]
     assert score(check).earned == 0 and "NameError" in failure_text(check) and line in said(check)
+    assert line in failure_text(check).splitlines()[-1] and line in read_paper("ada", [notebook]).said["g"][0]
     found = fault(notebook)
     if how == "a-part":
         assert (found.title, found.cell, found.lost) == ("A part of a cell was left out", "g", 2)
@@ -119,7 +128,7 @@ def test_a_check_says_what_became_of_a_name(make_notebook, tmp_path, how):
 def test_a_name_that_is_defined_below_its_check_is_found(make_notebook, tmp_path):
     notebook = run(make_notebook, tmp_path, ("x = 1", solution("g")), CHECK, G)
     check = next(filter(is_graded, notebook.cells))
-    assert said(check).endswith("its cell stands below this check; cells are run from top to bottom.\n")
+    assert said(check).endswith("its cell stands below this check; cells are run from top to bottom.")
 
 
 @pytest.mark.notebooks

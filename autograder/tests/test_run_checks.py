@@ -75,6 +75,21 @@ def test_an_answer_that_grading_would_leave_out_is_left_out_here(unit, room):
     assert not complete and points(room) == {"square-check": (0, 2)}
 
 
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ("def square(x):\n    return (x * x", "SyntaxError: '(' was never closed (line 2)."),
+        ("def square(x):\n    return eval('x * x')", "this cell was left out: line 2 uses eval;"),
+    ],
+)
+def test_a_check_whose_answer_was_not_run_says_what_to_mend_first(unit, room, answer, why):
+    edit(room / EXERCISE, square=answer)
+    _, out = check(unit, room, unit.tasks[:1])
+    (line,) = [line for line in out.splitlines() if line.startswith("square is missing")]
+    assert f"in its own cell, square: {why}" in line and line.endswith(" Mend that first.")
+    assert "have not been run" not in out
+
+
 def test_a_notebook_that_cannot_be_read_says_how_to_begin_anew(unit, room):
     (room / EXERCISE).write_text("{")
     with pytest.raises(BadInput, match="is no JSON.*`course reset 1` begins it anew"):
