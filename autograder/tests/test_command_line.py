@@ -1,7 +1,9 @@
 """`course` as it is typed: what it prints, how it ends, and that it answers at once."""
 
+import importlib.metadata
 import json
 import os
+import re
 import subprocess
 import sys
 import types
@@ -10,7 +12,7 @@ from pathlib import Path
 import pytest
 import typer
 from _tiny_room import ANSWERS, NAME, UNIT, edit, make_course, sources, write
-from conftest import solution
+from conftest import COURSE, solution
 from nbformat.v4 import new_code_cell
 from typer.testing import CliRunner
 
@@ -89,6 +91,14 @@ def test_the_help_names_every_command_on_a_line_of_its_own():
     assert all(len(line) < 80 and not line.endswith("...") for line in commands)
 
 
+def test_the_readme_names_commands_that_there_are():
+    text = (COURSE / "README.md").read_text()
+    named = re.search(r"lists what else it does:([\w\s,]+)\.", text)[1].replace(",", " ").split()
+    named += re.findall(r"^course (\S+) ", text, re.MULTILINE)
+    there = {line.split()[0] for line in run("--help")[1].split("Commands:\n")[1].splitlines() if line}
+    assert {"hint", "watch"} <= set(named) <= there | {"#"}
+
+
 # --- bad input ------------------------------------------------------------------------------------------------------
 
 
@@ -100,6 +110,7 @@ def test_the_help_names_every_command_on_a_line_of_its_own():
         ["check", "1/lesson"],
         ["check", "1/9"],
         ["watch", "0"],
+        ["watch", "1/9"],
         ["hint", "1"],
         ["hint", "0/1"],
         ["hint", "1/2", "--again"],
@@ -179,6 +190,21 @@ def test_watch_goes_on_after_a_notebook_that_cannot_be_read(room, monkeypatch):
     monkeypatch.setattr(watching, "saved_units", saves)
     code, out = run("watch", "1")
     assert code == 0 and "Watching 01 · Powers" in out and "is no JSON" in out
+
+
+def test_watch_takes_a_task_as_check_does(room, monkeypatch):
+    edit(room / EXERCISE, **ANSWERS)
+    monkeypatch.setattr(watching, "saved_units", lambda notebooks: iter(notebooks.values()))
+    code, out = run("watch", "1/2")
+    assert code == 0 and "Watching 01 · Powers, task 2: The others, in " in out
+    assert "2  The others" in out and "1  The square" not in out
+
+
+def test_it_says_which_version_it_is():
+    code, out = run("--version")
+    assert code == 0 and out.count("\n") == 1
+    for name in ("just-in-time", "jax"):
+        assert importlib.metadata.version(name) in out
 
 
 def test_the_solution_opens_when_all_points_of_its_task_are_there(room, course):

@@ -53,7 +53,9 @@ def test_a_unit_has_several_names(name):
     assert find_unit(COURSES_UNITS, name).name == "05_the_cache"
 
 
-@pytest.mark.parametrize(("name", "nearest"), [("the_cash", "05_the_cache"), ("jaxpr", "02_jaxprs"), ("99", "")])
+@pytest.mark.parametrize(
+    ("name", "nearest"), [("the_cash", "05_the_cache"), ("jaxpr", "02_jaxprs"), ("99", "Units are 01 to 17.$")]
+)
 def test_a_wrong_unit_gets_the_nearest_names(name, nearest):
     with pytest.raises(BadInput, match=f"there is no unit '{name}'.*{nearest}") as error:
         find_unit(COURSES_UNITS, name)

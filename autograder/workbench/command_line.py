@@ -21,7 +21,7 @@ from .bad_input import BadInput
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from .outline import Unit
+    from .outline import Task, Unit
 
 BESIDE = {"grade": "autograder.classroom.command"}  # commands of another wing: name -> the module that holds its `app`
 
@@ -82,8 +82,21 @@ OneTask = Annotated[str, typer.Argument(metavar="UNIT[/TASK]", help=_TASK)]
 Seconds = Annotated[float, typer.Option("--cell-seconds", min=1, help="Time limit of each cell in seconds.")]
 
 
+def _say_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"course {version('just-in-time')} (JAX {version('jax')}, Python {sys.version.split()[0]})")
+        raise typer.Exit
+
+
 @app.callback(invoke_without_command=True)
-def where(ctx: typer.Context) -> None:
+def where(
+    ctx: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Show which version this is.")
+    ] = False,
+) -> None:
     """Just in Time: how JAX compiles Python.
 
     Without a command: where you are, and the one thing to do next.
@@ -139,16 +152,10 @@ def check(
     Ends with 0 if every point was earned, with 1 if not.
     """
     from .first_page import write_page
-    from .outline import LESSON, find_task
     from .progress import State, progress_in
 
     course, units = _course()
-    chosen = []
-    if task is not None:
-        unit, one, what = find_task(units, task)
-        if what == LESSON or not unit.tasks:
-            raise BadInput(f"the lesson of {unit.name} has no checks.")
-        chosen = [(unit, [one] if one else unit.tasks)]
+    chosen = [] if task is None else [_tasks_called(units, task)]
     room = _open_room(course, units)
     if task is None:
         begun = (p.unit for p in progress_in(room, units) if p.tasks and p.state is not State.NOT_BEGUN)
@@ -166,27 +173,34 @@ def check(
 
 
 @app.command()
-def watch(unit: OneUnit = None, cell_seconds: Seconds = 60) -> None:
+def watch(
+    task: Annotated[str | None, typer.Argument(metavar="UNIT[/TASK]", help=_TASK, show_default=False)] = None,
+    cell_seconds: Seconds = 60,
+) -> None:
     """Run the checks again each time you save. Ctrl-C ends it."""
     from .first_page import write_page
-    from .outline import find_unit
     from .watch import saved_units
 
     course, units = _course()
-    chosen = [one for one in (units if unit is None else [find_unit(units, unit)]) if one.tasks]
-    if not chosen:
-        raise BadInput("the first unit has a lesson and no checks.")
+    chosen = [(unit, unit.tasks) for unit in units if unit.tasks] if task is None else [_tasks_called(units, task)]
     room = _open_room(course, units)
 
     from .run_checks import print_checks
 
     console = _console()
-    where = "the exercises" if unit is None else f"{chosen[0].number} · {chosen[0].title}"
-    console.print(f"Watching {where} in {room}: save a notebook, and its checks run. Ctrl-C ends.", highlight=False)
-    for saved in saved_units({one.exercise_in(room): one for one in chosen}):
+    where = "the exercises"
+    if task is not None:
+        ((unit, tasks),) = chosen
+        one = f", task {tasks[0].number}: {tasks[0].title}," if len(tasks) < len(unit.tasks) else ""
+        where = f"{unit.number} · {unit.title}{one}"
+    console.print(
+        f"Watching {where} in {room}: save a notebook, and its checks run. Ctrl-C ends.", markup=False, highlight=False
+    )
+    tasks_of = {unit.name: tasks for unit, tasks in chosen}
+    for saved in saved_units({unit.exercise_in(room): unit for unit, _ in chosen}):
         console.rule()
         try:
-            print_checks(console, saved, saved.exercise_in(room), saved.tasks, cell_seconds)
+            print_checks(console, saved, saved.exercise_in(room), tasks_of[saved.name], cell_seconds)
         except BadInput as error:  # half a notebook, for instance: the next time it is saved it may be whole
             typer.echo(f"course: {error}", err=True)
         write_page(room, units)
@@ -374,6 +388,16 @@ def _course() -> "tuple[Path, list[Unit]]":
 
     course = find_course()
     return course, read_units(course)
+
+
+def _tasks_called(units: "list[Unit]", name: str) -> "tuple[Unit, list[Task]]":
+    """The unit and those of its tasks that `UNIT[/TASK]` means. Raises `BadInput`, also for what has no checks."""
+    from .outline import LESSON, find_task
+
+    unit, one, what = find_task(units, name)
+    if what == LESSON or not unit.tasks:
+        raise BadInput(f"the lesson of {unit.name} has no checks.")
+    return unit, [one] if one else unit.tasks
 
 
 def _open_room(course: Path, units: "list[Unit]") -> Path:

@@ -171,11 +171,16 @@ def read_units(course: Path) -> list[Unit]:
 
 
 def find_unit(units: list[Unit], name: str) -> Unit:
-    """The unit that is called `5`, `05`, `05_the_cache` or `the_cache`. Raises `BadInput` with the nearest names."""
+    """The unit that is called `5`, `05`, `05_the_cache` or `the_cache`.
+
+    Raises `BadInput` with the nearest names, or for a number with those that there are.
+    """
     wanted = re.sub(r"[\s-]+", "_", name.strip().lower())
     for unit in units:
         if wanted in (unit.name, unit.name[3:]) or (wanted.isdecimal() and int(wanted) == int(unit.number)):
             return unit
+    if wanted.isdecimal() and (numbers := [unit.number for unit in units if unit.exercise]):
+        raise BadInput(f"there is no unit {name!r}. Units are {numbers[0]} to {numbers[-1]}.")
     names = {name: unit.name for unit in units for name in (unit.name, unit.name[3:], unit.number)}
     raise BadInput(f"there is no unit {name!r}. {_nearest(wanted, names)}")
 
