@@ -33,7 +33,8 @@ def grade(
     machine or on a cluster. It can be stopped at any moment; the same command goes on. Settings of nbgrader's can
     follow: --RunNotebook.memory=2
 
-    The exit status is 0 if everything was graded and ran to its end, 1 if something did not, 2 if nothing was begun.
+    The exit status is 0 if every submission has a grade, also one in which something went wrong; 1 if one has none, if
+    a file could not be written, or if it was stopped; 2 if nothing was begun.
     """
     words = units or []
     settings = [word for word in words if _SETTING.fullmatch(word)]

@@ -35,7 +35,9 @@ from .screen import Row, Screen, table, write_csv
 if sys.platform != "win32":
     import fcntl
 
-GOOD, FAULTY, REFUSED = 0, 1, 2  # how the command ends
+# How the command ends: every submission has a grade, whatever it earned and whatever went wrong while it ran; one has
+# none, or a file could not be written, or it was stopped; nothing was begun.
+GOOD, INCOMPLETE, REFUSED = 0, 1, 2
 
 
 @dataclass(frozen=True)
@@ -73,10 +75,11 @@ def grade_class(wishes: Wishes, console: Console) -> int:
         _say(console, f"{_NO_BOX} {error}. {_WITHOUT}")
     except SQLAlchemyError as error:  # the gradebook's server is gone
         _say(console, f"Stopped, because the gradebook cannot be used: {_first_line(error)} The same command goes on.")
-        return FAULTY
+        return INCOMPLETE
     return REFUSED
 
 
+_NO_GRADE = "no grade"  # how the note of a submission begins that could not be graded
 _NO_BOX = "Students' code runs in a box, and a machine that is to grade can make none:"
 _WITHOUT = "To let it run with your rights, say --RunNotebook.box=False."
 
@@ -223,10 +226,10 @@ class _Grading:
 
     def _write(self, submission: Submission, back: Back, screen: Screen) -> None:
         if back.failed:
-            self.notes[submission] = f"no grade: {back.failed}"
+            self.notes[submission] = f"{_NO_GRADE}: {back.failed}"
         else:
             written = self.course.write(submission, back.executed, back.given_up)
-            self.notes[submission] = f"no grade: {written.failed}" if written.failed else written.fault
+            self.notes[submission] = f"{_NO_GRADE}: {written.failed}" if written.failed else written.fault
             for line in written.lines:
                 screen.line(line)
         if back.executed:
@@ -255,14 +258,16 @@ class _Grading:
                     self._report(unit, [row for row in rows if row.unit == unit.name])
         except OSError as error:
             _say(self.console, f"{error.filename} could not be written: {error.strerror}.")
-            return FAULTY
-        done = sum(submission in self.notes and "no grade" not in self.notes[submission] for submission in waiting)
+            return INCOMPLETE
+        done = sum(
+            submission in self.notes and not self.notes[submission].startswith(_NO_GRADE) for submission in waiting
+        )
         if stopped or lost:
             why = "Stopped" if stopped else f"Stopped, because {lost}"
             how = "Without --again the command goes on." if self.wishes.again else "The same command goes on."
             _say(self.console, f"{why}: {done} of {len(waiting)} were graded. {how}")
-            return FAULTY
-        return FAULTY if any(row.note or row.points is None for row in rows) else GOOD
+            return INCOMPLETE
+        return INCOMPLETE if any(row.points is None or row.note.startswith(_NO_GRADE) for row in rows) else GOOD
 
     def rows(self) -> list[Row]:
         """The table of all submissions that were asked for, from the gradebook."""
@@ -284,7 +289,13 @@ class _Grading:
 
     def _report(self, unit: Unit, rows: list[Row]) -> None:
         """Write the page about a unit. Raises OSError."""
-        from .marks import forms, possible_points, read_paper, tasks  # half a second, with what draws the pictures
+        from .marks import (
+            forms,
+            possible_points,
+            read_paper,
+            tasks,
+            titles,
+        )  # half a second, with what draws the pictures
         from .report import write_report
 
         papers = []
@@ -296,8 +307,9 @@ class _Grading:
         if papers:
             path = Path("report", f"{unit.name}.html")
             graded = unit.graded.values()
-            write_report(path, unit.name, papers, tasks(papers, possible_points(graded)), rows, forms(graded))
-            _say(self.console, f"{path}: what the class says of its tasks.")
+            told = tasks(papers, possible_points(graded), titles(graded))
+            write_report(path, unit.name, papers, told, rows, forms(graded))
+            _say(self.console, f"{path}: what the points say of the tasks.")
 
     def _graded(self, unit: Unit, student: str) -> list[Path]:
         """Where a student's graded notebooks lie."""
@@ -322,7 +334,7 @@ class _Grading:
                     notebook = read_notebook(path)
                     if (found := fault(notebook)) and not found.is_harmless:
                         why = notebook.metadata.get("not_graded") or f"{found.title.lower()} in {found.cell}"
-                        return f"{found.lost:g} of {found.points:g} points lost: {why}"
+                        return found.told(why)
             except (OSError, UnicodeError, UnreadableNotebook):
                 continue
         return ""

@@ -9,6 +9,7 @@ from nbformat import NotebookNode
 
 from autograder.doors.faults import TITLES
 from autograder.doors.graded_notebook import failure_text, is_graded, nbgrader_metadata, not_begun, score, task_of
+from autograder.doors.headings import TASK
 
 from .copies import form
 
@@ -68,33 +69,37 @@ def _first_line(cell: NotebookNode, message: str) -> str:
 
 @dataclass(frozen=True)
 class Task:
-    """What a class says of a task.
+    """What the points of a class say of a task.
 
+    title: what its exercise calls it; `name` is that of its answer's cell.
     possible: its points.
     shares: of each student, the share of them that was earned, from 0 to 1.
-    difficulty: their mean; the higher, the easier, as test theory counts it.
+    solved: their mean, the share solved: 1 where everybody has everything.
     discrimination: the correlation of a student's points here with those in all other tasks, from -1 to 1; None where
       all have the same.
     falls: what the checks said, with the number of students, the most frequent first.
     """
 
     name: str
+    title: str
     possible: float
     shares: list[float]
-    difficulty: float
+    solved: float
     discrimination: float | None
     falls: list[tuple[str, int]]
 
 
-def tasks(papers: list[Paper], possible: dict[str, float]) -> list[Task]:
-    """All tasks of a unit, in order. `possible` are their points; there is one paper at least."""
+def tasks(papers: list[Paper], possible: dict[str, float], titled: dict[str, str] | None = None) -> list[Task]:
+    """All tasks of a unit, in order, with their points and titles; there is one paper at least."""
     found = []
     for name, most in possible.items():
         earned = [paper.points.get(name, 0.0) for paper in papers]
         rest = [paper.total - points for paper, points in zip(papers, earned, strict=True)]
         falls = Counter(line for paper in papers for line in paper.said.get(name, []))
         shares = [points / most if most else 0.0 for points in earned]
-        found.append(Task(name, most, shares, statistics.mean(shares), _correlation(earned, rest), falls.most_common()))
+        said = falls.most_common()
+        title = (titled or {}).get(name, name)
+        found.append(Task(name, title, most, shares, statistics.mean(shares), _correlation(earned, rest), said))
     return found
 
 
@@ -114,3 +119,17 @@ def possible_points(graded: Iterable[NotebookNode]) -> dict[str, float]:
                 task = task_of(notebook.cells, index)
                 found[task] = found.get(task, 0.0) + float(cell.metadata.nbgrader["points"])
     return found
+
+
+def titles(graded: Iterable[NotebookNode]) -> dict[str, str]:
+    """Task -> what the heading above it calls it; of several answers below one heading, with the name of each."""
+    above: dict[str, str] = {}
+    for notebook in graded:
+        title = ""
+        for cell in notebook.cells:
+            if cell.cell_type == "markdown" and (heading := TASK.search(cell.source)):
+                title = heading[2]
+            elif (entry := nbgrader_metadata(cell)).get("solution") and title:
+                above[entry["grade_id"]] = title
+    shared = {title for title, count in Counter(above.values()).items() if count > 1}
+    return {name: f"{title}: {name}" if title in shared else title for name, title in above.items()}

@@ -151,7 +151,7 @@ class Course:
             converter.start()
         except Exception as error:  # nbgrader's own, the gradebook's, the disk's
             failed = self._lines.reason() or f"{type(error).__name__}: {error}".splitlines()[0]
-        lost = [f"{found.lost:g} of {found.points:g} points lost: {why}" for found, why in converter.task.faults]
+        lost = [found.told(why) for found, why in converter.task.faults]
         return Written("; ".join(lost), () if failed else tuple(self._lines.told()), failed)
 
 

@@ -2,6 +2,7 @@
 
 import io
 import statistics
+import textwrap
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ _INK = "#123456"  # what is drawn in it gets the page's colour of text
 _INKED = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
 _BANDS = [("nothing", "#c8553d"), ("a part", "#e3b341"), ("everything", "#2f7fb5")]
 ALL = 0.999  # of a task's points, from which on it is everything; sums of parts are rounded
+_WIDTH = 34  # characters of a title beside its bar
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
@@ -38,6 +40,7 @@ def write_report(
         tasks=tasks,
         rows=sorted(rows, key=lambda row: (row.points is not None, -(row.points or 0), row.student)),
         all=ALL,
+        titles={task.name: task.title for task in tasks},
         alike=alike({paper.student: _own(paper, untouched) for paper in papers}),
         by_task=_svg(partial(_by_task, tasks), 0.8 + 0.42 * len(tasks)),
         totals=_svg(partial(_totals, totals, sum(task.possible for task in tasks)), 2.4),
@@ -58,7 +61,14 @@ def _by_task(tasks: list[Task], figure: Figure) -> None:
     left = [0.0] * len(tasks)
     for band, (label, colour) in enumerate(_BANDS):
         widths = [100 * sum(_band(share) == band for share in task.shares) / len(task.shares) for task in tasks]
-        axes.barh([task.name for task in tasks], widths, left=left, color=colour, label=label, height=0.7)
+        axes.barh(
+            [textwrap.fill(task.title, _WIDTH) for task in tasks],
+            widths,
+            left=left,
+            color=colour,
+            label=label,
+            height=0.7,
+        )
         left = [start + width for start, width in zip(left, widths, strict=True)]
     axes.invert_yaxis()
     axes.set_xlim(0, 100)
@@ -78,7 +88,8 @@ def _totals(totals: list[float], possible: float, figure: Figure) -> None:
     axes.hist(totals, bins=min(20, max(1, int(possible))), range=(0, possible or 1), color="#4c82c3", rwidth=0.9)
     axes.set_xlabel("points")
     axes.set_ylabel("students")
-    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(integer=True))
     axes.spines[["top", "right"]].set_visible(False)
 
 

@@ -3,6 +3,7 @@
 import csv
 import math
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
+_EVERY = 60  # seconds between two lines of progress, where nobody watches
 _SHOWN = 6  # submissions that are named as being run; there may be hundreds
 
 
@@ -39,7 +41,7 @@ class Row:
 
 
 class Screen:
-    """Progress and lines as they come; `with Screen(...) as screen:`. Where nobody watches, only the lines."""
+    """Progress and lines as they come; `with Screen(...) as screen:`. Where nobody watches, only lines."""
 
     def __init__(self, console: Console, total: int):
         self.console = console
@@ -61,6 +63,7 @@ class Screen:
         self._on: dict[str, str] = {}  # worker -> what it runs
         self._lock = threading.Lock()  # of these: what begins is told by another thread
         self._workers, self._told = 0, False
+        self._graded, self._total, self._said = 0, total, time.monotonic()
 
     def __enter__(self) -> "Screen":
         self._progress.start()
@@ -90,6 +93,10 @@ class Screen:
             self._on = {worker: other for worker, other in self._on.items() if other != order}
         self._progress.advance(self._task)
         self._describe()
+        self._graded += 1
+        if self._progress.disable and self._graded < self._total and time.monotonic() - self._said >= _EVERY:
+            self._said = time.monotonic()
+            self.line(f"{self._graded} of {self._total} graded")
 
     def line(self, text: str) -> None:
         """A line above the bar."""

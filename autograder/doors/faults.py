@@ -37,11 +37,18 @@ class Fault(NamedTuple):
         """Whether what was left out has been missed by no check."""
         return self.title in (TITLES["NotAllowed"], TITLES[LEFT_OUT]) and not self.lost
 
+    def told(self, why: str) -> str:
+        """For the table of a class: what it cost and why."""
+        return (
+            f"{self.lost:g} of {self.points:g} points lost: {why}" if self.lost else f"no points lost, although {why}"
+        )
+
     def __str__(self) -> str:
         others = "One more cell" if self.others == 1 else f"{self.others} more cells"
         more = f" {others} ended like that." if self.others else ""
         line = f"{self.line[:1].upper()}{self.line[1:]}" + ("" if self.line.endswith(("?", ".")) else ".")
-        return f"{line}{more} It cost {self.lost:g} of {self.points:g} points."
+        cost = f"{self.lost:g} of {self.points:g}" if self.lost else "no"
+        return f"{line}{more} It cost {cost} points."
 
 
 def end_in(cell: NotebookNode, name: str, line: str) -> None:

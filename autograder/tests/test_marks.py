@@ -7,11 +7,14 @@ import xml.etree.ElementTree as ET
 import nbformat
 import pytest
 from _tiny_unit import NAME, UNIT, as_solved, handed_in
+from conftest import solution
 from rich.console import Console
 
-from autograder.classroom.marks import Paper, possible_points, read_paper, tasks
+from autograder.classroom import screen as screen_module
+from autograder.classroom.marks import Paper, possible_points, read_paper, tasks, titles
 from autograder.classroom.report import write_report
 from autograder.classroom.screen import Row, Screen, table, write_csv
+from autograder.doors.faults import Fault
 
 pytestmark = pytest.mark.once
 
@@ -53,7 +56,7 @@ def papers(*points):
 
 def test_a_task_is_as_hard_as_its_mean_and_tells_apart_who_knows_the_rest():
     easy, _ = tasks(papers((2, 3), (2, 0), (1, 0)), POSSIBLE)
-    assert easy.difficulty == pytest.approx(5 / 6) and easy.shares == [1, 1, 0.5]
+    assert easy.solved == pytest.approx(5 / 6) and easy.shares == [1, 1, 0.5]
     assert easy.discrimination == pytest.approx(0.5)
     _, against = tasks(papers((2, 0), (0, 3)), POSSIBLE)
     assert against.discrimination == pytest.approx(-1)
@@ -91,6 +94,57 @@ def test_the_page_is_whole_needs_no_network_and_runs_nothing_of_a_students(tmp_p
     assert names == ["{http://www.w3.org/2000/svg}svg"] * 2
     outside = re.sub(r"(xmlns|xlink|rdf|cc|dc)[:\w]*=\"[^\"]*\"|<metadata>.*?</metadata>", "", page, flags=re.DOTALL)
     assert not re.search(r"(src|href)=\"(?!#)", outside)
+
+
+def test_a_task_has_the_title_of_its_heading(tmp_path, make_notebook):
+    one = make_notebook("x = 1", ("def f(): ...", solution("f")), ("def g(): ...", solution("g")))
+    one.cells[1:1] = [nbformat.v4.new_markdown_cell("## Task 1 · The loop oracle (3 points)\n\nText.")]
+    one.cells[3:3] = [nbformat.v4.new_markdown_cell("## 2 · The hoarder (2 points)")]
+    assert titles([one]) == {"f": "The loop oracle", "g": "The hoarder"}
+    one.cells.pop(3)
+    assert titles([one]) == {"f": "The loop oracle: f", "g": "The loop oracle: g"}
+    some = papers((2, 3), (0, 3))
+    some[1].said = {"f": ["f(2) is 3"]}
+    path = tmp_path / "unit.html"
+    write_report(path, UNIT, some, tasks(some, POSSIBLE, {"f": "The loop oracle"}), ROWS, {})
+    page = path.read_text()
+    assert "<td>The loop oracle</td>" in page and "<h3>The loop oracle</h3>" in page and "<td>f</td>" not in page
+    assert len(re.findall(r"<text[^>]*>The loop oracle</text>", page)) == 1
+
+
+def test_the_page_says_what_was_solved_in_whole_points_and_fits_a_telephone(tmp_path):
+    some = papers((2, 3), (0, 3))
+    path = tmp_path / "unit.html"
+    write_report(path, UNIT, some, tasks(some, POSSIBLE), ROWS, {})
+    page = path.read_text()
+    assert '<th class="number">share solved</th>' in page and "ifficult" not in page
+    numbers = re.findall(r"<text[^>]*>([\d.]+)</text>", re.findall(r"<svg.*?</svg>", page, re.DOTALL)[0])
+    assert numbers and not [number for number in numbers if "." in number]
+    assert ".wide { overflow-x: auto; }" in page
+    for wide in ("<table>", "<svg"):
+        assert len(re.findall(rf'(<div class="wide">)?{wide}', page)) == page.count(f'<div class="wide">{wide}') > 0
+
+
+def test_where_nobody_watches_progress_is_a_line_now_and_then(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(screen_module.time, "monotonic", lambda: now[0])
+    text = io.StringIO()
+    with Screen(Console(file=text), 6) as screen:
+        for number in range(6):
+            now[0] += 25
+            screen.done(f"student {number}")
+    assert text.getvalue() == "3 of 6 graded\n"
+    with Screen(Console(file=(watched := io.StringIO()), force_terminal=True), 2) as screen:
+        now[0] += 100
+        screen.done("ada")
+    assert "1 of 2 graded" not in watched.getvalue()
+
+
+def test_a_fault_that_cost_nothing_says_so():
+    found = Fault("The time was over", "flight", "it was stopped", 0, 0.0, 20.0)
+    assert found.told("the time was over in flight") == "no points lost, although the time was over in flight"
+    assert str(found) == "It was stopped. It cost no points."
+    assert found._replace(lost=2.0).told("the time was over") == "2 of 20 points lost: the time was over"
 
 
 def test_pairs_that_share_rare_answers_stand_on_the_page_and_an_untouched_stub_is_no_answer(tmp_path):

@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import autograder
+from autograder.doors import headings
 
 from .bad_input import BadInput
 
 LESSON = "lesson"  # in the place of a task: the unit's lesson
 
-_TITLE = re.compile(r"^# (?:Exercise )?\d\d · (.+)$", re.MULTILINE)
-_TASK = re.compile(r"^## (?:Task )?(\d+) · (.+?) \(\d+ points?\)$", re.MULTILINE)
 _HINT = re.compile(r"<details><summary>(Hint \d[^<]*)</summary>\n?(.*?)</details>", re.DOTALL)
 
 
@@ -105,7 +104,7 @@ class Unit:
     def title(self) -> str:
         """`The cache`."""
         for cell in self._cells:
-            if found := _TITLE.search("".join(cell["source"])):
+            if found := headings.UNIT.search("".join(cell["source"])):
                 return found[1]
         return self.name[3:].replace("_", " ")
 
@@ -118,7 +117,7 @@ class Unit:
             source = "".join(cell["source"])
             if cell["cell_type"] == "markdown":
                 hints = [Hint(*hint) for hint in _HINT.findall(source)]
-                if heading := _TASK.search(source):
+                if heading := headings.TASK.search(source):
                     found.append(Task(int(heading[1]), heading[2], [Part(hints)]))
                     open_task = True
                 elif re.search(r"^## ", source, re.MULTILINE):
