@@ -1,7 +1,9 @@
 """A refused line costs what needs it and nothing beside it; where a name is missing then, its check says why."""
 
+import re
+
 import pytest
-from conftest import graded, locked, solution
+from conftest import COURSE, graded, locked, solution
 
 from autograder.classroom.marks import read_paper
 from autograder.doors.fair_run import run_fairly
@@ -60,6 +62,17 @@ def test_what_a_refused_line_is_not_needed_for_is_run(source):
 def test_a_cell_that_would_be_without_its_answer_is_left_out_whole(source):
     found = judged(source)
     assert (found.name, found.text, found.parts) == ("NotAllowed", "", ()) and WHOLE[source] in found.why
+
+
+def test_what_the_readme_says_is_left_out_is_left_out_and_a_mere_import_is_not():
+    (examples,) = re.findall(r"An answer that uses what none needs \((.*?)\)", (COURSE / "README.md").read_text())
+    names = re.findall(r"`([\w.]+)`", examples)
+    assert len(names) >= 2
+    for name in names:
+        found = judged(f"import os, sys\ndef g(x):\n    return {name}(x)")
+        assert found.name == "NotAllowed" and f"line 3 uses {name}" in found.why, found
+    alone = judged(f"import os, sys\n{G}")
+    assert (alone.name, alone.why, alone.parts) == ("", "", ())
 
 
 def test_what_needs_a_name_of_the_courses_is_kept():
