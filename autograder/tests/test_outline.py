@@ -19,6 +19,7 @@ def test_every_unit_of_the_course_has_a_title_and_its_tasks():
     for unit in others:
         assert unit.title[0].isupper() and unit.points in (20, 22, 24, 26)
         assert [task.number for task in unit.tasks] == list(range(1, len(unit.tasks) + 1))
+        assert not {task.title for task in unit.tasks} & {name for task in unit.tasks for name in task.cells}
 
 
 @pytest.mark.parametrize("unit", COURSES_UNITS[1:], ids=UNITS)

@@ -9,12 +9,12 @@
 #
 # | task | you will | points |
 # |---|---|---|
-# | honest-timer | write a stopwatch that nobody can fool | 4 |
-# | catch-the-liar | say what eight benchmarks really read, to the tick | 3 |
-# | one-jit-or-two | count programs before you build them, and say what merging them can win | 3 |
-# | fuse-me | turn some forty passes over memory into one | 5 |
-# | break-even | say how many calls a compilation needs to pay for itself | 2 |
-# | sealed-box | read four hidden dials with a clock and two calls | 3 |
+# | 1 | write a stopwatch that nobody can fool | 4 |
+# | 2 | say what eight benchmarks really read, to the tick | 3 |
+# | 3 | count programs before you build them, and say what merging them can win | 3 |
+# | 4 | turn some forty passes over memory into one | 5 |
+# | 5 | say how many calls a compilation needs to pay for itself | 2 |
+# | 6 | read four hidden dials with a clock and two calls | 3 |
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
 import itertools
@@ -117,7 +117,7 @@ result = program(box.inputs)
 print("the second call returned at tick", box.clock())
 
 # %% [markdown]
-# ## 1 · honest-timer (4 points)
+# ## Task 1 · The honest timer (4 points)
 #
 # Write a stopwatch that you can trust. `honest_timer(fn, *args, rounds=5, clock=...)` calls `fn(*args)` exactly
 # `1 + rounds` times and returns a pair:
@@ -300,7 +300,7 @@ assert_equal({case: readings}, {case: [7, 0]}, name="honest_timer")
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## 2 · catch-the-liar (3 points)
+# ## Task 2 · Catch the liar (3 points)
 #
 # Eight benchmarks, all of the same box, all as you find them in posts and pull requests. One of them reads what a call
 # costs once everything is warm. The others lie, each in its own way. What does each of the eight read?
@@ -463,7 +463,7 @@ for dials in (
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## 3 · one-jit-or-two (3 points)
+# ## Task 3 · One jit or two? (3 points)
 #
 # The post from the lesson jitted a matrix product and a relu, once each by itself and once together, and could not say
 # which was better. Two questions decide it, and neither needs a clock.
@@ -629,7 +629,7 @@ for case, most in fresh:
 # `fusion_ceiling(6.12, 0.06)`: that is why the post could not decide. No clock of theirs could have seen the
 # difference.
 #
-# ## 4 · fuse-me (5 points)
+# ## Task 4 · Fuse me (5 points)
 #
 # Horner's rule evaluates a polynomial with one multiplication and one addition for each coefficient. The specification
 # does it one array operation at a time, so a polynomial of degree 20 on a quarter of a million numbers walks through
@@ -750,7 +750,7 @@ result = speedup(fuse_me, slow_polynomial, *polynomial_inputs(8), at_least=10)
 partial_credit(result, {4: 2, 10: 3})
 
 # %% [markdown]
-# ## 5 · break-even (2 points)
+# ## Task 5 · Break even (2 points)
 #
 # Compiling is an investment. `break_even(eager_first, eager, jit_first, jit)` gets the cost of a first call and of
 # every later call, without and with jit, in whole microseconds. It returns the number of calls (at least 1) after which
@@ -863,7 +863,7 @@ assert_equal(
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## 6 · sealed-box (3 points)
+# ## Task 6 · The sealed box (3 points)
 #
 # Somebody has set the four dials of a box and closed the lid. You are given its `program`, never called so far, and its
 # `clock`. Nothing else: you cannot even ask whether the inputs are ready. The box stands in this notebook, and your

@@ -9,13 +9,13 @@
 #
 # | task | you will | points |
 # |---|---|---|
-# | seance | say what a jitted function answers, and how often it is heard | 3 |
-# | cures | free two functions from a stale global, within a budget of traces | 3 |
-# | exorcism | make a counter, a list and a random generator pure | 6 |
-# | leak-hunt | name the leaking suspects, then repair a cache that leaks | 3 |
-# | is-pure | write a detector of impure functions, then fool it | 4 |
-# | be-the-jit | rebuild `jit`'s memory with one dictionary | 3 |
-# | minijit | make your own tracer refuse what the tape (the jaxpr) cannot hold | 4 |
+# | 1 | say what a jitted function answers, and how often it is heard | 3 |
+# | 2 | free two functions from a stale global, within a budget of traces | 3 |
+# | 3 | make a counter, a list and a random generator pure | 6 |
+# | 4 | name the leaking suspects, then repair a cache that leaks | 3 |
+# | 5 | write a detector of impure functions, then fool it | 4 |
+# | 6 | rebuild `jit`'s memory with one dictionary | 3 |
+# | 7 | make your own tracer refuse what the tape (the jaxpr) cannot hold | 4 |
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
 import collections
@@ -50,7 +50,7 @@ from autograder import (
 jax.config.update("jax_default_matmul_precision", "highest")  # or a GPU or TPU drops digits of products (unit 10)
 
 # %% [markdown]
-# ## 1 · seance (3 points)
+# ## Task 1 · The seance (3 points)
 #
 # Here is a ghost. It reads a global, it can be heard each time its Python body runs, and it is called in many ways.
 #
@@ -252,7 +252,7 @@ assert_prediction(haunting, lambda: go_haunting(7), args=(7,), hints=haunting_hi
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## 2 · cures (3 points)
+# ## Task 2 · The cures (3 points)
 #
 # A step moves `w` towards 0 and reads two settings from a global dict: `rate`, how far, and `clip`, whether each move
 # is cut to -1 … 1. Under `jit` both freeze.
@@ -466,7 +466,7 @@ assert_follows([0.0, -0.0, 0.0])  # they are one value
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## 3 · exorcism (6 points)
+# ## Task 3 · The exorcism (6 points)
 #
 # Three haunted functions. Each works in plain Python, and each goes wrong under `jit`. Write pure ones: what the
 # function reads comes in as an argument, what it changes goes out as a result. The `@jax.jit` is given; one trace has
@@ -855,7 +855,7 @@ assert_allclose(within, noisy(keys[0], jnp.ones(5))[1], name="noisy within anoth
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## 4 · leak-hunt (3 points)
+# ## Task 4 · The leak hunt (3 points)
 #
 # A tracer leaks when something outside still holds it after the trace. Eight suspects, each called once under `jit`
 # with `x = jnp.ones(3)`. `outside` is a global list, `machine` a global object:
@@ -1045,7 +1045,7 @@ for n in (1, 3, 67):
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## 5 · is-pure (4 points)
+# ## Task 5 · Is it pure? (4 points)
 #
 # Years ago somebody asked JAX's authors for a way to detect impure functions: *trace twice, and compare*. Build it.
 # `is_pure(fn, *args)` returns `False` if one of these holds, else `True`:
@@ -1374,7 +1374,7 @@ assert_equal(
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## 6 · be-the-jit (3 points)
+# ## Task 6 · Be the jit (3 points)
 #
 # You know enough to rebuild `jit`'s memory, without JAX, from one kind of dictionary. The stage:
 #
@@ -1580,7 +1580,7 @@ assert_equal(
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## 7 · minijit: refuse (4 points)
+# ## Task 7 · minijit: refuse (4 points)
 #
 # The tracer of unit 02 has three bad habits. `if x > 0` always takes the first branch, because to Python any object is
 # true. A tracer that somebody kept goes on writing, on a tape that nobody will read again. And a counter counts once,
