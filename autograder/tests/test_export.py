@@ -36,6 +36,15 @@ def test_the_record_has_a_row_for_each_task(course, room):
     assert export.rows(course / "nowhere", read_units(course))[0]["when"] == ""
 
 
+def test_whole_points_are_written_without_a_fraction(course, room):
+    with changed_record(room) as record:
+        record.note(UNIT, {"square-check": (0.5, 2), "cube-check": (1.0, 2.0)})
+    lines = export.as_csv(export.rows(room, read_units(course))).splitlines()
+    assert [line.split(",")[3:5] for line in lines[1:]] == [["0.5", "2"], ["1", "3"]]
+    nothing = export.as_csv(export.rows(course / "nowhere", read_units(course)))
+    assert [line.split(",")[3:5] for line in nothing.splitlines()[1:]] == [["0", "2"], ["0", "3"]]
+
+
 def test_it_is_written_as_its_name_asks(course, room, tmp_path):
     table = export.rows(room, read_units(course))
     export.write(table, tmp_path / "mine.csv", force=False)

@@ -19,7 +19,8 @@ def print_map(console: Console, course: Sequence[UnitProgress], ahead: Next | No
     title_width = max(12, min(max(len(progress.unit.title) for progress in course), console.width - rest))
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
     for width in (len("00"), title_width, None, None, len(State.NOT_BEGUN)):
-        table.add_column(width=width, no_wrap=True, overflow="ellipsis")
+        table.add_column(width=width, no_wrap=True)
+    table.columns[1].no_wrap = False  # where a title has no room, it goes on below
     table.columns[3].justify = "right"
     for progress, bar, points in rows:
         style = _STYLE[progress.state]

@@ -25,9 +25,14 @@ def rows(room: Path, units: Sequence[Unit]) -> list[dict[str, Any]]:
             ran = {name: points[name] for name in task.checks if name in points}
             earned = sum(min(entry.earned, task.checks[name]) for name, entry in ran.items())
             when = max((entry.when for entry in ran.values()), default="")
-            values = (unit.name, task.number, task.title, earned, task.points, when)
+            values = (unit.name, task.number, task.title, _plain(earned), _plain(task.points), when)
             found.append(dict(zip(COLUMNS, values, strict=True)))
     return found
+
+
+def _plain(points: float) -> float:
+    """4 for 4.0: whole points are written in one form."""
+    return int(points) if points == int(points) else points
 
 
 def as_json(table: list[dict[str, Any]]) -> str:
