@@ -287,6 +287,13 @@ def test_start_opens_the_next_thing_in_the_room(course, started):
     assert third[-3:-1] == ["--allow-root", "--ServerApp.port=0"] and fourth[-2] == "--allow-root"
 
 
+def test_root_is_told_what_to_type(course, started, monkeypatch):
+    for user, words, told in [(0, (), True), (0, ("--", "--allow-root"), False), (1000, (), False)]:
+        monkeypatch.setattr(jupyterlab.os, "geteuid", lambda user=user: user, raising=False)
+        assert ("`course start -- --allow-root`" in run("start", *words)[1]) == told, (user, words)
+    assert len(started) == 3
+
+
 def test_teach_opens_the_course(course, started):
     run("teach", "--no-browser", "--", "--allow-root")
     ((command, folder),) = started

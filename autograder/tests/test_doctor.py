@@ -44,7 +44,18 @@ def test_what_a_probe_breaks_on_is_a_finding(course, monkeypatch):
     def broken():
         raise OSError("no such thing\nand more")
 
-    names = ["_python", "_packages", "_devices", "_cores", "_jupyterlab", "_kernel", "_startup", "_home", "_box"]
+    names = [
+        "_python",
+        "_packages",
+        "_devices",
+        "_cores",
+        "_jupyterlab",
+        "_kernel",
+        "_startup",
+        "_home",
+        "_user",
+        "_box",
+    ]
     for name in names:
         monkeypatch.setattr(doctor, name, broken)
     monkeypatch.setattr(doctor, "_install", lambda course: broken())
@@ -134,6 +145,23 @@ def test_a_home_that_cannot_be_written_and_files_that_are_missing(monkeypatch, t
     assert only(doctor._home)["home"].mend == "export HOME=$(mktemp -d)"
     monkeypatch.setattr(doctor.sys, "prefix", str(tmp_path))
     assert only(doctor._startup)["kernel's first words"].mend == INSTALL
+
+
+@pytest.mark.parametrize("user", [0, 1000])
+def test_root_is_told_how_jupyterlab_starts(monkeypatch, user):
+    monkeypatch.setattr(doctor.os, "geteuid", lambda: user, raising=False)
+    found = only(doctor._user)
+    assert list(found) == (["user"] if user == 0 else [])
+    assert all(finding.fit is Fit.NOTE and finding.mend == "course start -- --allow-root" for finding in found.values())
+
+
+def test_what_the_kernels_first_words_are_for_is_said(monkeypatch, tmp_path):
+    monkeypatch.setattr(doctor.sys, "prefix", str(tmp_path))
+    file = tmp_path / "etc" / "ipython" / "startup" / "50-just-in-time.py"
+    file.parent.mkdir(parents=True)
+    file.touch()
+    (found,) = doctor._startup()
+    assert found.fit is Fit.FITS and found.found.endswith("after a restart a check names the cells to run first")
 
 
 def test_one_core_is_noted(monkeypatch):

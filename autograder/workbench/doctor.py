@@ -20,6 +20,7 @@ from autograder.doors.learner_record import FILE, UNREADABLE, is_readable
 from autograder.versions import JAX, PYTHON
 
 from .bad_input import BadInput
+from .jupyterlab import AS_ROOT, is_root
 from .outline import Unit
 from .room import VARIABLE, copies_behind, name_of, room_of
 
@@ -57,6 +58,7 @@ def findings(course: Path, units: list[Unit]) -> Iterator[Finding]:
         _kernel,
         _startup,
         _home,
+        _user,
         lambda: _room(course, units),
         _box,
     ]
@@ -179,7 +181,11 @@ def _startup() -> Iterator[Finding]:
     """What a fresh kernel knows before anything is imported."""
     file = Path(sys.prefix, "etc", "ipython", "startup", "50-just-in-time.py")
     there = file.is_file()
-    found = "is installed" if there else f"{file} is missing: after a restart no check names the cells to run first"
+    found = (
+        "installed: after a restart a check names the cells to run first"
+        if there
+        else f"{file} is missing: after a restart no check names the cells to run first"
+    )
     yield _fits("kernel's first words", there, found, INSTALL)
 
 
@@ -189,6 +195,12 @@ def _home() -> Iterator[Finding]:
     writable = _can_write(home)
     found = str(home) if writable else f"{home} cannot be written, and JupyterLab keeps files there"
     yield _fits("home", writable, found, "export HOME=$(mktemp -d)")
+
+
+def _user() -> Iterator[Finding]:
+    """JupyterLab does not start for root, unless it is told to."""
+    if is_root():
+        yield Finding("user", "root, for whom JupyterLab does not start by itself", Fit.NOTE, AS_ROOT)
 
 
 def _room(course: Path, units: list[Unit]) -> Iterator[Finding]:

@@ -13,6 +13,12 @@ from urllib.parse import quote
 SETTINGS = Path(__file__).with_name("lab_settings")
 # Panels are plugins of JupyterLab, left out by SETTINGS; these serve them. The one for Validate stays.
 _TEACHERS = ("formgrader", "assignment_list", "course_list")
+AS_ROOT = "course start -- --allow-root"
+
+
+def is_root() -> bool:
+    """Whether this is root, for whom JupyterLab does not start unless `--allow-root` or a setting of theirs says so."""
+    return hasattr(os, "geteuid") and os.geteuid() == 0
 
 
 def learners_command(room: Path, opened: Path, more: Sequence[str]) -> list[str]:
@@ -32,6 +38,8 @@ def teachers_command(course: Path, more: Sequence[str]) -> list[str]:
 
 def run(command: Sequence[str], folder: Path) -> NoReturn:
     """Become JupyterLab, in this folder: Ctrl-C and its exit code are JupyterLab's own."""
+    if is_root() and "--allow-root" not in command:
+        print(f"You are root: if JupyterLab does not start, say so to it, as in `{AS_ROOT}`.")
     os.chdir(folder)
     # So that `course` is found in JupyterLab's terminal and cells, when the environment has not been activated.
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
