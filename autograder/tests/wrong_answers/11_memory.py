@@ -1475,15 +1475,3 @@ def echo(sound, tail):
             break
         heard = heard.at[reach:].add(jnp.float32(0.6 ** (2**k)) * heard[:-reach])
     return heard[delay:]
-
-
-# %% task="echo" name="takes the sound away" fails=["echo-speed"] hidden=1 message="arrays of the caller's deleted"
-@functools.partial(jax.jit, donate_argnums=0)
-def echo(sound, tail):
-    """The same as echo_slow, and no row moves. sound: float32[moments, seats]; tail: float32[delay, seats]."""
-    delay = len(tail)
-
-    def moment(n, heard):
-        return heard.at[n + delay].add(0.6 * heard[n])
-
-    return lax.fori_loop(0, len(sound), moment, jnp.concatenate([tail, sound]))[delay:]
