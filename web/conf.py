@@ -1,6 +1,7 @@
 """The web edition: `sphinx-build -M html web web/_build -W --keep-going`, in the course's folder."""
 
 import hashlib
+import os
 import re
 import sys
 from importlib import metadata
@@ -70,6 +71,7 @@ def what_runs() -> str:
     return f"{found}-jax{metadata.version('jax')}-python{sys.version_info.major}.{sys.version_info.minor}"
 
 
+os.environ["COURSE_ON_A_PAGE"] = "1"  # of the kernels: on a page nobody types a guess (instruments/guess.py)
 nb_execution_mode = "cache"
 nb_execution_cache_path = str(WEB / "_build" / "executed" / what_runs())
 nb_execution_excludepatterns = ["exercises/*/*"]

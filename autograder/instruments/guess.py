@@ -2,9 +2,12 @@
 
 import html
 import math
+import os
 from typing import Any
 
 from autograder.wording import is_number
+
+NOBODY_TYPES = "COURSE_ON_A_PAGE"  # set where a lesson is run to be read: the web edition does (web/conf.py)
 
 
 class Guess:
@@ -15,7 +18,8 @@ class Guess:
 
     def __str__(self) -> str:
         if self.guess is None:
-            return f"measured {self._value(self.measured)}. Type your guess above, and run the cell again."
+            asks = "" if NOBODY_TYPES in os.environ else ". Type your guess above, then run both cells again."
+            return f"Measured {self._value(self.measured)}{asks}"
         verdict = _verdict(self.guess, self.measured)
         return f"you said {self._value(self.guess)}, measured {self._value(self.measured)}: {verdict}"
 

@@ -211,10 +211,16 @@ def test_a_value_in_the_place_of_the_function_is_refused(value):
         (True, 1, "", "you said True, measured 1: not the same."),
         (1, True, "", "you said 1, measured True: not the same."),
         (True, np.True_, "", "you said True, measured True: exactly."),
-        (None, 4.8, "x", "measured 4.8x. Type your guess above, and run the cell again."),
+        (None, 4.8, "x", "Measured 4.8x. Type your guess above, then run both cells again."),
     ],
 )
 def test_a_guess_is_set_against_the_measurement(guess, measured, unit, line):
     shown = show_guess(guess, measured, unit)
     assert str(shown) == line
     assert line in shown._repr_html_()
+
+
+def test_where_nobody_can_type_no_guess_is_asked_for(monkeypatch):
+    monkeypatch.setenv("COURSE_ON_A_PAGE", "1")
+    assert str(show_guess(None, 67.6, "x")) == "Measured 67.6x"
+    assert str(show_guess(50, 67.6, "x")) == "you said 50x, measured 67.6x: a little low."

@@ -17,6 +17,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from staging import as_page, note, plain_links, stage
 
 import autograder
+from autograder.instruments.guess import NOBODY_TYPES
 
 pytestmark = pytest.mark.once  # the same on every version
 
@@ -56,6 +57,10 @@ def test_the_first_page_leads_to_every_folder():
 
 
 # --- a notebook as a page
+
+
+def test_on_a_page_nobody_is_asked_to_type():
+    assert f'os.environ["{NOBODY_TYPES}"] = "1"' in (WEB / "conf.py").read_text()
 
 
 def folded(source):
