@@ -1,8 +1,8 @@
 """Shows the result of a check in the learner's own notebook, as it comes: one panel, made anew with each line.
 
 Only where somebody looks: under nbgrader, under pytest and wherever a notebook is run by a program, a check prints text
-and ends in a message, and nothing here is used. Points, errors and stored outputs are the same on both roads, but for
-how they look.
+and ends in a message, and nothing here is used. Points and errors are the same on both roads, but for how they look. A
+check with part points has them as its value, which nbgrader reads; the panel says them, and so that value is not shown.
 """
 
 import os
@@ -35,6 +35,23 @@ class CheckDisplay:
     def __init__(self, possible: float | None):
         self.card = Card(possible=possible)
         self._handle: Any = None
+        self._hook: Any = None
+
+    def hide_value(self) -> None:
+        """Show no number as the cell's value; it stays the cell's result."""
+        self._hook = sys.modules["IPython"].get_ipython().displayhook
+        show = self._hook.write_format_data
+
+        def show_unless_number(formats: dict[str, Any], *metadata: Any) -> None:
+            if not _is_a_number(formats.get("text/plain", "")):
+                show(formats, *metadata)
+
+        self._hook.write_format_data = show_unless_number
+
+    def close(self) -> None:
+        """Values of cells are shown again."""
+        if self._hook is not None:
+            del self._hook.write_format_data  # that of its class comes to light
 
     def show(self, **known: Any) -> None:
         """Show the panel with this added to what is known; see `Card`."""
@@ -55,10 +72,13 @@ class CheckDisplay:
 def begin(possible: float | None) -> None:
     """A cell begins to run. `possible`: the points of a check, None for any other cell."""
     global _open
+    if _open is not None:  # the cell before was never told to have ended
+        _open.close()
     _open = CheckDisplay(possible) if is_watched() else None
     failure.hear = None
     if _open is not None and possible is not None:
         failure.hear = _open.hear
+        _open.hide_value()
         _open.show()  # at once, so that it stands above whatever else the cell shows
 
 
@@ -79,7 +99,17 @@ def end(earned: float | None, trouble: str = "", after: Sequence[tuple[str, str]
     """The cell has run. Returns whether the points were shown, so that nobody else has to say them."""
     global _open
     display, _open, failure.hear = _open, None, None
+    if display is not None:
+        display.close()
     if display is None or display.card.possible is None:
         return False
     display.show(earned=earned, trouble=trouble, after=after)
+    return True
+
+
+def _is_a_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
     return True

@@ -102,6 +102,8 @@ WRONG = RIGHT.replace('{"a": 4},', '{"a": 5},', 1)
 TIERS = '"""3 points. In tiers."""\npartial_credit(6, {2: 1, 5: 2, 10: 3})'
 STUB = '"""1 point. Begun?"""\ntwice(2)'
 BROKEN = '"""1 point. An error."""\nassert_equal({"a": 4}, {"a": 4}, name="four")\n1 / 0'
+CHANGED = '"""1 point. With a look at something."""\nimport numpy\nnumpy.array([1, 2])'
+LOOK = "9 / 2"
 PLAIN = 'assert_equal({"a": 5}, {"a": 4}, name="four")'
 TWICE = "def twice(x):\n    raise NotImplementedError('your code goes here; then run the check below')"
 
@@ -114,8 +116,8 @@ def cells(tmp_path_factory):
     for first in (WATCHED, "0"):
         notebook = nbformat.v4.new_notebook()
         entries = [(first, None), (SETUP, None), (TWICE, solution("twice"))]
-        entries += [(c, graded(f"c{i}", int(c[3]))) for i, c in enumerate((RIGHT, WRONG, TIERS, STUB, BROKEN))]
-        for i, (source, entry) in enumerate([*entries, (PLAIN, None)]):
+        entries += [(c, graded(f"c{i}", int(c[3]))) for i, c in enumerate((RIGHT, WRONG, TIERS, STUB, BROKEN, CHANGED))]
+        for i, (source, entry) in enumerate([*entries, (LOOK, None), (PLAIN, None)]):
             cell = nbformat.v4.new_code_cell(source, id=f"cell-{i}")
             if entry:
                 cell.metadata["nbgrader"] = entry
@@ -137,8 +139,19 @@ def streams(cell):
 def test_the_points_are_the_same_watched_or_not(cells):
     watched, alone = cells
     points = {source: score(cell).earned for source, cell in alone.items() if is_graded(cell)}
-    assert points == {source: score(watched[source]).earned for source in points}
+    assert {**points, TIERS: 3} == {source: score(watched[source]).earned for source in points}, "TIERS: see below"
     assert [points[source] for source in (RIGHT, WRONG, TIERS, STUB, BROKEN)] == [2, 0, 2, 0, 0]
+
+
+def values(cell):
+    return [output.data["text/plain"] for output in cell.outputs if output.output_type == "execute_result"]
+
+
+def test_the_points_are_a_value_for_nbgrader_and_not_for_who_watches(cells):
+    watched, alone = cells
+    assert (values(alone[TIERS]), values(watched[TIERS])) == (["2.0"], [])
+    assert values(watched[LOOK]) == ["4.5"], "what is looked at after a check is shown"
+    assert values(watched[CHANGED]) == ["array([1, 2])"], "and what somebody has put into one"
 
 
 def test_run_by_a_program_a_check_is_text(cells):
