@@ -144,11 +144,16 @@ class Speedup:
             possible, _ = roof.limit(self.moved, self.operations)
             limits = roof.bandwidth.median, roof.arithmetic.median, possible
             drawn = roofline_svg(self.operations, self.moved, seconds, *limits)
-            more = f"<details><summary>Below this machine's roof</summary>{drawn}</details>"
+            title = "Picture: how near this is to the fastest that this machine can do"
+            more = f"<details><summary>{title}</summary>{drawn}</details>"
         return {"text/plain": str(self), "text/html": f"<div>{html.escape(str(self))}<br>{picture}{more}</div>"}
 
 
-_LIMITS = {"memory bandwidth": "memory bandwidth", "arithmetic": "arithmetic rate", "dispatch": "dispatch rate"}
+_LIMITS = {
+    "memory bandwidth": "memory bandwidth (the bytes that it moves in a second)",
+    "arithmetic": "arithmetic rate (the operations that it does in a second)",
+    "dispatch": "dispatch rate (the calls that it begins in a second)",
+}
 
 
 def speedup(

@@ -107,7 +107,10 @@ def test_the_picture_is_small_and_says_the_numbers():
     bundle = speedup(fast, slow, X, at_least=5)._repr_mimebundle_()
     assert set(bundle) == {"text/plain", "text/html"}
     assert "bar 5x" in bundle["text/html"] and " rounds from " in bundle["text/html"]
-    assert "Below this machine's roof" in bundle["text/html"] and "% of what this machine allows" in bundle["text/html"]
+    assert (
+        "how near this is to the fastest" in bundle["text/html"]
+        and "% of what this machine allows" in bundle["text/html"]
+    )
     assert len(bundle["text/html"]) < 12000
 
 
@@ -249,8 +252,12 @@ def test_undecided_says_that_the_calls_are_too_slow():
 
 
 def test_a_share_of_the_limit_is_at_most_all_of_it():
-    assert str(an_answer(limit=1.3, binds="dispatch")).endswith("; 100 % of this machine's dispatch rate")
-    assert str(an_answer(limit=0.054, binds="arithmetic")).endswith("; 5.4 % of this machine's arithmetic rate")
+    assert str(an_answer(limit=1.3, binds="dispatch")).endswith(
+        "; 100 % of this machine's dispatch rate (the calls that it begins in a second)"
+    )
+    assert str(an_answer(limit=0.054, binds="arithmetic")).endswith(
+        "; 5.4 % of this machine's arithmetic rate (the operations that it does in a second)"
+    )
 
 
 def test_a_new_process_is_asked_before_undecided_is_said(monkeypatch):
