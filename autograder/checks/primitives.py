@@ -80,8 +80,11 @@ def assert_primitives(
     if max_intermediate is not None:
         _check_intermediate(found, max_intermediate)
 
-    evidence = [count(found.counts.equations, "equation") + (", no more than for less" if smaller is not None else "")]
-    evidence += [f"{wanted.replace('|', ' or ')} found" for wanted in includes]
+    evidence = [
+        count(found.counts.equations, "equation")
+        + (", no more than for smaller arguments" if smaller is not None else "")
+    ]
+    evidence += [f"{wanted.replace('|', ' or ')} is there" for wanted in includes]
     evidence += [f"no {unwanted}" for unwanted in excludes]
     evidence += [f"{primitive} {number}" for primitive, number in counts.items()]
     if max_flops is not None:
@@ -90,7 +93,7 @@ def assert_primitives(
         evidence.append(f"{run[0]:,} of {max_run_flops:,} FLOPs in this run")
     if max_intermediate is not None:
         evidence.append(f"largest intermediate {found.counts.largest}")
-    passed(f"{found.name}: " + ", ".join(evidence))
+    passed(f"{found.name}: " + "; ".join(evidence))
 
 
 class _Found:

@@ -43,8 +43,8 @@ def test_passes_with_one_line_of_evidence(capfd):
     assert_primitives(logistic_map, X, 10, includes={"while"}, excludes={"sort"}, counts={"mul": 2}, max_equations=6)
     assert_primitives(static_logistic_map, X, 10, includes="scan", max_flops=200, max_intermediate=5)
     assert capfd.readouterr() == (
-        "✓ logistic_map: 6 equations, while found, no sort, mul 2\n"
-        "✓ logistic_map: 5 equations, scan found, 160 of 200 FLOPs, largest intermediate float32[5]\n",
+        "✓ logistic_map: 6 equations; while is there; no sort; mul 2\n"
+        "✓ logistic_map: 5 equations; scan is there; 160 of 200 FLOPs; largest intermediate float32[5]\n",
         "",
     )
 
@@ -205,8 +205,8 @@ def test_what_does_not_grow_may_have_as_many_equations_as_it_likes(capfd):
     assert_primitives(static_logistic_map, X, 200, smaller=(X, 2), includes={"scan"})
     assert_primitives(lambda x: python_logistic_map(x, 100), jnp.ones(50), smaller=[X])
     assert capfd.readouterr().out == (
-        "✓ logistic_map: 5 equations, no more than for less, scan found\n"
-        "✓ <lambda>: 300 equations, no more than for less\n"
+        "✓ logistic_map: 5 equations, no more than for smaller arguments; scan is there\n"
+        "✓ <lambda>: 300 equations, no more than for smaller arguments\n"
     )
     assert "is unrolled" in failure(by_rows, jnp.ones((4, 3)), smaller=[jnp.ones((3, 3))]).happened
 
@@ -250,7 +250,7 @@ def test_flops_of_the_run_count_what_these_values_decide(capfd):
     error = failure(each, X, max_run_flops=500)
     assert error.happened == "`each` needs 511 FLOPs in this run: expected at most 500"
     assert_primitives(each, X, max_run_flops=511)
-    assert capfd.readouterr().out.endswith(", 511 of 511 FLOPs in this run\n")
+    assert capfd.readouterr().out.endswith("; 511 of 511 FLOPs in this run\n")
     assert_primitives(logistic_map, X, 10, max_run_flops=1000)
 
 
