@@ -43,8 +43,8 @@ class CellsNotRun(NameError):
 
     def _render_traceback_(self) -> list[str]:
         number = cell_line(self)
-        place = [] if number is None else [f"  (line {number} of this cell)"]
-        return [f"{self}.", "Run first, in this order:", *(f"  {cell}" for cell in self.cells), *place]
+        place = "" if number is None else f" (line {number} of this cell)"
+        return [f"{self}{place}.", "Run first, in this order:", *(f"  {cell}" for cell in self.cells)]
 
 
 class Cell(NamedTuple):

@@ -103,11 +103,11 @@ CELLS = [
 def test_after_a_restart_a_check_names_the_cells_that_it_needs(run):
     *_, cell = run(*CELLS, only=[0, 5], heading="# Exercise\n\n## Task 1 · Doubling (2 points)")
     assert failure_text(cell).splitlines() == [
-        "twice is not defined yet, because cells above have not been run since the kernel started.",
+        "twice is not defined yet, because cells above have not been run since the kernel started "
+        "(line 2 of this cell).",
         "Run first, in this order:",
         "  Exercise: def given():",
         "  Exercise: def twice(x):",
-        "  (line 2 of this cell)",
     ]
     assert score(cell).earned == 0
 
@@ -116,7 +116,7 @@ def test_cells_that_need_other_cells_bring_them_along(run, tmp_path):
     """As when the kernel has run nothing: a check, run first, needs the setup cell too."""
     startup = "__import__('autograder.doors.cell_messages', fromlist=['_']).register_in_the_course()"
     *_, cell = run(startup, *CELLS, only=[0, 6], heading="# Exercise")
-    assert [line.strip() for line in failure_text(cell).splitlines()[2:-1]] == [
+    assert [line.strip() for line in failure_text(cell).splitlines()[2:]] == [
         "Exercise: import math",
         "Exercise: def given():",
         "Exercise: def twice(x):",
