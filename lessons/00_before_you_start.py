@@ -16,7 +16,7 @@
 # - **Folded cells.** A grey line that begins with `# Picture`, `# Table`, `# Helper`, `# Data` or `# Proof` is code that
 #   nobody needs for the idea; click on it to unfold it. A *proof* is a list of `assert`s: it stops the notebook if the
 #   text beside it is not true on your machine.
-# - **Room.** Ctrl+B (⌘B on a Mac) hides the list of files, so that long lines of code and wide tables fit.
+# - **Width.** Ctrl+B (⌘B on a Mac) hides the list of files, so that long lines of code and wide tables fit.
 # - **Restart.** After a break, or when something is odd: *Kernel → Restart Kernel and Run up to Selected Cell…*. A cell of
 #   an exercise that still lacks something names the cells to run first. `course reset 5` brings exercise 05 back as it
 #   came, and keeps a copy of yours.
@@ -93,9 +93,9 @@ print(products)
 show_guess(guess, products.size, "numbers")
 
 # %% [markdown]
-# One for each pair of rows. **`lax.scan`** is a loop. (`lax` is the part of JAX below `jax.numpy`: its own operations,
-# loops and branches.) Its function takes what the loop carries from round to round (the *carry*) and one element; it
-# returns the new carry and one output.
+# `A` and `B` go in row by row, and `jnp.dot` does its work on each pair. Next, **`lax.scan`** is a loop. (`lax` is the
+# part of JAX below `jax.numpy`: its own operations, loops and branches.) Its function takes what the loop carries from
+# round to round (the *carry*) and one element; it returns the new carry and one output.
 
 
 # %%
@@ -141,15 +141,15 @@ ones = jnp.ones(4)
 show_guess(guess, str(ones.dtype))
 
 # %% [markdown]
-# JAX computes with 32 bits unless you ask for more. It writes the **type** of a value as its dtype and its shape:
+# JAX writes the **type** of a value as its dtype and its shape:
 
 # %%
 for value in (ones, jnp.ones((2, 3)), ones[0], 2.0, 2):
     print(f"{jax.typeof(value)!s:14} is the type of", str(value).replace("\n", ""))
 
 # %% [markdown]
-# So `float32[4]` is four numbers in a row, `float32[]` a single one; you will also see the short form `f32[4]`. The `~`
-# marks a **weak** type, that of a plain Python number. It gives way: floats that meet it keep their dtype. (Integers
+# So `float32[4]` is four numbers in a row, `float32[]` a single one; you will also see the short form `f32[4]`. (JAX
+# computes with 32 bits unless you ask for more.) The `~` marks a **weak** type, that of a plain Python number. It gives way: floats that meet it keep their dtype. (Integers
 # that meet `2.0` become floats, as in NumPy.) Every other type is called **strong**. `bfloat16` is a dtype of 16 bits.
 
 # %%
@@ -186,19 +186,22 @@ print(timing.first, timing.median, timing.compiles)
 #
 # **`trace_log()`** watches what JAX builds while a block runs (the table below has the words): `log.traces` and
 # `log.compiles` count, `log.modules` names the compiled programs, `log.seconds` has the time of each step of building.
-# `trace_log(f)` counts the traces of `f` alone, and `log.reasons` says why each was needed.
+# `trace_log(f)` counts the traces of `f` alone, and `log.reasons` says why each was needed: it compares with the traces
+# before it in the block, so the first one there is a `first call`, though `jitted` has met other types above.
 
 # %%
-five = jnp.ones(5)
-with trace_log() as log:
+five, pairs = jnp.ones(5), jnp.ones((5, 2))
+with trace_log(jitted) as log:
+    jitted(ones)  # four numbers, as above: nothing is built
     jitted(five)  # five numbers: a new type, so a new program
     jitted(five)
+    jitted(pairs)  # one more
 log
 
 # %% jupyter={"source_hidden": true}
 # Proof
 # Each type is traced and compiled once.
-assert timing.compiles == 1 and log.traces == log.compiles == 1
+assert timing.compiles == 1 and log.traces == log.compiles == 2
 
 # %% [markdown]
 # **`show_jaxpr(f, x)`** draws what JAX recorded of a function, and **`show_hlo(f, x)`** what the compiler made of it.

@@ -382,10 +382,9 @@ show_guess(guess, tracers, "on the list")
 assert results == [16, 64, 256] and tracers == 1
 
 # %% [markdown]
-# One. The body ran once, in the first `make_jaxpr`; the second one and all three calls found the jaxpr already
-# written. (The post's output shows `Received:` twice, in `make_jaxpr` and in the first call: each traced for itself
-# then, hence two.) It is not unpredictable: the body runs **once for each jaxpr that has to be written**. Ask for
-# another type and it runs again:
+# The post's output shows `Received:` twice, in `make_jaxpr` and in the first call: each traced for itself then, hence
+# two. Today they share what was traced: after the first `make_jaxpr`, everybody found the jaxpr already written. It is
+# not unpredictable: the body runs **once for each jaxpr that has to be written**. Ask for another type and it runs again:
 
 # %%
 print("result:", number_squared_jit(2.5))  # float32: there is no jaxpr for it yet

@@ -667,8 +667,8 @@ edge = [float(jitted_reciprocal(value)) for value in (0.0, -0.0)]
 show_guess(guess, str(edge[1]))
 
 # %% [markdown]
-# `0.0` and `-0.0` are equal and of one type: the second call gets the program of the first, and a **wrong sign**. Two
-# more edges, numbers of different types and numbers inside a tuple:
+# `0.0` and `-0.0` are equal and of one type: the second call gets the program of the first, whatever its sign. Two more
+# edges, numbers of different types and numbers inside a tuple:
 
 
 # %%
@@ -882,9 +882,9 @@ assert lives["static self"] == ([6, 6, 30, 6], 3)
 assert lives["helper function"] == lives["pytree"] == ([6, 30, 30, 6], 1)
 
 # %% [markdown]
-# 6, still, and no error. A static object is recognised by its identity, and its identity did not change when the
-# factor did: JAX finds the program of factor 2 and runs it. This is the **mutation trap**. And since identity is
-# the key, every new lens is a new trace, be it equal to an old one or not.
+# A static object is recognised by its identity, and its identity did not change when the factor did: JAX finds the
+# program of factor 2 and runs it, without an error. This is the **mutation trap**. And since identity is the key, every
+# new lens is a new trace, be it equal to an old one or not.
 #
 # The usual advice is to give the class `__hash__` and `__eq__`. That cures the new lenses. Does it cure the mutation?
 # Compare the two rows of the table:

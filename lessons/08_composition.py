@@ -565,10 +565,10 @@ guess = None  # your number: is grad(without_rule)(0.0) 0, 0.5 or 1?
 show_guess(guess, float(grad(without_rule)(0.0)))
 
 # %% [markdown]
-# Not a rounding error: plainly wrong, without a warning, and 0 is no rare number. `max` and `abs` have a corner at 0.
-# The corners cancel in the sum, but JAX knows the derivatives of primitives only, and for each corner it has to choose
-# a slope: one half for `max`, 1 for `abs`. With these, the slope of the first term is 1/2 and that of the second one is
-# -1/2:
+# `max` and `abs` have a corner at 0. The corners cancel in the sum, but JAX knows the derivatives of primitives only, and
+# for each corner it has to choose a slope: one half for `max`, 1 for `abs`. With these, the slope of the first term is 1/2
+# and that of the second one is -1/2. That is no rounding error but plainly wrong, without a warning, and 0 is no rare
+# number:
 
 # %%
 at_corner = grad(lambda x: jnp.maximum(x, 0))(0.0), grad(jnp.abs)(0.0)

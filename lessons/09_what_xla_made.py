@@ -555,7 +555,7 @@ show_guess(guess, slow / fast, "x")
 assert abs(normed.bytes / cheaper.bytes - 7 / 4) < 0.01
 
 # %% [markdown]
-# Seven passes against four: 1.75x, and you knew it without a clock. The clock adds the state of this machine: run the cell
+# Divide seven passes by four, and you have it: you knew 1.75x without a clock. The clock adds the state of this machine: run the cell
 # again, and its number moves; the bytes do not.
 #
 # So why does XLA not do that by itself? Look at what comes out, for this table and for the same table with 3000 added
@@ -765,7 +765,8 @@ plt.show()
 assert all(before == after for before, after in flops.values()) and expensive > 100 * cheap
 
 # %% [markdown]
-# Two brackets, and no compiler will set them for you. A product of three matrices is worth a moment's thought.
+# It is a matter of two brackets, and no compiler will set them for you. A product of three matrices is worth a moment's
+# thought.
 #
 # ## 8. A wall for the compiler
 #

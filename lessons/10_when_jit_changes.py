@@ -249,7 +249,7 @@ light = np.abs(x) == t
 t, x = (jnp.asarray((grid / steps).astype(np.float32)) for grid in (t, x))
 
 # %%
-guess = None  # your number: of the 61 points of light, how many are NaN when compiled? 0, 2 or 30?
+guess = None  # your number: of the 61 points of light, how many are NaN when compiled? 0, 2 or about 30?
 
 # %%
 clocks = {

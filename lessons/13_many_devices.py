@@ -584,7 +584,8 @@ show_guess(guess, ratio.mean(), "x")
 assert np.allclose(ratio, 8, rtol=1e-3)
 
 # %% [markdown]
-# No error, no warning, right direction, eight times too long. To see why, ask for the types inside:
+# Nobody complains, and the direction is right. But look at the length. To see where it comes from, ask for the types
+# inside:
 
 
 # %%

@@ -245,8 +245,9 @@ for path, leaf in nnx.to_flat_state(arrays):
 show_guess(guess, graphdef == another and hash(graphdef) == hash(another))
 
 # %% [markdown]
-# The seed is only in the numbers. So a trace that was made for one serves the other (unit 05). Porting from linen is
-# then a matter of names. Copy linen's numbers, train on the same batches, and the two must agree.
+# What a seed decides stands in the state; the description is made of classes, names and settings. (What is equal there
+# shares its traces, unit 05.) Porting from linen is then a matter of names. Copy linen's numbers, train on the same
+# batches, and the two must agree.
 
 
 # %%
@@ -296,8 +297,8 @@ show_guess(guess, ten_losses["jax.jit"][-1] / ten_losses["jax.jit"][0])
 assert len(set(ten_losses["jax.jit"])) == 1 and ten_losses["nnx.jit"][-1] < ten_losses["nnx.jit"][0]
 
 # %% [markdown]
-# No error, no warning, no learning. Under `jax.jit` the function works on a copy made of tracers; the copy is changed,
-# and thrown away. Unit 03 has the rule: **what has changed goes out as a result**. `nnx.jit` carries the changes out and
+# Under `jax.jit` the function works on a copy made of tracers; the copy is changed, and thrown away: no error, no warning,
+# no learning. Unit 03 has the rule: **what has changed goes out as a result**. `nnx.jit` carries the changes out and
 # writes them back into your object. With `jax.jit`, what has changed must be *returned*:
 
 
@@ -456,7 +457,7 @@ final = {octaves: decibel(film[octaves, 1000]) for octaves in (0, 5)}
 assert final[5] > final[0] + 5
 
 # %% [markdown]
-# One for each network, so for one run it is **one program**. That answers our question, but for the eight devices.
+# Each network has its own, so for one run it is **one program**. That answers our question, but for the eight devices.
 # (dB, decibel, measure the error: 10 dB more is a tenth of the squared error.)
 #
 # The two networks have the same layers. The lower one is only told the coordinates differently: as sines and cosines of
@@ -760,8 +761,8 @@ show_guess(guess, collectives.total(), "in a step")
 assert collectives.total() == collectives["all-reduce"] >= 1 and log.traces == 1
 
 # %% [markdown]
-# One sum over the devices for all of them together, as in the `pmap` recipe. And one trace, because the state was placed
-# *before* the first call. Left on one device it would come back as a copy on each of the eight: another type, and one more
+# XLA has put all of them into one sum over the devices, as in the `pmap` recipe. And one trace, because the state was
+# placed *before* the first call. Left on one device it would come back as a copy on each of the eight: another type, and one more
 # trace in the second epoch.
 #
 # ## 10. Eight devices, one answer?
@@ -962,7 +963,7 @@ for one, other, third in zip(*map(jax.tree.leaves, (whole, cut, born)), strict=T
 del whole, cut, born
 
 # %% [markdown]
-# Nine times: the whole state, and an eighth of it again. While the programs run they need scratch space as well; the memory
+# In the first way it holds the whole state, and an eighth of it again: nine times as much. While the programs run they need scratch space as well; the memory
 # analysis (unit 11) is of one device's share, and there the ratio is about eight. In the second way a model never exists
 # whole, not even for a moment. The numbers are the same to the bit, although each device drew only its own: a random
 # number of JAX is a function of the key and of its place in the array, not of what was drawn before.
@@ -1259,7 +1260,8 @@ print("one by one, with a float32 carry:", in_32, "  jnp.sum:", jnp.sum(ones))
 show_guess(guess, float(in_16))
 
 # %% [markdown]
-# From 256 on the next number is 258, and 257 is rounded back. `jnp.sum` knows, and adds in `float32`:
+# In `bfloat16` the numbers soon stand further apart than 1: above 256 the next one is 258, and 257 is rounded back.
+# `jnp.sum` knows, and adds in `float32`:
 
 # %%
 show_jaxpr(jnp.sum, ones)

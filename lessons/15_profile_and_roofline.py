@@ -943,7 +943,7 @@ assert curves["the loss"][2::3] == [5 * MB + LOSS * (index + 1) for index in ran
 assert curves["the weights"][2::3] == [5 * MB + LOSS + 4 * MB * index for index in range(6)]
 
 # %% [markdown]
-# Four bytes: a loss is one number, and how it was computed is not stored with it. The gradient is done inside
+# A loss is one number, so four bytes, and how it was computed is not stored with it. The gradient is done inside
 # `train_step`, and nothing of that is kept afterwards. So a list of losses, as arrays, is cheap: four bytes each, and no
 # waiting until somebody reads them (section 3).
 #

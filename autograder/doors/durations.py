@@ -1,10 +1,11 @@
 """How long a notebook takes whoever works through it, estimated from its words, its code and its tasks.
 
 In a text, `{duration}` stands for the whole notebook and `{stage}` for the part from that cell to the next with a
-`{stage}`; the build writes the estimates there, so that they stay true when a lesson grows.
+`{stage}`; the build writes the estimates there, so that they stay true when a lesson grows. Stages add up to the whole.
 """
 
 import itertools
+import math
 import re
 from collections.abc import Sequence
 
@@ -57,11 +58,21 @@ def in_words(time: float) -> str:
     return "an hour and a half" if hours == 1 else f"{hours} and a half hours"
 
 
+def in_fives(times: Sequence[float]) -> list[int]:
+    """Minutes as multiples of five, none of them 0, that add up to the rounded sum: what lost most is rounded up."""
+    rounded = [max(5, 5 * math.floor(time / 5)) for time in times]
+    left = max(0, round((sum(times) - sum(rounded)) / 5))
+    for place in sorted(range(len(times)), key=lambda i: rounded[i] - times[i])[:left]:
+        rounded[place] += 5
+    return rounded
+
+
 def write_durations(cells: Sequence[NotebookNode]) -> None:
     """Put the estimates where the text of these cells asks for them."""
     starts = [i for i, cell in enumerate(cells) if cell.cell_type == "markdown" and "{stage}" in cell.source]
-    for start, end in itertools.pairwise([*starts, len(cells)]):
-        cells[start].source = cells[start].source.replace("{stage}", in_words(minutes(cells[start:end])))
+    stages = in_fives([minutes(cells[start:end]) for start, end in itertools.pairwise([*starts, len(cells)])])
+    for start, time in zip(starts, stages, strict=True):
+        cells[start].source = cells[start].source.replace("{stage}", in_words(time))
     whole = in_words(minutes(cells))
     for cell in cells:
         if cell.cell_type == "markdown":

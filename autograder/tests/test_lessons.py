@@ -8,7 +8,8 @@ import pytest
 from _unit import text_at
 from conftest import COURSE, UNITS
 
-from autograder.doors.durations import in_words, is_folded, minutes, write_durations
+from autograder.doors.durations import in_fives, in_words, is_folded, minutes, write_durations
+from autograder.doors.graded_notebook import read_notebook
 
 BEFORE = "00_before_you_start"  # the page before the units: no unit of its own, and no exercise
 LESSONS = [BEFORE, *UNITS]
@@ -49,6 +50,19 @@ def test_a_guess_cannot_be_read_off(name):
         if not is_folded(cell):
             asserts = [node for node in ast.walk(ast.parse(cell.source)) if isinstance(node, ast.Assert)]
             assert not asserts, cell.source
+
+
+NUMBERS = "no|none|one|two|three|four|five|six|seven|eight|nine|ten|all|yes|[0-9]+x?"
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_the_text_after_a_guess_does_not_open_with_its_answer(name):
+    """In a notebook that has not been run, it stands right below the guess."""
+    cells = lesson(name)
+    for i in (i for i, cell in enumerate(cells) if "show_guess(guess" in cell.source):
+        text = next(cell.source for cell in cells[i:] if cell.cell_type == "markdown")
+        assert not re.match(rf"\**({NUMBERS})( \w+)?[.,:]", text, re.IGNORECASE), text
+        assert not re.match(rf"\**({NUMBERS}) for each ", text, re.IGNORECASE), text
 
 
 @pytest.mark.parametrize("name", LESSONS)
@@ -130,3 +144,28 @@ def test_a_stage_ends_where_the_next_begins():
     write_durations(cells)
     assert cells[0].source == "30 minutes 10 minutes"
     assert cells[2].source == "20 minutes"
+
+
+@pytest.mark.parametrize(
+    ("times", "said"),
+    [
+        ([17.4, 17.4, 17.4], [20, 15, 15]),
+        ([14, 19, 18], [15, 20, 15]),
+        ([10, 20], [10, 20]),
+        ([1, 1, 22], [5, 5, 20]),
+    ],
+)
+def test_stages_are_rounded_so_that_they_add_up(times, said):
+    assert in_fives(times) == said
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_the_stages_of_a_lesson_add_up_to_what_it_says_of_the_whole(name):
+    text = "\n".join(cell.source for cell in read_notebook(COURSE / "lessons" / f"{name}.ipynb").cells)
+    stages = [int(number) for number in re.findall(r"about (\d+) minutes(?: for the first|:)", text)]
+    whole = re.search(r"About (.+), in (\w+) stages", text)
+    assert len(stages) == WORDS[whole[2]]
+    if whole[1].endswith("minutes"):
+        assert whole[1] == f"{sum(stages)} minutes"
+    else:  # it is said in half hours
+        assert whole[1] == in_words(sum(stages))
