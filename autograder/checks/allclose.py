@@ -16,6 +16,7 @@ _MOST_ULPS = 1000  # rounding is counted in ulps; of more than that, a percentag
 _MOST_OFF = 10  # times the expected value; further off, a percentage says nothing
 _FEW = 4  # values, or different values, among which a pattern may be chance
 _LEFT_OVER = 1e-3  # of the error may be left when a factor or a constant explains it
+_BITS = 8  # that wrong values must agree in to be no chance: of two different values 8, of four 4
 _HALF = float(jnp.finfo(jnp.float16).eps)
 
 
@@ -252,6 +253,10 @@ def _value_cause(found: WrongValues) -> tuple[str, str] | None:
             return f"the wrong values differ by one constant, {_number(constant)}.", (
                 "look at the starting value and at what is added."
             )
+    if (axis := _reversed_axis(got, want, found)) is not None:
+        return f"the values are right, but reversed along axis {axis}.", (
+            "look at what counts from the end, and at what is taken for left and for right."
+        )
     if _is_another_order(got, want, found):
         return "the values are right, but in another order.", "look at axes, transposes and slices."
     return None
@@ -279,6 +284,23 @@ def _coarser_dtype(got: np.ndarray, want: np.ndarray, found: WrongValues) -> str
         if mine and not theirs and agrees(got, want, default_tolerance(dtype, want)).all():
             return np.dtype(dtype).name
     return None
+
+
+def _reversed_axis(got: np.ndarray, want: np.ndarray, found: WrongValues) -> int | None:
+    """The only axis along which the values are those expected, reversed; None if there is none, or if it may be chance.
+
+    It may be where few values are wrong, or where they are few different ones. And 0, 1, 0, 1 reversed is also the same
+    shifted by one place, and 0, 1, 2, 3 is 3 - x: then nothing is known.
+    """
+    differ = want[found.wrong]
+    apart = np.unique(differ).size
+    if apart < 2 or differ.size * np.log2(apart) < _BITS:
+        return None
+    fits = [axis for axis in range(want.ndim) if agrees(got, np.flip(want, axis), found.tolerance).all()]
+    if len(fits) != 1:
+        return None
+    others = [np.roll(want, 1, fits[0]), np.roll(want, -1, fits[0]), (got + want).flat[0] - want]
+    return None if any(agrees(got, other, found.tolerance).all() for other in others) else fits[0]
 
 
 def _is_another_order(got: np.ndarray, want: np.ndarray, found: WrongValues) -> bool:

@@ -101,6 +101,7 @@ def test_text_is_exact():
 
 GENERAL = "a formula, an index or a starting value differs from the specification."
 ORDER = "the values are right, but in another order."
+REVERSED = "the values are right, but reversed along axis"
 ROUNDING = "rounding: the same sum in another order ends in other last digits."
 EPS = 2.0**-23
 
@@ -114,6 +115,7 @@ def put(values, index, value):
 
 TEN = np.arange(1, 11, dtype=np.float32)
 LIFE = np.array([[0, 1, 0, 1, 1], [1, 1, 0, 0, 1]])
+CELLS = np.array([0, 1, 1, 0, 1, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0])
 OTHER_LIFE = np.array([[1, 1, 0, 1, 1], [0, 1, 0, 0, 1]])  # as many ones
 
 
@@ -125,9 +127,17 @@ OTHER_LIFE = np.array([[1, 1, 0, 1, 1], [0, 1, 0, 0, 1]])  # as many ones
         (N + 1, N, "the wrong values differ by one constant, 1."),
         (1000 + TEN, 999 + TEN, "the wrong values differ by one constant, 1."),
         (2 * np.ones(5, np.float32), np.ones(5, np.float32), GENERAL),  # a factor, a difference, and neither
-        (N[::-1], N, ORDER),
+        (N[::-1], N, f"{REVERSED} 0."),
+        (N[:, ::-1], N, f"{REVERSED} 1."),
+        (N[::-1, ::-1], N, ORDER),
+        (put(N[::-1], (1, 1), 7), N, GENERAL),
+        (CELLS[::-1], CELLS, f"{REVERSED} 0."),
+        (np.stack([CELLS, CELLS])[:, ::-1], np.stack([CELLS, CELLS]), f"{REVERSED} 1."),
+        (LIFE[:, ::-1], LIFE, GENERAL),  # four wrong values, each of them 0 or 1: this may be chance
+        (np.arange(16) % 2, 1 - np.arange(16) % 2, GENERAL),  # reversed, shifted, and 1 - x
+        (np.arange(16) // 8, 1 - np.arange(16) // 8, GENERAL),
         (N.T.reshape(5, 8), N, ORDER),
-        (np.arange(20, dtype=np.float32)[::-1] ** 2, np.arange(20, dtype=np.float32) ** 2, ORDER),
+        (np.arange(20, dtype=np.float32)[::-1] ** 2, np.arange(20, dtype=np.float32) ** 2, f"{REVERSED} 0."),
         (np.array([30, 10, 70, 50]), np.array([10, 30, 50, 70]), ORDER),
         (OTHER_LIFE, LIFE, GENERAL),
         (OTHER_LIFE.astype(np.float32), LIFE.astype(np.float32), GENERAL),
