@@ -15,7 +15,7 @@ from docstrings import as_restructured_text  # noqa: E402 (they lie beside this 
 from docutils import nodes  # noqa: E402
 from launch import find_repository  # noqa: E402
 from sphinx.util import logging  # noqa: E402
-from staging import COLAB, plain_links, stage  # noqa: E402
+from staging import COLAB, first_page, stage  # noqa: E402
 
 project = "Just in Time"
 copyright = "the authors; code Apache-2.0, text CC BY 4.0"
@@ -116,7 +116,7 @@ def _docstring(app, what, name, obj, options, lines):
 
 
 def _included(app, relative_path, parent_docname, content):
-    content[0] = plain_links(content[0])
+    content[0] = first_page(content[0])
 
 
 def _alternative_texts(app, doctree):

@@ -15,6 +15,7 @@ from nbformat.v4 import new_markdown_cell
 COLAB = "_extra"  # its content is copied to the root of the site
 _FRAGMENT = re.compile(r"(\]\([^)\s#]*#)([^)\s]*)(?=\))")
 _TO_README = re.compile(r"(\]\((?:\.\./)+)README\.md(?=[#)])")
+_NOT_HERE = re.compile(r"<!-- not on the web -->\n.*?<!-- and on -->\n", re.DOTALL)
 _TO_PAGES = re.compile(r"(\]\()web/")  # as README.md has it
 
 
@@ -57,6 +58,11 @@ def plain_links(text: str) -> str:
     """Links as the pages have them: no backticks in a heading's anchor, README.md the first page, web/ the root."""
     text = _FRAGMENT.sub(lambda link: link[1] + link[2].replace("`", "").replace("%60", ""), text)
     return _TO_PAGES.sub(r"\1", _TO_README.sub(r"\1index.md", text))
+
+
+def first_page(text: str) -> str:
+    """README.md as the first page: without what it says to somebody who is elsewhere."""
+    return plain_links(_NOT_HERE.sub("", text))
 
 
 def heading_anchor(title: str) -> str:

@@ -14,7 +14,7 @@ from conftest import COURSE, UNITS, run_cell
 from docstrings import as_restructured_text
 from launch import Repository, find_repository, for_colab, install_cell, requirements
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
-from staging import as_page, note, plain_links, stage
+from staging import as_page, first_page, note, plain_links, stage
 
 import autograder
 from autograder.instruments.guess import NOBODY_TYPES
@@ -96,6 +96,15 @@ def test_what_jupyterlab_folds_is_folded_under_its_first_line_and_a_picture_has_
 )
 def test_links_name_things_as_the_pages_do(text, becomes):
     assert plain_links(text) == becomes
+
+
+def test_the_first_page_does_not_send_its_reader_to_itself():
+    readme = (COURSE / "README.md").read_text()
+    page = first_page(readme)
+    assert "the web edition has every lesson" in readme and "web edition" not in page and "<!--" not in page
+    assert "](guides/own_project.md)" in page and page.count("\n## ") == readme.count("\n## ")
+    titles = re.findall(r"^## (.+)", page, re.MULTILINE)
+    assert titles[:4] == ["Start", "How to take it", "The units", "What is taught"]
 
 
 def test_a_page_says_where_it_can_be_run():
