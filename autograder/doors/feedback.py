@@ -17,7 +17,7 @@ from nbformat.v4 import new_markdown_cell, new_output
 from pygments.formatters import HtmlFormatter
 
 from .faults import fault
-from .graded_notebook import is_graded, nbgrader_metadata
+from .graded_notebook import is_graded, nbgrader_metadata, not_begun
 from .output_size import shortened
 from .safe_html import clean_html, markdown_to_html, plain_ansi, svg_image
 
@@ -57,6 +57,8 @@ class SafePage(Preprocessor):
             if cell.cell_type == "code":
                 # What a check returns is its points, which the page says by itself.
                 shown = [o for o in cell.outputs if not (is_graded(cell) and o.output_type == "execute_result")]
+                if not is_graded(cell) and not_begun(cell):  # what was to be drawn needs the answer: its axes are empty
+                    shown = [o for o in shown if o.output_type in ("error", "stream")]
                 cell.outputs = _joined([_safe(output) for output in shown])
         if notice:
             nb.cells.insert(0, new_markdown_cell(notice, metadata={"notice": True}))

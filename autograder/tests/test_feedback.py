@@ -283,6 +283,16 @@ def test_the_page_itself_asks_for_nothing_on_the_network(page, kind):
         assert "http" not in policy and "window.MathJax" in str(soup)  # its keyboard waits for MathJax
 
 
+@pytest.mark.parametrize("kind", PAGES)
+def test_a_demonstration_below_an_untouched_stub_is_one_line(page, kind):
+    error = raised("f is not begun: fill it in above", name="NotBegun", text="f is not begun")
+    empty = value({"image/png": PNG, "text/plain": "<Figure with 3 Axes>"})
+    soup = page([shown(error, empty)], kind)
+    assert "f is not begun: fill it in above" in soup.text
+    assert "Figure with" not in soup.text and not soup.select("img")
+    assert page([shown(empty)], kind).select("img"), "a picture of a cell that ran stays"
+
+
 @pytest.mark.parametrize(
     "source",
     ["![gone](attachment:gone.png)", "<div>" * 5000, "\ue0000\ue001", "$" * 3001, "[](" * 500, "\udcff", "x" * 10**6],
