@@ -1327,6 +1327,20 @@ def moments(x):
     return jax.shard_map(body, mesh=RING, in_specs=P("i"), out_specs=P())(x)
 
 
+# %% task="call" name="the diagonal of a covariance of all columns" fails=["call-digits"] hidden=1 message="intermediate"
+@jax.jit
+def moments(x):
+    """(mean, variance) of each column, float32[columns], on all devices. x: float32[n, columns], over RING."""
+
+    def one_device(part):
+        within = jnp.diag(jnp.atleast_2d(jnp.cov(part, rowvar=False, bias=True)))
+        all_of_us = lax.all_gather(jnp.stack([part.mean(0), within]), "i", to="invarying")
+        means, variances = all_of_us[:, 0], all_of_us[:, 1]
+        return means.mean(0), variances.mean(0) + means.var(0)
+
+    return jax.shard_map(one_device, mesh=RING, in_specs=P("i"), out_specs=(P(), P()))(x)
+
+
 # %% task="eight" name="the predictions outside of shard_map, as elementwise products" fails=["eight-values"] hidden=1 message="products outside of shard_map: returned 1"
 @functools.partial(jax.jit, static_argnames="devices")
 def gradient(params, x, y, real, devices):
