@@ -38,6 +38,7 @@ IMPORTED = [
     "autograder.instruments.benchmark",
     "autograder.measuring.speedup",
     "autograder.measuring.worker.jobs",  # for its measuring process, which is forked off before there is a kernel
+    "autograder.doors.guard.closing",  # which both of them call first where a notebook is graded
 ]
 # What a measuring process can make undone, or is to have; of anything else that JAX has read it would know nothing.
 _OF_JAX = {"JAX_PLATFORMS", "JAX_COMPILATION_CACHE_DIR"}

@@ -1577,6 +1577,9 @@ assert_equal(
     name="ghost",
     hints={"the script after another one": "Each script begins without tapes."},
 )
+kept_script = [*one_by_one]
+ghost(kept_script)
+assert_equal({"the script, afterwards": kept_script}, {"the script, afterwards": [*one_by_one]}, name="ghost")
 ### END HIDDEN TESTS
 
 # %% [markdown]
