@@ -2414,6 +2414,32 @@ def ghost(script):
     return play_on(list(script), 0.0, tapes_of_f)
 
 
+# %% task="be-the-jit" name="the script is eaten" fails=["be-the-jit-all"] hidden=1 message="the script, afterwards"
+def ghost(script):
+    """Play the script without JAX: (answers of all calls, runs of the body of f)."""
+    g, runs, answers = 0.0, 0, []
+    tapes_of_f = {}
+    tapes = tapes_of_f
+    while script:
+        action, *details = script.pop(0)
+        if action == "set":
+            (g,) = details
+        elif action in ("call", "look"):
+            kind = tuple(details)
+            if kind not in tapes:
+                tapes[kind] = g
+                runs += 1
+            if action == "call":
+                answers.append(1.0 + tapes[kind])
+        elif action == "rejit":
+            tapes = tapes_of_f
+        elif action == "wrap":
+            tapes = {}
+        else:
+            tapes.clear()
+    return answers, runs
+
+
 # %% task="minijit-refuse" name="the first and the last tracer" fails=["minijit-refuse-check"] hidden=1 message="between others"
 def no_value(tracer, wanted):
     """Raise NoValue. The message names the type of the tracer, and wanted: bool, int, float or array."""
