@@ -4,6 +4,7 @@
 """
 
 import hashlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from .graded_notebook import nbgrader_metadata
 from .ways_on import ways_on
 
 _KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+_BEFORE_ANSWER = re.compile(r'(?<=""")\n(?=\n +### BEGIN SOLUTION\n)')  # ruff wants a blank line above a `def`
 
 
 def notebook_from_text(text: Path) -> nbformat.NotebookNode:
@@ -29,6 +31,7 @@ def notebook_from_text(text: Path) -> nbformat.NotebookNode:
         name = nbgrader_metadata(cell).get("grade_id") or hashlib.sha256(cell.source.encode()).hexdigest()[:8]
         seen[name] = seen.get(name, 0) + 1
         cell.metadata.pop("lines_to_next_cell", None)  # a matter of the text alone
+        cell.source = _BEFORE_ANSWER.sub("", cell.source)  # or an odd blank line is left in the stub
         cell.id = name if seen[name] == 1 else f"{name}-{seen[name]}"
     write_durations(notebook.cells)  # after the ids, which depend on the text alone
     if last := ways_on(text):

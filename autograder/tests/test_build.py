@@ -8,6 +8,8 @@ import pytest
 from conftest import COURSE, UNITS
 
 from autograder.doors.build_notebooks import build, main
+from autograder.doors.graded_notebook import read_notebook
+from autograder.not_begun import STUB
 
 pytestmark = [pytest.mark.once, pytest.mark.xdist_group("build")]
 
@@ -81,6 +83,12 @@ def test_no_answer_reaches_the_exercise(unit):
     leaked = [line for line in secrets if line in whole]
     assert not leaked
     assert "jupytext" not in raw
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_stub_stands_right_below_its_docstring(unit):
+    for cell in read_notebook(COURSE / "exercises" / unit / f"{unit[3:]}.ipynb").cells:
+        assert not re.search(rf'"""\n\n +raise NotImplementedError\("{STUB}"\)', cell.source), cell.source
 
 
 def test_outside_the_course_the_build_says_where_to_run_it(tmp_path, monkeypatch, capsys):
