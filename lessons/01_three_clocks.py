@@ -570,7 +570,7 @@ for y, value in enumerate(values):
     ax.text(value, y, words, va="center", ha="left" if value > 1 else "right")
 ax.axvline(1, color="#333333", linewidth=1)
 ax.axvline(150, color="C6", linestyle="--")
-ax.text(125, -0.4, "the post", color="C6", ha="right", fontsize=10)
+ax.text(125, len(values) - 0.8, "the post", color="C6", ha="right", fontsize=10)
 ax.set(xscale="log", xlim=(min(values) / 4, 400), title="Jitted JAX against NumPy, here and now")
 ax.set_xticks([0.01, 0.1, 1, 10, 100], ["1/100", "1/10", "equal", "10x", "100x"])
 ax.invert_yaxis()
