@@ -1600,13 +1600,6 @@ def rows_product(x, xp=np):
 assert_rows_agree(rows_product, 0, square, name="minivmap inside, which multiplies by a row of the outer one")
 counted = minivmap(lambda n: n + 1)(np.arange(3, dtype=np.int32))
 assert_equal({"dtype": str(np.asarray(counted).dtype)}, {"dtype": "int32"}, name="whole numbers, and 1 more of each")
-
-
-def rows_deep(x, xp=np):
-    return np.sum(minivmap(lambda _: minivmap(lambda _: x, 0)(square[0]), 0)(square), 0)
-
-
-assert_rows_agree(rows_deep, 0, square, name="minivmap inside of one inside, whose result is a row of the outer one")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "minijit-vmap-tape", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
