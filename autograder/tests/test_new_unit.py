@@ -117,7 +117,7 @@ def test_the_lesson_keeps_the_contract(in_this_course, monkeypatch):
     monkeypatch.setattr(test_lessons, "COURSE", in_this_course)
     monkeypatch.setattr(test_lessons, "LESSONS", [UNIT])
     held = [name for name in vars(test_lessons) if name.startswith("test_") and takes(vars(test_lessons)[name], "name")]
-    assert len(held) == 6
+    assert len(held) == 8
     for name in held:
         vars(test_lessons)[name](UNIT)
 
