@@ -9,7 +9,7 @@ from _unit import text_at
 from conftest import COURSE, UNITS
 
 from autograder.doors.durations import in_fives, in_words, is_folded, minutes, write_durations
-from autograder.doors.graded_notebook import read_notebook
+from autograder.doors.build_notebooks import notebook_from_text
 
 BEFORE = "00_before_you_start"  # the page before the units: no unit of its own, and no exercise
 LESSONS = [BEFORE, *UNITS]
@@ -161,7 +161,7 @@ def test_stages_are_rounded_so_that_they_add_up(times, said):
 
 @pytest.mark.parametrize("name", UNITS)
 def test_the_stages_of_a_lesson_add_up_to_what_it_says_of_the_whole(name):
-    text = "\n".join(cell.source for cell in read_notebook(COURSE / "lessons" / f"{name}.ipynb").cells)
+    text = "\n".join(cell.source for cell in notebook_from_text(COURSE / "lessons" / f"{name}.py").cells)
     stages = [int(number) for number in re.findall(r"about (\d+) minutes(?: for the first|:)", text)]
     whole = re.search(r"About (.+), in (\w+) stages", text)
     assert len(stages) == WORDS[whole[2]]
