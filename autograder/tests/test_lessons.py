@@ -8,8 +8,8 @@ import pytest
 from _unit import text_at
 from conftest import COURSE, UNITS
 
-from autograder.doors.durations import in_fives, in_words, is_folded, minutes, write_durations
 from autograder.doors.build_notebooks import notebook_from_text
+from autograder.doors.durations import in_fives, in_words, is_folded, minutes, write_durations
 
 BEFORE = "00_before_you_start"  # the page before the units: no unit of its own, and no exercise
 LESSONS = [BEFORE, *UNITS]
