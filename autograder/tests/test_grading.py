@@ -47,7 +47,7 @@ STUDENTS = {  # what each hands in, and earns
     "cid": (ANSWERS | {"f": "def f(x):\n    import jax.numpy as jnp\n    return int(jnp.float32(x) * x)"}, ALL),
     "dan [1]": (ANSWERS | {"g": "def g(x):\n    while True:\n        x += 1"}, ONLY_F),
     "eve": ({}, None),  # a file that is no notebook
-    "fay": (ANSWERS | {"f": "def f(x):\n    return open('/etc/passwd')"}, ONLY_G),
+    "fay": (ANSWERS | {"f": "def f(x):\n    return open('a.txt', 'w')"}, ONLY_G),
     "gus": (ANSWERS | {"f": FILLS}, ONLY_G),
 }
 QUICK = ("--RunNotebook.seconds=4", "--RunNotebook.memory=0.5")
