@@ -868,7 +868,7 @@ OTHERS = {  # what a cell does to a value that nobody can see in its text, and w
     "def read(xp): return xp.load('a', None, True)\nread(np)": "'load'",
     "from pathlib import Path\nclass T:\n    def open(self): pass\n"
     "Path('/proc/self/mem').open('rb')": "asked for 'open'",
-    "from pathlib import PosixPath\nclass T(PosixPath):\n    def save(self): pass\nT('a').open('rb')": "asked for 'open'",
+    "from pathlib import PosixPath as P\nclass T(P):\n    def save(self): pass\nT('a').open('rb')": "asked for 'open'",
     "import warnings\nclass A:\n    _module = 3\n"
     "getattr(warnings.catch_warnings(), '_module')": "belongs to its library",
     "import warnings\nclass A:\n    _module = 3\n"
