@@ -289,13 +289,8 @@ class _Grading:
 
     def _report(self, unit: Unit, rows: list[Row]) -> None:
         """Write the page about a unit. Raises OSError."""
-        from .marks import (
-            forms,
-            possible_points,
-            read_paper,
-            tasks,
-            titles,
-        )  # half a second, with what draws the pictures
+        # Half a second, with what draws the pictures.
+        from .marks import forms, possible_points, read_paper, tasks, titles
         from .report import write_report
 
         papers = []

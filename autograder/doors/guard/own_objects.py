@@ -279,7 +279,10 @@ _loaded = 0  # modules in which `close_libraries` has looked
 
 
 def note_tables(values: Mapping[str, Any]) -> None:
-    """From now on these are the course's, by their names: a student's cell that reads a table is given a copy."""
+    """From now on these are the course's, by their names: of a table a student's cell is given a copy.
+
+    On its other objects no such cell writes an attribute that they have.
+    """
     _of_course.clear()
     _of_course.update({name: value for name, value in values.items() if type(value) in _TABLES})
     _objects[:] = [value for value in values.values() if type(value).__module__ == "__main__"]
