@@ -401,15 +401,6 @@ def estimates(program: jax.stages.Lowered | jax.stages.Compiled) -> Estimates:
     return Estimates(figure("bytes accessed"), figure("flops"), getattr(memory, "temp_size_in_bytes", None))
 
 
-def leave_out_of_places(file: str) -> None:
-    """Let JAX pass over a file when it looks for the line of a learner's that an equation comes from.
-
-    Relies on a module of `jax.extend`, which JAX does not promise to keep. Without it such an equation is said to come
-    from a line of the grader's.
-    """
-    source_info_util.register_exclusion(file)
-
-
 def listeners() -> list[list[Callable[..., None]]]:
     """The lists in which `jax.monitoring` keeps its listeners, themselves and no copies.
 

@@ -17,10 +17,11 @@ from nbgrader.utils import find_all_files
 from traitlets.config import LoggingConfigurable
 
 from autograder.doors.graded_notebook import UnreadableNotebook, bytes_of, is_graded, read_notebook
+from autograder.doors.handed_in import files_beside, is_plain, notebook_in
 from autograder.doors.nbgrader_steps import origin
 from autograder.doors.register_units import graded_form, released_form
 from autograder.doors.run_submission import Conditions
-from autograder.doors.submissions import files_beside, is_plain, is_unfinished, notebook_in, why_no_submission
+from autograder.doors.submissions import is_unfinished, why_no_submission
 
 from .execution import Order, Release
 
@@ -84,7 +85,9 @@ class Unit:
             re.DOTALL,
         )
         found = []
-        for folder in sorted(glob.glob(glob.escape(course.root) + anybody.removeprefix(course.root))):
+        for folder in sorted(
+            glob.glob(glob.escape(course.root) + anybody.removeprefix(course.root), include_hidden=True)
+        ):
             if match := pattern.fullmatch(folder):
                 found.append(Submission(self.name, match["student"], Path(folder)))
         return found

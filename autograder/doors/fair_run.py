@@ -13,9 +13,10 @@ from contextlib import AbstractContextManager, nullcontext
 from nbformat import from_dict
 
 from .faults import NOT_RUN, cell_name, end_in
-from .graded_notebook import asks_the_clock, is_graded, nbgrader_metadata, task_of
+from .graded_notebook import asks_the_clock, bound_in, is_graded, nbgrader_metadata, task_of
 from .kernel_runner import End, Runner
 
+_ONCE_MORE = 5.0  # seconds for a student's own cell that was stopped, when a new kernel runs it again
 Alone = Callable[[], AbstractContextManager[object]]  # a block in which nothing else computes where this notebook does
 
 
@@ -33,7 +34,7 @@ class _FairRun:
         self.alone = alone
         self.cells = runner.notebook.cells
         self.end = time.monotonic() + budget
-        self.again: list[int] = []  # cells that a new kernel runs again
+        self.again: dict[int, float] = {}  # cells that a new kernel runs again, and their seconds
         self.guilty: dict[str, str] = {}  # for a task, the cell that ended a kernel
 
     def run(self) -> None:
@@ -51,7 +52,9 @@ class _FairRun:
                 if nbgrader_metadata(cell):  # one of the student's own is missed by no check
                     self.guilty[task] = cell_name(cell)
             elif not is_graded(cell) and not any(o.get("ename") == "TimeLimit" for o in cell.outputs):
-                self.again.append(index)
+                self.again[index] = self.each
+            elif not nbgrader_metadata(cell) and bound_in(cell):  # what it binds above an endless loop may be asked for
+                self.again[index] = min(_ONCE_MORE, self.each)
 
     def _run(self, index: int) -> None:
         for _ in range(2):
@@ -75,7 +78,7 @@ class _FairRun:
                     return False
                 self._run_again(index)
                 if self.runner.end:
-                    self.again.remove(index)
+                    del self.again[index]
                     self.guilty[task_of(self.cells, index)] = cell_name(self.cells[index])
                     break
         return self._time()
@@ -84,6 +87,7 @@ class _FairRun:
         """What the cell showed the first time is what its reader sees."""
         shown = self.cells[index]
         self.cells[index] = from_dict(shown)
+        self.runner.seconds = min(self.runner.seconds, self.again[index])
         try:
             self.runner.run(index)
         finally:

@@ -95,6 +95,8 @@ def _notice(notebook: NotebookNode) -> str:
     lines = [f"**{found.title} in <code>{_as_it_is(found.cell)}</code>.** {_as_it_is(str(found))}"] if found else []
     if name := notebook.metadata.get("handed_in_as"):
         lines.append(f"**Another file was graded:** {_as_it_is(name)}")
+    if line := notebook.metadata.get("passed_over"):
+        lines.append(f"**Also handed in, and not graded:** {_as_it_is(line)}")
     if changes := notebook.metadata.get("not_as_released"):
         line = "Locked cells were put back, without what was changed in them. What stood in a deleted cell is missing."
         lines.append(f"**Not as released:** {_as_it_is(', '.join(changes))}. {line}")

@@ -21,9 +21,10 @@ from nbformat.v4 import new_code_cell, new_output
 
 from .box.kernels import BoxedKernelManager
 from .box.rules import Rules
-from .faults import LEFT_OUT, NOT_RUN, cell_name, end_in
-from .graded_notebook import is_graded
+from .faults import LEFT_OUT, NOT_RUN, TITLES, cell_name, end_in
+from .graded_notebook import is_graded, nbgrader_metadata
 from .guard.cells import Guard
+from .guard.judge import Judged
 from .guard.restorer import digest
 from .held_folder import HeldFolder
 from .warm_kernels import WarmKernelManager
@@ -126,7 +127,7 @@ class Runner:
         self._client.begin_cell()
         shown = cell.source
         try:
-            cell.source = shown if judged is None else judged.text
+            cell.source = self._as_run(cell, judged)
             self._client.execute_cell(cell, index)
         except CellTimeoutError:
             self._interrupt(cell)
@@ -141,6 +142,10 @@ class Runner:
         finally:
             cell.source = shown
         return cell
+
+    def _as_run(self, cell: NotebookNode, judged: Judged | None) -> str:
+        text = cell.source if judged is None else judged.text
+        return text if self._guard is None or nbgrader_metadata(cell).get("locked") else self._guard.as_run(text)
 
     def restart(self) -> None:
         """Let the next cell run in a new kernel, if the one before has ended."""
@@ -176,7 +181,7 @@ class Runner:
     async def _keep_the_courses(self, guard: Guard) -> None:
         """Tell the kernel what is to be put back after a student's cell. Raises RuntimeError."""
         course, given = guard.course, sorted(map(digest, guard.given))
-        theirs = {digest(judged.text): sorted(judged.apart) for judged in guard.run()}
+        theirs = {digest(guard.as_run(judged.text)): sorted(judged.apart) for judged in guard.run()}
         checks = sorted(map(digest, guard.checks))
         told = [sorted(course.kept), sorted(course.vessels), theirs, given, checks, sorted(course.of_checks)]
         told.append(sorted(course.settings))
@@ -361,6 +366,8 @@ class _Client(NotebookClient):
     def output(self, outs, msg, display_id, cell_index):
         """As in the parent class, as long as there is room; errors and results, which are graded, have their own."""
         size, kind = _size(msg["content"]), msg["msg_type"]
+        if kind == "error" and msg["content"].get("ename") in TITLES:  # it is not the grader who says so
+            msg = {**msg, "content": msg["content"] | {"ename": f"{msg['content']['ename']} of this notebook's"}}
         self._kept[kind] += 1
         graded = kind in _GRADED and self._kept[kind] <= KEPT_ERRORS
         if size > self._room and not graded:

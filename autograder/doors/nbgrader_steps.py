@@ -15,15 +15,18 @@ from nbgrader.converters.base import NbGraderException
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Bool, Float, Integer, List, Unicode
 
+from autograder.wording import count
+
 from .box.rules import Rules
 from .faults import Fault, end_in, fault
 from .graded_notebook import UnreadableNotebook, bytes_of, is_graded, parse_notebook, read_notebook
 from .guard.course import Course
+from .handed_in import is_plain
 from .kernel_runner import CELL_SECONDS
 from .register_units import graded_form, register, released_form
 from .run_submission import NOTEBOOK_SECONDS, Conditions, in_line, run_submission
 from .solved_programs import with_programs
-from .submissions import bear_everything, is_plain, make_everybodys_page
+from .submissions import HandedIn, bear_everything, make_everybodys_page
 
 
 class SubmissionExporter(NotebookExporter):
@@ -38,7 +41,7 @@ class SubmissionExporter(NotebookExporter):
 
     def __init__(self, config=None, *, parent=None, **kwargs):
         super().__init__(config=config, parent=parent, **kwargs)
-        self._handed_in: dict[str, Path] = {}
+        self._handed_in: dict[str, HandedIn] = {}
         self.course: Course | None = None  # of the notebook that was restored last: nbgrader's resources do not last
         if isinstance(parent, Autograde):
             for step in parent.autograde_preprocessors:
@@ -51,7 +54,7 @@ class SubmissionExporter(NotebookExporter):
 
     def from_filename(self, filename, resources=None, **kwargs):
         """As in nbconvert: the notebook's text and the resources."""
-        path = self._handed_in.get(filename, Path(filename))
+        path = self._handed_in[filename].graded if filename in self._handed_in else Path(filename)
         resources = self._init_resources(resources)
         resources["metadata"] |= {"name": Path(filename).stem, "path": str(Path(filename).parent)}
         try:
@@ -68,11 +71,20 @@ class SubmissionExporter(NotebookExporter):
                 resources["not_graded"] += f" What was handed in: {', '.join(map(repr, instead[:3]))}."
         return self.from_notebook_node(notebook, resources=resources, **kwargs)
 
-    def handed_in_as(self, path: Path) -> str:
-        """The name of the file that was graded in the place of a notebook at `path`; empty if it was this one."""
+    def note_what_was_handed_in(self, notebook: NotebookNode, path: Path) -> None:
+        """Note in the metadata of the notebook at `path`, for its page, which file was graded, and which was not."""
         found = self._handed_in.get(str(path))
-        # Not every name of a file is text, and the page and the graded notebook are.
-        return str(found.relative_to(path.parent)).encode(errors="replace").decode() if found else ""
+        if found and found.graded != path:
+            notebook.metadata["handed_in_as"] = _as_text(found.graded.relative_to(path.parent))
+        if found and found.beside:
+            other = _as_text(found.beside.path.relative_to(path.parent))
+            line = f"{other}, with answers to {count(found.beside.tasks, 'task')} that are as released here."
+            notebook.metadata["passed_over"] = line
+
+
+def _as_text(path: Path) -> str:
+    """The name of a file. Not every one is text, and the page and the graded notebook are."""
+    return str(path).encode(errors="replace").decode()
 
 
 class FeedbackExporter(HTMLExporter):
@@ -109,8 +121,7 @@ class RestoreRelease(NbGraderPreprocessor):
         path = Path(resources["metadata"]["path"], f"{resources['nbgrader']['notebook']}.ipynb")
         if isinstance(self.parent, SubmissionExporter):
             self.parent.course = course
-            if handed_in := self.parent.handed_in_as(path):
-                nb.metadata["handed_in_as"] = handed_in  # for the page
+            self.parent.note_what_was_handed_in(nb, path)
         if "not_graded" in resources:
             nb.metadata["not_graded"] = resources["not_graded"]  # for `RunNotebook`, and for the page
         elif changes:

@@ -8,6 +8,7 @@ picture is an image whose data stand in the page. In an image, SVG runs no scrip
 import base64
 import html
 import re
+import secrets
 from collections.abc import Iterator
 from xml.etree import ElementTree
 
@@ -50,7 +51,11 @@ _FORMULA = re.compile(
     re.DOTALL,
 )
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-_PLACE = re.compile("\ue000([0-9]+)\ue001")  # where a picture stood; the two characters mean nothing in any language
+_COMMENT = ("<!--", "-->")
+_DECLARATION = re.compile(r"<[!?][^<>]*>")
+# A tag to its end, or a mark that begins none. Python's parser looks for the end of each tag that has none anew in all
+# that follows it: 20 kB of `<p ` took it a minute.
+_TAG = re.compile(r"""</?[A-Za-z](?:[^<>"']|"[^"]*"|'[^']*'){0,2000}+>|<""")
 
 
 class Clean(str):
@@ -99,8 +104,9 @@ class _Renderer(IPythonRenderer):
 
 
 def _clean(fragment: str, formulas: bool = False) -> str:
-    fragment, pictures = _take_pictures(re.sub("[\ue000\ue001]", "", fragment))
-    soup = BeautifulSoup(fragment, "html.parser")
+    pictures, fragment = _take_pictures(fragment)
+    fragment = _DECLARATION.sub("", _without_comments(fragment))
+    soup = BeautifulSoup(_TAG.sub(lambda tag: tag[0] if len(tag[0]) > 1 else "&lt;", fragment), "html.parser")
     if _too_deep(soup):
         return f"<pre>{html.escape(fragment)}</pre>"
     for node in list(soup.descendants):
@@ -110,7 +116,7 @@ def _clean(fragment: str, formulas: bool = False) -> str:
             node.extract()
     soup.smooth()  # a text that stood on both sides of a comment is one text now
     for text in list(soup.find_all(string=True)):
-        parts = list(_parts(text, pictures, formulas and not text.find_parent(["code", "pre"])))
+        parts = list(pictures.parts_of(text, formulas and not text.find_parent(["code", "pre"])))
         if parts != [text]:
             text.replace_with(*parts)
     return str(soup)
@@ -156,7 +162,7 @@ def _allowed(tag: Tag) -> Iterator[tuple[str, str]]:
         values = value if isinstance(value, list) else [value or ""]  # bs4 splits a class
         pattern = _ATTRIBUTES.get(name)
         if pattern and all(map(pattern.fullmatch, values)):
-            yield name, re.sub("[\ue000-\ue001]", "", " ".join(values))
+            yield name, " ".join(values)
 
 
 def _name_picture(soup: BeautifulSoup, tag: Tag) -> None:
@@ -168,15 +174,47 @@ def _name_picture(soup: BeautifulSoup, tag: Tag) -> None:
     tag.replace_with(link if link.string else NavigableString(words))
 
 
-def _take_pictures(fragment: str) -> tuple[str, list[str]]:
-    """The fragment with a place for each <svg>...</svg>, and the pictures: an HTML parser would lower their case."""
-    pictures: list[str] = []
+class _Pictures(list[str]):
+    """The pictures of a fragment. Where one stood is a word that nobody can guess."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._word = f"picture-{secrets.token_hex(16)}-"
+
+    def take(self, svg: str) -> str:
+        """What stands in its place."""
+        self.append(svg_image(svg))
+        return f"{self._word}{len(self) - 1};"
+
+    def parts_of(self, text: str, formulas: bool) -> Iterator[PageElement]:
+        """A text as texts, images and formulas."""
+        for i, piece in enumerate(re.split(f"{self._word}([0-9]+);", text)):
+            if i % 2:
+                yield from list(BeautifulSoup(self[int(piece)], "html.parser").contents)
+            elif formulas:
+                yield from _with_formulas(piece)
+            elif piece:
+                yield NavigableString(piece)
+
+
+def _take_pictures(fragment: str) -> tuple[_Pictures, str]:
+    """The pictures, and the fragment with a place for each <svg>...</svg>: an HTML parser would lower their case."""
+    pictures = _Pictures()
     parts, last, lower = [], 0, fragment.lower()
     while (start := lower.find("<svg", last)) >= 0 and (end := lower.find("</svg>", start)) >= 0:
-        parts += [fragment[last:start], f"\ue000{len(pictures)}\ue001"]
-        last = end + len("</svg>")
-        pictures.append(svg_image(fragment[start:last]))
-    return "".join([*parts, fragment[last:]]), pictures
+        end += len("</svg>")
+        parts += [fragment[last:start], pictures.take(fragment[start:end])]
+        last = end
+    return pictures, "".join([*parts, fragment[last:]])
+
+
+def _without_comments(fragment: str) -> str:
+    begin, end = _COMMENT
+    parts, last = [], 0
+    while (start := fragment.find(begin, last)) >= 0 and (stop := fragment.find(end, start)) >= 0:
+        parts.append(fragment[last:start])
+        last = stop + len(end)
+    return "".join([*parts, fragment[last:]])
 
 
 def svg_image(svg: str) -> str:
@@ -191,17 +229,6 @@ def svg_image(svg: str) -> str:
         return "[picture: not well-formed]"
     label = html.escape(root.get("aria-label") or "picture")
     return f'<img alt="{label}" src="data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"/>'
-
-
-def _parts(text: str, pictures: list[str], formulas: bool) -> Iterator[PageElement]:
-    """A text as texts, images and formulas."""
-    for i, piece in enumerate(_PLACE.split(text)):
-        if i % 2:
-            yield from list(BeautifulSoup(pictures[int(piece)], "html.parser").contents)
-        elif formulas:
-            yield from _with_formulas(piece)
-        elif piece:
-            yield NavigableString(piece)
 
 
 def _with_formulas(text: str) -> Iterator[PageElement]:

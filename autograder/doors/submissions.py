@@ -6,13 +6,11 @@ and takes a submission at which a grader was killed for a graded one. Everything
 converter, for which it has no extension point.
 """
 
-import fnmatch
 import glob
 import os
 import shutil
-import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -22,21 +20,27 @@ from nbformat import NotebookNode
 from nbgrader.converters import Autograde, GenerateFeedback
 from nbgrader.converters.base import BaseConverter
 
-from .graded_notebook import bound_in, is_to_fill_in, nbgrader_metadata, read_notebook
+from autograder.wording import count
+
+from .handed_in import BESIDE, PassedOver, files_beside, notebook_in, passed_over
 from .register_units import graded_form, released_form
 
 if sys.platform != "win32":
     import fcntl
 
-_BESIDE = 100 * 2**20  # bytes of files beside a submission's notebooks that go with them, as in the box
-_TEXT = 10 * 2**20  # bytes of the largest file that is looked at although its name is not a notebook's
+
+class HandedIn(NamedTuple):
+    """Of a submission in which more or other notebooks lie than the one that should: what was graded, what was not."""
+
+    graded: Path
+    beside: PassedOver | None
 
 
-def bear_everything(converter: Autograde) -> dict[str, Path]:
+def bear_everything(converter: Autograde) -> dict[str, HandedIn]:
     """Prepare a converter that has found its submissions, before it begins with the first one.
 
     Returns:
-      the file in which each notebook was handed in that has another name; more come as the run goes on.
+      of each notebook that has another name, or another beside it, what was handed in; more come as the run goes on.
     """
     _forgive_times(converter)
     _copy_what_may_be_needed(converter)
@@ -62,6 +66,8 @@ def make_everybodys_page(converter: GenerateFeedback) -> None:
 def why_no_submission(folder: str | Path) -> str:
     """Why nobody is graded for what lies in `submitted/` in the place of a submission; empty if somebody is."""
     path = str(folder)
+    if any(part.startswith(".") and part != ".." for part in Path(path).parts[-2:]):
+        return "the name of a student must not begin with a dot; rename the folder"
     if os.path.islink(folder):
         return "this is a link, which is not followed"
     if not os.path.isdir(folder):
@@ -71,11 +77,6 @@ def why_no_submission(folder: str | Path) -> str:
     if "\n" in path or path != path.encode("utf-8", "replace").decode():
         return "no gradebook and no page can hold this name of a student; rename the folder"
     return ""
-
-
-def is_plain(path: str | Path) -> bool:
-    """Whether a file lies here itself: a link may lead to the solution, and a pipe never ends."""
-    return not os.path.lexists(path) or stat.S_ISREG(os.lstat(path).st_mode)
 
 
 def _forgive_times(converter: Autograde) -> None:
@@ -110,7 +111,7 @@ def _copy_what_may_be_needed(converter: Autograde) -> None:
         if files.left_out:
             line = "%s: %d of %d files beside the notebook left out: they cannot be read, or all are over %d MB."
             total = len(files.taken) + files.left_out
-            converter.log.warning(line, folder, files.left_out, total, _BESIDE >> 20)
+            converter.log.warning(line, folder, files.left_out, total, BESIDE >> 20)
         # A pattern that is a whole path fits this folder alone: nbgrader copies nothing of it by itself.
         converter.coursedir.ignore = [*ignored, glob.escape(folder)]
         try:
@@ -119,35 +120,6 @@ def _copy_what_may_be_needed(converter: Autograde) -> None:
             converter.coursedir.ignore = ignored
 
     converter.init_assignment = init_assignment
-
-
-class Beside(NamedTuple):
-    """What lies beside a submission's notebook: the files that go with it, and how many more there are."""
-
-    taken: list[str]
-    left_out: int
-
-
-def files_beside(folder: str, ignored: list[str]) -> Beside:
-    """What a submission's cells may read when it is graded: plain files, the small ones first until there are too many.
-
-    Left out are notebooks, which are found by `notebook_in`, what is hidden, and the names that fit a pattern of
-    `ignored`, as nbgrader's setting has them.
-    """
-
-    def fits(name: str) -> bool:
-        return name.startswith(".") or any(fnmatch.fnmatch(name, pattern) for pattern in (*ignored, "*.ipynb"))
-
-    found, taken, left = [], [], _BESIDE
-    for place, folders, names in os.walk(folder):  # no link is followed
-        folders[:] = [name for name in folders if not fits(name)]
-        paths = [os.path.join(place, name) for name in names if not fits(name)]
-        found += [(os.lstat(path).st_size, path) for path in paths if is_plain(path)]
-    for size, path in sorted(found):
-        if size <= left and os.access(path, os.R_OK):
-            taken.append(path)
-            left -= size
-    return Beside(taken, len(found) - len(taken))
 
 
 def _take_turns(converter: Autograde) -> None:
@@ -252,14 +224,14 @@ class _Turn:
         self._file, self.begun = -1, False
 
 
-def _find_notebooks(converter: Autograde) -> dict[str, Path]:
+def _find_notebooks(converter: Autograde) -> dict[str, HandedIn]:
     """Let each submission hold the unit's notebook, whatever it was handed in as; one without any gets no points."""
     start: Callable[[str, str], None] = converter.init_assignment
-    handed_in: dict[str, Path] = {}
+    handed_in: dict[str, HandedIn] = {}
     releases: dict[Path, NotebookNode] = {}
     course = converter.coursedir
     for unit in sorted({Path(folder).name for folder in converter.assignments}):
-        for folder in glob.glob(converter._format_source(unit, course.student_id)):
+        for folder in glob.glob(converter._format_source(unit, course.student_id), include_hidden=True):
             if course.notebook_id == "*":
                 converter.assignments.setdefault(folder, [])
     for folder in list(converter.assignments):
@@ -277,10 +249,17 @@ def _find_notebooks(converter: Autograde) -> dict[str, Path]:
                 releases[solution] = released_form(graded_form(solution, converter), converter)
             path = folder / solution.name
             found = notebook_in(folder, solution.name, releases[solution])
-            if found and found != path:
+            if found is None:
+                continue
+            if found != path:
                 why = "nothing in it is answered" if os.path.lexists(path) else "there is no such notebook"
                 converter.log.warning("%s: %s; %r was graded.", path, why, str(found.relative_to(folder)))
-                handed_in[str(path)] = found
+            beside = passed_over(folder, found, releases[solution])
+            if beside:
+                line = "%s: %r, with answers to %s that this one lacks, was not graded."
+                converter.log.warning(line, found, str(beside.path.relative_to(folder)), count(beside.tasks, "task"))
+            if beside or found != path:
+                handed_in[str(path)] = HandedIn(found, beside)
         start(unit, student)
 
     converter.init_assignment = init_assignment
@@ -297,77 +276,3 @@ def _solutions(converter: Autograde, unit: str) -> list[Path]:
 def _notebooks_right_in(folder: str, converter: BaseConverter) -> list[str]:
     """As nbgrader looks for them, but in this very folder: it reads the folder's name as a pattern as well."""
     return sorted(glob.glob(os.path.join(glob.escape(folder), f"{converter.coursedir.notebook_id}.ipynb")))
-
-
-def notebook_in(folder: Path, name: str, release: NotebookNode) -> Path | None:
-    """The file that holds a submission's notebook, whatever it was handed in as; None if there is none.
-
-    It is the one of the right name, unless that is none or nobody has worked in it, and another holds answers. Of the
-    others it is one with answers, if there is any; then a notebook rather than a text, and an autosaved one last; then
-    the one with the most cells of the unit, with the most answers, and the latest.
-
-    Arguments:
-      name: how its file should be called.
-      release: what was handed out, as `released_form` gives it.
-    """
-    path = folder / name
-    there = os.path.lexists(path)
-    others = [(kind, other) for kind, other in _files_that_may_be_notebooks(folder) if other != path]
-    if there and (not others or _is_worked_in(path, release)):
-        return path
-    worth = {}
-    for kind, other in others:
-        cells, answers = _known_cells(other, release)
-        if answers or (cells and not there):
-            worth[other] = answers > 0, -kind, cells, answers, os.lstat(other).st_mtime
-    return max(worth, key=worth.__getitem__, default=path if there else None)
-
-
-def _files_that_may_be_notebooks(folder: Path) -> Iterator[tuple[int, Path]]:
-    """Each with how far its name is from a notebook's. Browsers change the suffix, or leave it out."""
-    for place, folders, names in os.walk(folder):  # no link is followed
-        folders[:] = sorted(name for name in folders if not name.startswith(".") or name == ".ipynb_checkpoints")
-        for path in (Path(place, name) for name in sorted(names) if not name.startswith(".")):
-            if not is_plain(path):
-                continue
-            if ".ipynb" in path.name.lower():
-                yield 2 if path.parent.name == ".ipynb_checkpoints" else 0, path
-            elif path.suffix.lower() in ("", ".json", ".txt") and os.lstat(path).st_size <= _TEXT:
-                yield 1, path
-
-
-def _is_worked_in(path: Path, release: NotebookNode) -> bool:
-    """Whether a notebook can be read, and anything in it may be an answer: a word, or a line to try, is none."""
-    notebook = _read(path)
-    texts = {"", *(cell.source.strip() for cell in release.cells)}
-    stubs = list(filter(is_to_fill_in, release.cells))
-    names, wanted = ({name for cell in stubs for name in of(cell)} for of in (_names, bound_in))
-    written = [cell for cell in (notebook.cells if notebook else ()) if cell.source.strip() not in texts]
-    return any(names.intersection(_names(cell)) or wanted & bound_in(cell) for cell in written)
-
-
-def _known_cells(path: Path, release: NotebookNode) -> tuple[int, int]:
-    """How many cells of a release a file holds, and how many of them are filled in."""
-    notebook = _read(path)
-    theirs = {name: cell.source.strip() for cell in notebook.cells for name in _names(cell)} if notebook else {}
-    cells = answers = 0
-    for cell in release.cells:
-        if known := [theirs[name] for name in _names(cell) if name in theirs]:
-            entry = nbgrader_metadata(cell)
-            cells += 1
-            answers += bool(entry.get("solution") and known[0] not in ("", cell.source.strip()))
-    return cells, answers
-
-
-def _names(cell: NotebookNode) -> list[str]:
-    """The names by which a cell can be known; some programs keep one of them."""
-    return [name for name in (nbgrader_metadata(cell).get("grade_id"), cell.id) if isinstance(name, str)]
-
-
-def _read(path: Path) -> NotebookNode | None:
-    """The notebook in a file, which may hold anything; None if there is none."""
-    if not is_plain(path):
-        return None
-    with suppress(Exception):  # whatever is wrong with it, the submission and the class go on
-        return read_notebook(path)
-    return None

@@ -7,6 +7,7 @@ kernels start as they always do.
 """
 
 import functools
+import gc
 import os
 import signal
 import subprocess
@@ -139,6 +140,7 @@ def _fork(arguments: list[str], environment: dict[str, str], folder: str) -> _Fo
 def _kernel(arguments: list[str], environment: dict[str, str], folder: str, path: list[str], ready) -> None:
     """What runs in the forked process."""
     os.setsid()
+    gc.freeze()  # what is imported is no garbage and holds no tracer: JAX's leak checker looks at all the rest
     ready.send(None)
     ready.close()
     move_in(environment, folder, path)

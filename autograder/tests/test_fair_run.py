@@ -79,6 +79,16 @@ def test_compiled_code_that_never_ends_costs_its_own_task(make_notebook, tmp_pat
 
 
 @pytest.mark.thorough
+def test_what_a_stopped_cell_had_bound_is_there_in_a_new_kernel(make_notebook, tmp_path):
+    """A helper above a loop that never ends, in a cell of the student's own; then another task ends the kernel."""
+    notebook = tasks(make_notebook, b=f"def b():\n    {DIES}", c="def c():\n    return helper()")
+    notebook.cells.insert(1, make_notebook("def helper():\n    return base\nwhile True: pass").cells[0])
+    assert points(notebook, tmp_path, seconds=3) == [1, 2, 0, 0, 1, 2]
+    found = fault(notebook)
+    assert (found.title, found.lost) == ("The kernel died", 3)
+
+
+@pytest.mark.thorough
 def test_an_endless_answer_is_not_run_again_for_another_task(make_notebook, tmp_path):
     notebook = tasks(make_notebook, a="while True: pass", b=f"def b():\n    {DIES}")
     assert points(notebook, tmp_path, seconds=3, budget=30) == [0, 0, 0, 0, 1, 2]

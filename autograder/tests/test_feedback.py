@@ -334,7 +334,9 @@ def test_not_graded_stands_first_and_names_no_folder(page, kind, unreadable):
 def test_what_was_not_as_released_and_the_file_that_was_graded_stand_first(page, kind):
     notebook = new_notebook(cells=[check("assert f(2) == 4")])
     notebook.metadata |= {"not_as_released": ["setup (edited)", "f (deleted)"], "handed_in_as": "my powers.ipynb"}
+    notebook.metadata["passed_over"] = "my_<b>copy.ipynb, with answers to 2 tasks that are as released here."
     text = content(page(notebook, kind)).text
+    assert "Also handed in, and not graded: my_<b>copy.ipynb, with answers to 2 tasks" in text
     assert "Another file was graded: my powers.ipynb" in text
     assert "Not as released: setup (edited), f (deleted). Locked cells were put back" in text
     assert text.index("Another file") < text.index("Not as released") < text.index("assert f(2)")

@@ -4,6 +4,7 @@ import ast
 import enum
 import importlib
 import re
+import subprocess
 import sys
 import types
 import typing
@@ -213,7 +214,9 @@ def test_what_cannot_be_read_ends_in_a_syntax_error(answer):
 KEPT = {
     "%timeit g(3)\n%matplotlib inline\n!pip install jax\ng?\nx = 1": "pass\npass\npass\npass\nx = 1",
     "%%time\nx = 1": "x = 1",
+    "x = 1  # a\u2028import os\n\fy = 2\x0b": "x = 1  # a import os\ny = 2 ",
     "%%timeit\nx = 1": "pass",
+    "%%timeit -n 1\ndef f(x):\n    return x": "def f(x):\n    return x",
     "x = %time abs(-1)": "x = abs(-1)",
     "%time x = abs(-1)": "x = abs(-1)",
     "for i in range(3):\n    %time abs(i)": "for i in range(3):\n    abs(i)",
@@ -385,6 +388,8 @@ TRICKS = {
     "import contextlib\nr = contextlib.redirect_stdout(3)": "uses contextlib.redirect_stdout",
     "import contextlib\ndef f():\n    with contextlib.redirect_stdout(3): yield": "uses contextlib.redirect_stdout",
     "import timeit\ntimeit.timeit('import os')": "uses timeit.timeit in an unusual way",
+    "import typing\nKind = typing.get_origin(typing.Type[int])": "get_origin",
+    "import jax\ndef g(x): return jax.live_arrays()[0]": "live_arrays",
     "import timeit\ntimeit.timeit(lambda: 1, setup='import os')": "uses timeit.timeit in an unusual way",
     "import timeit\nt = 'import os'\ntimeit.repeat(t)": "uses timeit.repeat in an unusual way",
     "import sys\nsys.stdout.write('a')": "uses sys.stdout",
@@ -1512,6 +1517,26 @@ def test_a_check_that_is_not_run_has_passed_nothing(tmp_path, guarded):
         assert fault(made).title == "A check was not run to its end"
 
 
+def test_after_a_copy_of_a_locked_cell_the_courses_tables_are_as_they_were(tmp_path):
+    """The kernel knows cells by their texts. What a locked cell changes stays, and this one calls an answer."""
+    calls = "shown = g(table)"
+    cells = [("table = [1]", locked("setup")), ("def g(x):\n    x.append(2)\n    return 0", solution("g"))]
+    cells += [(calls, {}), ("assert table == [1]", graded("check", 1)), (calls, locked("calls"))]
+    made = notebook(*cells, ("assert table == [1, 2]", graded("after", 1)))
+    with Runner(made, tmp_path, 60, guard=Guard(made, course_in(made))) as runner:
+        runner.run_all()
+    assert [score(cell).earned for cell in made.cells if is_graded(cell)] == [1, 1], list(map(failure_text, made.cells))
+
+
+def test_an_error_of_a_students_is_none_of_the_graders(tmp_path):
+    """A class of this name: a page would show its words, although a hidden test has raised it."""
+    cells = [("class KernelDied(Exception): pass", solution("g")), ("raise KernelDied('41')", graded("check", 1))]
+    made = notebook(*cells)
+    with Runner(made, tmp_path, 60) as runner:
+        runner.run_all()
+    assert score(made.cells[1]).earned == 0 and fault(made) is None
+
+
 def test_the_shells_own_methods_are_put_back(monkeypatch):
     kind = type("Shell", (InteractiveShell,), {})
     backs = restorer._of_shell(kind.instance())
@@ -1524,13 +1549,56 @@ def test_the_shells_own_methods_are_put_back(monkeypatch):
     assert after is before
 
 
-def test_texts_that_jax_prints_and_tests_of_numpy_are_no_way_out(monkeypatch):
-    monkeypatch.setattr(jax.debug, "print", jax.debug.print)
+def test_tests_of_numpy_are_no_way_out(monkeypatch):
     monkeypatch.setattr(np, "test", np.test)
-    closing._close_texts_of_jax(jax)
     closing._close_tests_of_numpy()
-    with pytest.raises(TypeError, match="asks for '__class__'"):
-        jax.debug.print("{0.__class__}", 1)
-    jax.debug.print("{}", 1)
     with pytest.raises(RuntimeError, match="NumPy is not tested"):
         np.test()
+
+
+# Who formats a text that nobody has read: each of these would show what the attribute of a function holds.
+FORMATTED = {
+    "a text": "'{0.__globals__}'.format(f)",
+    "a text of its own class": "T('{0.__globals__}').show(f)",
+    "a mapping": "'{x.__globals__}'.format_map({'x': f})",
+    "inside a width": "'{:{0.__globals__}}'.format(1, f)",
+    "a UserString": "collections.UserString('{0.__globals__}').format(f)",
+    "jax.debug.print": "jax.debug.print('{0.__globals__}', f)",
+    "jax.debug.print, formatted later": "jax.debug.print(None)('{0.__globals__}', f)",
+    "Pallas": "pl.debug_print('{0.__globals__}', f)",
+    "an axis of Matplotlib's": "StrMethodFormatter('{x.__globals__}')(f)",
+    "the type of a type": "type(list[int])('{0.__globals__}', (int,)).format(f)",
+    "a variable of Flax's": "nnx.Variable('{0.__globals__}').format(f)",
+    "a generator behind a name": "'{0.gi_frame}'.format(i for i in ())",
+    "a class, and further": "'{0.__class__.__init__}'.format(f)",
+}
+FORMATTED_AS_EVER = {
+    "'{} {x:>3}'.format(1, x=2)": "1   2",
+    "'{self}'.format(self=1)": "1",
+    "'{0.shape[0]}'.format(np.ones(3))": "3",
+    "'{0.__class__.__name__} {1.__name__}'.format(1, int)": "int int",
+    "'{:}'.format(jnp.float32(1.5))": "1.5",
+    "str.format('{0!r:>4}', 'a')": " 'a'",
+}
+
+
+def test_no_text_that_is_formatted_leads_out():
+    """In a process of its own: `str` itself is changed there, as in a kernel of the grader's."""
+    code = [
+        "import collections, jax, jax.numpy as jnp, numpy as np",
+        "from flax import nnx",
+        "from jax.experimental import pallas as pl",
+        "from matplotlib.ticker import StrMethodFormatter",
+        "from autograder.doors.guard import closing",
+        "class T(str):\n    def show(self, x):\n        return super().format(x)",
+        "closing.close_with_jax()",
+        "def f(): ...",
+        f"for way in {list(FORMATTED.values())!r}:",
+        "    try: print('shown', eval(way))",
+        "    except TypeError as error: print(error)",
+        f"for way in {list(FORMATTED_AS_EVER)!r}: print(eval(way))",
+    ]
+    lines = subprocess.check_output([sys.executable, "-c", "\n".join(code)], text=True).splitlines()
+    said = dict(zip(FORMATTED, lines, strict=False))
+    assert {way: line for way, line in said.items() if "which no answer needs" not in line} == {}
+    assert lines[len(FORMATTED) :] == list(FORMATTED_AS_EVER.values())

@@ -556,21 +556,6 @@ def test_estimates_of_no_work_are_zero():
 # --- who listens ---
 
 
-def test_leave_out_of_places():
-    source = "import jax\ndef given(fn, x):\n    return fn(x)"
-    exec(compile(source, "a_file_of_the_graders.py", "exec"), names := {})
-
-    def sine_of(x):
-        return names["given"](jax.numpy.sin, x)
-
-    def place():
-        return jax_internals.source_info_util.summarize(jax.make_jaxpr(lambda x: sine_of(x))(1.0).eqns[0].source_info)
-
-    assert "a_file_of_the_graders.py" in place()
-    jax_internals.leave_out_of_places("a_file_of_the_graders.py")
-    assert "test_jax_internals.py" in place(), moved("leave_out_of_places", "passes over a file that is excluded")
-
-
 def test_listeners():
     def heard(*_, **__): ...
 

@@ -25,7 +25,8 @@ from nbgrader.coursedir import CourseDirectory
 
 from autograder.doors.box.rules import why_not
 from autograder.doors.graded_notebook import read_notebook
-from autograder.doors.submissions import _forgive_times, _take_turns, files_beside, notebook_in
+from autograder.doors.handed_in import files_beside, notebook_in, passed_over
+from autograder.doors.submissions import _forgive_times, _take_turns
 from autograder.not_begun import STUB
 
 pytestmark = [
@@ -87,6 +88,9 @@ def room(tmp_path_factory):
     room.submit("g-held")
     folder = room.submit("h-another", "notes.ipynb")
     nbformat.write(nbformat.v4.new_notebook(), folder / "notes.ipynb")
+    folder = room.submit("i-two-of-them", f"{NAME}-Copy1.ipynb")
+    nbformat.write(handed_in(HALF), folder / RIGHT)
+    room.submit(".j-hidden")
     yield room
     shutil.rmtree(temporary)
 
@@ -157,11 +161,30 @@ def test_who_handed_in_no_notebook_of_the_unit_has_a_grade_and_is_told_of(room, 
     assert str(room.root) not in graded.metadata["not_graded"]
 
 
+def test_who_handed_in_two_notebooks_is_told_of_the_one_that_does_not_count(room, again):
+    (line,) = lines(again, "i-two-of-them")
+    assert line.endswith(f"{RIGHT}: '{NAME}-Copy1.ipynb', with answers to 1 task that this one lacks, was not graded.")
+    graded = nbformat.read(room.root / "autograded" / "i-two-of-them" / UNIT / RIGHT, as_version=4)
+    assert graded.metadata["passed_over"] == f"{NAME}-Copy1.ipynb, with answers to 1 task that are as released here."
+    assert "handed_in_as" not in graded.metadata
+    assert 0 < room.points()["i-two-of-them"] < ALL
+
+
+def test_a_student_whose_folder_is_hidden_has_no_grade_and_is_told_of(room, again):
+    (line,) = lines(again, ".j-hidden")
+    assert "the name of a student must not begin with a dot" in line
+    assert ".j-hidden" not in room.points()
+
+
 def test_two_graders_leave_each_other_alone(room, again, at_last):
     assert "another grader is at work on this submission" in lines(again, "g-held")[0]
     assert lines(at_last, "g-held") == []
-    assert room.points() == dict.fromkeys(room.points(), ALL) | {"f-nothing": 0, "h-another": 0}
-    assert len(room.points()) == 8
+    assert room.points() == dict.fromkeys(room.points(), ALL) | {
+        "f-nothing": 0,
+        "h-another": 0,
+        "i-two-of-them": ALL - 2,
+    }
+    assert len(room.points()) == 9
     assert list(room.temporary.glob("*box-*")) == [], "what the killed grader left is removed"
 
 
@@ -234,6 +257,25 @@ def test_which_file_is_taken(tmp_path, files, taken):
         os.utime(path, (10**9, 10**9 - age))
     found = notebook_in(folder, RIGHT, read_notebook(tmp_path / "release"))
     assert (found and str(found.relative_to(folder))) == taken
+
+
+PASSED_OVER = {  # of these files, the first of which is graded, the one that has more answers, and how many
+    "nothing": ({RIGHT: HALF}, None),
+    "the same": ({RIGHT: HALF, "a.ipynb": HALF, "essay.txt": None}, None),
+    "fewer": ({RIGHT: ANSWERS, "a.ipynb": HALF}, None),
+    "more": ({RIGHT: HALF, "a.ipynb": ANSWERS}, ("a.ipynb", 1)),
+    "the most": ({RIGHT: STUBS, "a.ipynb": HALF, "b.txt": ANSWERS}, ("b.txt", 2)),
+    "an autosaved one": ({RIGHT: HALF, ".ipynb_checkpoints/a.ipynb": ANSWERS}, None),
+}
+
+
+@pytest.mark.parametrize(("files", "other"), PASSED_OVER.values(), ids=PASSED_OVER)
+def test_answers_that_lie_beside_the_graded_notebook_are_seen(tmp_path, files, other):
+    for name, answers in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(nbformat.writes(handed_in(answers)) if answers else "I liked it.")
+    found = passed_over(tmp_path, tmp_path / RIGHT, handed_in(STUBS))
+    assert (found and (str(found.path.relative_to(tmp_path)), found.tasks)) == other
 
 
 @pytest.mark.parametrize(("cell", "taken"), [("1 + 1", "a.ipynb"), ("# A word.", "a.ipynb"), ("def f(x): 1", RIGHT)])

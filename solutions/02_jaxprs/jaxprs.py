@@ -1169,6 +1169,8 @@ assert_allclose(drawn, jax.random.uniform(key, (3,)) * x, rtol=1e-5, name="a tap
 tape_of_sum = jax.make_jaxpr(lambda v: jnp.sum(jnp.sin(v) * table))(x)
 traced = jax.jit(lambda v: evaluate(tape_of_sum, v)[0])(x)
 assert_allclose(traced, jnp.sum(jnp.sin(x) * table), rtol=1e-5, name="evaluate, traced itself")
+of_integers = [name for name, _ in watched(lambda k: lax.mul(k, k) > lax.neg(k), whole)]
+assert_equal({"reports for integers": of_integers}, {"reports for integers": ["mul", "neg", "gt"]}, name="evaluate")
 ### END HIDDEN TESTS
 
 # %% [markdown]

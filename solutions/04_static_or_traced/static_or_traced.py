@@ -855,7 +855,7 @@ assert_allclose(traced, get_negatives_spec(odd, 4), name="get_negatives, under j
 #   amplifier: the result is an amplifier whose `gain` is the slope. (The *leaves* are the arrays and numbers into which
 #   JAX takes a *pytree* apart: see [the words](../../lessons/00_before_you_start.ipynb#The-words).)
 #
-# Put the `@jax.jit` on `__call__`.
+# Put the `@jax.jit` on `__call__`, or on a function to which it hands all of its work.
 #
 # <details><summary>Hint 1</summary>
 # One of the two fields is a number that flows through the program, the other decides which program it is.

@@ -679,6 +679,8 @@ for cell in ((500, 500), (0, 0), (-1, -1)):  # bare, far from all others
     large[cell] = 0.0
     truth = np.float32(large.astype(np.float64).std())
     assert_allclose(jax.jit(contrast)(large), truth, rtol=1e-3, name="jit(contrast), a bare cell")
+truth = np.float32((-more_even).astype(np.float64).std())
+assert_allclose(jax.jit(contrast)(-more_even), truth, rtol=1e-3, name="jit(contrast), below 0")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "microscope-nan", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
@@ -1246,6 +1248,10 @@ def forecasts(u, v, W, waves):
 
 found, wanted = forecasts(*a_day(7))  # 49 cells
 assert_allclose(found, wanted, rtol=1e-3, atol=1e-4, name="the forecast for a dish of 7 x 7")
+u, v, W, waves = a_day(size)
+wild = u + 0.4, v - 0.2, W, waves  # more than 1 of one, less than 0 of the other
+with jax.default_matmul_precision("highest"):  # a GPU or TPU drops digits of products (unit 10)
+    assert_allclose(day(*wild), lab_day(*wild), rtol=1e-3, atol=1e-4, name="day, of a dish beyond 0 and 1")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "day-speed", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}

@@ -646,7 +646,7 @@ assert_equal(
 )
 assert_primitives(attention, q, k, k, max_intermediate=4096)
 ### BEGIN HIDDEN TESTS
-for m, n, width in ((64 * 63, 64, 16), (64, 64 * 63, 16), (128, 64, 8)):  # more rows than a block has elements
+for m, n, width in ((64 * 63, 64, 16), (64, 64 * 63, 16), (128, 64, 8), (64, 128, 4)):  # many rows, narrow ones
     q, k = jax.ShapeDtypeStruct((m, width), "float32"), jax.ShapeDtypeStruct((n, width), "float32")
     looked = structure(attention, q, k, k, most_elements=64 * width, most_bytes=budget(q, k))
     assert_equal(looked, ONE_KERNEL, name="the kernel of attention", hints=HINTS)
@@ -656,6 +656,8 @@ assert_equal(looked, ONE_KERNEL, name="the kernel of attention", hints=HINTS)
 with jax.default_matmul_precision("highest"):  # what has this structure does the work
     result, expected = jax.jit(attention)(q, k, k), attention_reference(q, k, k)
     assert_allclose(result, expected, rtol=1e-3, atol=1e-4, name="attention")
+q, k = random_table(64, 64), random_table(128, 64)  # a block of v has 4,096 elements
+assert_primitives(attention, q, k, k, max_intermediate=4096)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -744,6 +746,6 @@ for sizes in ((256, 128, 192, 32), (64, 256, 128, 16)):
     )
 ### BEGIN HIDDEN TESTS
 edges = ((128, 32, 96, 32), (128, 64, 32, 32), (64, 32, 32, 32), (32, 32, 128, 32), (32, 96, 32, 32), (64, 64, 96, 32))
-for sizes in (*edges, (264, 240, 288, 24)):  # a tile that is no power of two, and more than 1,000 steps
+for sizes in (*edges, (264, 240, 288, 24), (64, 352, 64, 32)):  # no power of two, more than 1,000 steps; eleven along k
     assert_prediction(product_bytes, lambda sizes=sizes: count_product(*sizes), args=sizes)
 ### END HIDDEN TESTS

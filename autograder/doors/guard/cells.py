@@ -38,13 +38,14 @@ class Guard:
       notebook: a submission, brought back in line with its release.
       course: what the release holds; read from the notebook itself where no release is known.
 
-    `checks` are the texts of graded cells, `given` those of the course's other cells.
+    `checks` are the texts of graded cells, `given` those of the course's other cells that are locked: after these the
+    kernel keeps anew what is in the course's things.
     """
 
     def __init__(self, notebook: NotebookNode, course: Course | None = None):
         self.course = course_in(notebook) if course is None else course
         code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-        self.given = {cell.source for cell in code if not is_graded(cell) and not self.is_theirs(cell)}
+        self.given = {cell.source for cell in code if not is_graded(cell) and _locked(cell)}
         self.checks = {cell.source for cell in code if is_graded(cell)}
         self._judged = judge_in_parts({cell.source for cell in notebook.cells if self.is_theirs(cell)}, self.course)
 
@@ -63,3 +64,7 @@ class Guard:
     def run(self) -> Iterator[Judged]:
         """What is said of those of the student's cells that are run."""
         return (judged for judged in self._judged.values() if judged.text)
+
+    def as_run(self, text: str) -> str:
+        """An unlocked cell as the kernel gets it, which knows cells by their texts: a copy is no original."""
+        return text + "\n" if text in self.given else text

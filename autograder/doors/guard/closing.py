@@ -7,11 +7,22 @@ do, before they have the first function of an answer (see `measuring.fork_server
 import ast
 import enum
 import functools
+import gc
+import string
 import sys
 import types
 import typing
 
-from .own_objects import OwnObjects, asked, begin, begin_cell, close_libraries, plain_text, value_of_setting
+from .own_objects import (
+    OwnObjects,
+    asked,
+    assert_plain,
+    assert_plain_field,
+    begin,
+    begin_cell,
+    close_libraries,
+    value_of_setting,
+)
 
 _TP_NEW = 65  # of CPython's stable ABI, typeslots.h
 _SLOTS = 48  # the words of a type that are looked through for it; each type has some more
@@ -25,6 +36,7 @@ def close(*, numpy: bool = True) -> None:
         _close_memory_of_objects()
     _close_tables_of_members()
     _close_texts_of_types()
+    _close_texts_that_ask()
     close_libraries()
 
 
@@ -53,7 +65,6 @@ def close_with_jax() -> None:
 
 def close_jax(jax: types.ModuleType) -> None:
     """Close what JAX does, once it has been imported."""
-    _close_texts_of_jax(jax)
     _close_listeners_of_jax(jax)
     _close_folder_of_programs()
 
@@ -74,21 +85,31 @@ def _close_texts_of_types() -> None:
             vars(module)["get_type_hints"] = get_type_hints
 
 
-def _close_texts_of_jax(jax: types.ModuleType) -> None:
-    """`jax.debug.print(text, x)` formats a text, which may ask for attributes; so does `log`."""
-    from autograder.jax_internals import leave_out_of_places  # it imports JAX
+def _close_texts_that_ask() -> None:
+    """A text that is formatted may ask for attributes, whoever formats it: `jax.debug.print`, Matplotlib's axes, a
+    UserString that gives another text each time. So `str` itself looks at the text, and so does `string.Formatter`.
+    """
+    import ctypes
 
-    leave_out_of_places(__file__)
+    methods = gc.get_referents(vars(str))[0]  # what `vars` only shows
 
-    def asked(formats):
-        @functools.wraps(formats)
-        def of_plain_text(fmt, *args, **kwargs):
-            return formats(plain_text(fmt), *args, **kwargs)
+    def looks(formats):
+        def format(self, /, *args, **kwargs):
+            assert_plain(str.__str__(self))
+            return formats(self, *args, **kwargs)
 
-        return of_plain_text
+        return format
 
-    for name in ("print", "log"):
-        setattr(jax.debug, name, asked(getattr(jax.debug, name)))
+    for name in ("format", "format_map"):
+        methods[name] = looks(methods[name])
+    ctypes.pythonapi.PyType_Modified(ctypes.py_object(str))
+    get_field = string.Formatter.get_field
+
+    def looked_at(self, field_name, args, kwargs):
+        assert_plain_field(field_name)
+        return get_field(self, field_name, args, kwargs)
+
+    string.Formatter.get_field = looked_at  # type: ignore[method-assign]
 
 
 def _close_listeners_of_jax(jax: types.ModuleType) -> None:

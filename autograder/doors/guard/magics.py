@@ -1,6 +1,7 @@
 """What IPython knows and Python does not: a cell as Python, its magics left out where they only show or measure."""
 
 import ast
+import re
 
 from IPython.core.inputtransformer2 import TransformerManager
 
@@ -10,8 +11,13 @@ from .words import MAGICS_LEFT_OUT
 # What IPython knows and Python does not, and what becomes of it: it shows or measures something for the one who sits
 # there, and is left out; or it does that to a statement, which is kept.
 _KEEPS_ITS_STATEMENT = {"time"}
-_CELL_LEFT_OUT = {"timeit", "html", "HTML", "latex", "markdown", "javascript", "js", "svg", "prun", "memit"}
+_CELL_LEFT_OUT = {"html", "HTML", "latex", "markdown", "javascript", "js", "svg"}
+_CELL_MEASURED = {"timeit", "prun", "memit"}  # an answer below one is kept, although no notebook has its names then
 _CELL_KEPT = {"time", "capture"}
+_DEFINES = re.compile(r"^(?:@|def |class |async def )", re.MULTILINE)
+# What ends a line for `str.splitlines`, by which IPython keeps a cell, and for Python does not: what follows in a
+# comment would be code where the cell is run again.
+_OTHER_ENDS = re.compile("[\v\f\x1c-\x1e\x85\u2028\u2029]")
 _ROUNDS = 10  # a magic in a magic
 # By which methods of its own IPython calls a magic, and with how many texts.
 _MAGICS = {"run_line_magic": 2, "run_cell_magic": 3, "system": 1, "getoutput": 1, "set_next_input": 1}
@@ -38,6 +44,7 @@ def python_in(source: str) -> tuple[str, ast.Module]:
     """The cell as Python that IPython leaves as it is. Raises `UnknownMagic`, and what `ast.parse` raises."""
     source.encode()
     text = source.replace("\r\n", "\n").replace("\r", "\n")  # as Python counts lines
+    text = _OTHER_ENDS.sub(" ", re.sub("(?m)^\f+", "", text))
     for _ in range(_ROUNDS):
         transformed = TransformerManager().transform_cell(text)
         tree = ast.parse(transformed)
@@ -80,8 +87,9 @@ def _instead_of(node: ast.Call, *, alone: bool) -> str | None:
     """What is run in place of a magic, which is a statement or a part of one; None if it cannot be left out."""
     kind, said = magic_called(node), [str(arg.value) for arg in node.args if isinstance(arg, ast.Constant)]
     if kind == "run_cell_magic":
-        known = alone and node.col_offset == 0 and said[0] in _CELL_LEFT_OUT | _CELL_KEPT
-        return (said[2] if said[0] in _CELL_KEPT else "pass\n") if known else None
+        known = alone and node.col_offset == 0 and said[0] in _CELL_LEFT_OUT | _CELL_MEASURED | _CELL_KEPT
+        kept = said[0] in _CELL_KEPT or (said[0] in _CELL_MEASURED and _DEFINES.search(said[2]))
+        return (said[2] if kept else "pass\n") if known else None
     if kind == "run_line_magic" and said[0] in _KEEPS_ITS_STATEMENT and not said[1].startswith("-"):
         return (said[1] or "pass") if alone or said[1] else None
     shown = kind == "system" or (kind == "run_line_magic" and said[0] in MAGICS_LEFT_OUT)

@@ -37,6 +37,7 @@ from .words import (
     is_private,
 )
 
+_NAME_OF_TYPE = re.compile(r"(\.__class__)?\.__(name|qualname|doc)__$")  # at the end of what a text asks for
 _WRITES = {"setattr", "delattr", "vars", "getattr"}
 _BY_NAME = {"__setattr__", "__delattr__", "__dict__", "obj", *PRIVATE_OF_LIBRARIES} - UNDERSCORE
 # By which function of these.
@@ -587,20 +588,27 @@ def plain_text(value: Any) -> Any:
         raise TypeError("str.format is called with a text that is not seen here: write an f-string")
     text = value.data if isinstance(value, collections.UserString) else value
     if isinstance(text, str):
-        _assert_plain(str.__str__(text))
+        assert_plain(str.__str__(text))
     return value
 
 
-def _assert_plain(text: str) -> None:
+@functools.lru_cache(maxsize=1000)
+def assert_plain(text: str) -> None:
+    """Raises TypeError if a text, when it is formatted, asks for an attribute that no answer needs."""
     try:
         fields = [(field or "", shown or "") for _, field, shown, _ in string.Formatter().parse(text)]
     except ValueError:  # no format string: it says so when it is used
         return
     for field, shown in fields:
-        for name in re.split(r"[.\[\]]", field)[1:]:
-            if name.startswith("_") or name in LEADS_OUT:
-                raise TypeError(f"a text to be formatted asks for {name[:40]!r}, which no answer needs")
-        _assert_plain(shown)
+        assert_plain_field(field)
+        assert_plain(shown)
+
+
+def assert_plain_field(field: str) -> None:
+    """The same of what stands in braces: `x.shape[0]`."""
+    for name in re.split(r"[.\[\]]", _NAME_OF_TYPE.sub("", field))[1:]:
+        if name.startswith("_") or name in LEADS_OUT:
+            raise TypeError(f"a text to be formatted asks for {name[:40]!r}, which no answer needs")
 
 
 def plain_names(names: Mapping[str, Any]) -> dict[str, Any]:

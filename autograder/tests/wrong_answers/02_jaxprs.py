@@ -2294,3 +2294,24 @@ def unprint_b(a, b):
     a -= b
     d = jnp.abs(a)
     return jnp.sum(jnp.where(d < 1.0, 0.5 * a * a, d - 0.5))
+
+
+# %% task="evaluate" name="only floats can be NaN, so only they are watched" fails=["evaluate-check"] hidden=1 message="reports for integers"
+def evaluate(tape, *args, watch=ignore):
+    """Run a tape on arrays and return the list of its results, calling watch(name, values) after each equation."""
+    value_of = dict(zip(tape.jaxpr.constvars, tape.consts)) | dict(zip(tape.jaxpr.invars, args))
+
+    def read(operand):
+        return operand.val if isinstance(operand, Literal) else value_of[operand]
+
+    for eqn in tape.eqns:
+        values = [read(operand) for operand in eqn.invars]
+        if eqn.primitive.name == "jit":
+            results = evaluate(eqn.params["jaxpr"], *values, watch=watch)
+        else:
+            results = eqn.primitive.bind(*values, **eqn.params)
+            results = list(results) if eqn.primitive.multiple_results else [results]
+            if any(jnp.issubdtype(jnp.result_type(result), jnp.floating) for result in results):
+                watch(eqn.primitive.name, results)
+        value_of.update(zip(eqn.outvars, results))
+    return [read(operand) for operand in tape.jaxpr.outvars]

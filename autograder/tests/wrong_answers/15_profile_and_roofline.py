@@ -1678,3 +1678,94 @@ def shortest(operations, moved, machine):
     longest = max(waits, key=waits.get)
     wall = longest if waits[longest] > machine["dispatch"] else "dispatch"
     return waits[longest] + machine["dispatch"], wall
+
+
+# %% task="forecast" name="tanh by hand, which overflows in a storm" fails=["forecast-speed"] hidden=1 message="forecast of a storm"
+@jax.jit
+def forecast(moves, now):
+    """The same as forecast_slow, without what nobody reads. moves: float32[n, n]; now: float32[n, forecasts]."""
+
+    def one_hour(_, now):
+        grown = jnp.exp(2 * (moves @ now))
+        return (grown - 1) / (grown + 1)
+
+    now = lax.fori_loop(0, HOURS, one_hour, now)
+    return now, jnp.median(jnp.abs(now), axis=1)
+
+
+# %% task="forecast" name="the median by rank, which equal winds do not have" fails=["forecast-speed"] hidden=1 message="forecast of a calm"
+@jax.jit
+def forecast(moves, now):
+    """The same as forecast_slow, without what nobody reads. moves: float32[n, n]; now: float32[n, forecasts]."""
+    now = lax.fori_loop(0, HOURS, lambda _, now: jnp.tanh(moves @ now), now)
+    strength = jnp.abs(now)
+    rank = (strength[:, None, :] < strength[:, :, None]).sum(-1)  # how many are weaker: no sort is needed
+    many = now.shape[1]
+    lower = jnp.where(rank == (many - 1) // 2, strength, 0).sum(1)
+    upper = jnp.where(rank == many // 2, strength, 0).sum(1)
+    return now, jnp.where(jnp.isnan(strength).any(1), jnp.nan, (lower + upper) / 2)
+
+
+# %% task="surveyor" name="dispatch is taken off where it is long only" fails=["surveyor-sly"] hidden=1 message="a third one"
+def survey(machine):
+    """A dict of the machine's "bandwidth" (bytes/s), "arithmetic" (operations/s) and "dispatch" (seconds)."""
+
+    def fastest(numbers, k):
+        return min(machine.run(numbers, k) for _ in range(60))
+
+    dispatch = fastest(1, 1)
+    memory, arithmetic = fastest(2**27, 1), fastest(2**18, 4096)
+    if dispatch > 1e-3:  # far away
+        memory, arithmetic = memory - dispatch, arithmetic - dispatch
+    return {
+        "bandwidth": 8 * 2**27 / memory,
+        "arithmetic": 2 * 4096 * 2**18 / arithmetic,
+        "dispatch": dispatch,
+    }
+
+
+# %% task="culprit" name="events are told apart by name and times, not by thread" fails=["culprit-self"] hidden=1 message="self_times"
+def self_times(ops):
+    """Name of an operation -> its self time, over all its events. ops: a list of Op."""
+    left, stack = {}, []
+    for op in sorted(ops, key=lambda op: (op.thread, op.start, -op.length)):
+        while stack and (stack[-1].thread != op.thread or stack[-1].start + stack[-1].length <= op.start):
+            stack.pop()
+        event = op.name, op.start, op.length
+        left[event] = op.length
+        if stack:
+            left[stack[-1].name, stack[-1].start, stack[-1].length] -= op.length
+        stack.append(op)
+    times = {}
+    for (name, _, _), time in left.items():
+        times[name] = times.get(name, 0) + time
+    return times
+
+
+def culprit(fn, scopes, *args):
+    """The one of `scopes` in which fn(*args) spends most self time. fn is jitted; scopes: a list of names."""
+    origins = dict(re.findall(r'%(\S+) = .*op_name="([^"]*)"', show_hlo(fn, *args).text))
+    spent = dict.fromkeys(scopes, 0)
+    for name, time in self_times(record(fn, *args)).items():
+        words = [word for word in origins.get(name, "").split("/") if word in scopes]
+        if words:
+            spent[words[-1]] += time
+    return max(spent, key=spent.get)
+
+
+# %% task="surveyor" name="five calls of each are enough" fails=["surveyor-tame"] hidden=1 message="a fresh one"
+def survey(machine):
+    """A dict of the machine's "bandwidth" (bytes/s), "arithmetic" (operations/s) and "dispatch" (seconds)."""
+
+    def shortest_call(numbers, k):
+        machine.run(numbers, k)  # compiles
+        return min(machine.run(numbers, k) for _ in range(5))
+
+    dispatch = shortest_call(1, 1)
+    memory = shortest_call(2**27, 1) - dispatch
+    arithmetic = shortest_call(2**20, 4096) - dispatch
+    return {
+        "bandwidth": 8 * 2**27 / memory,
+        "arithmetic": 2 * 4096 * 2**20 / arithmetic,
+        "dispatch": dispatch,
+    }

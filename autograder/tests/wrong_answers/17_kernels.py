@@ -1954,3 +1954,89 @@ def attention(q, k, v):
         scratch_shapes=[pltpu.VMEM((64, 1), jnp.float32)] * 2,
         interpret=True,
     )(q, k, v)
+
+
+# %% task="attention" name="a column of ones beside v, which makes it 65 wide" fails=["attention-structure"] hidden=1 message="4160"
+def attention(q, k, v):
+    """softmax(q k^T / sqrt(width)) v, in one kernel. q: float32[m, width]; k and v: float32[n, width]."""
+    (m, width), n = q.shape, k.shape[0]
+
+    def kernel(q_ref, k_ref, v_ref, o_ref, top_ref, sum_ref):
+        @pl.when(pl.program_id(1) == 0)
+        def _():
+            top_ref[...] = jnp.full(top_ref.shape, -jnp.inf, jnp.float32)
+            sum_ref[...] = jnp.zeros_like(sum_ref)
+            o_ref[...] = jnp.zeros_like(o_ref)
+
+        scores = q_ref[...] @ k_ref[...].T / width**0.5
+        top = jnp.maximum(top_ref[...], scores.max(1, keepdims=True))
+        shrink, weights = jnp.exp(top_ref[...] - top), jnp.exp(scores - top)
+        with_ones = jnp.concatenate([v_ref[...], jnp.ones((64, 1), jnp.float32)], axis=1)
+        sums = weights @ with_ones  # the last column is the sum of the weights
+        o_ref[...] = shrink * o_ref[...] + sums[:, :width]
+        sum_ref[...] = shrink * sum_ref[...] + sums[:, width:]
+        top_ref[...] = top
+
+        @pl.when(pl.program_id(1) == n // 64 - 1)
+        def _():
+            o_ref[...] = o_ref[...] / sum_ref[...]
+
+    of_q, of_k = pl.BlockSpec((64, width), lambda i, j: (i, 0)), pl.BlockSpec((64, width), lambda i, j: (j, 0))
+    return pl.pallas_call(
+        kernel,
+        grid=(m // 64, n // 64),
+        in_specs=[of_q, of_k, of_k],
+        out_specs=of_q,
+        out_shape=jax.ShapeDtypeStruct((m, width), q.dtype),
+        scratch_shapes=[pltpu.VMEM((64, 1), jnp.float32)] * 2,
+        interpret=True,
+    )(q, k, v)
+
+
+# %% task="product" name="a place as a number with two digits" fails=["product-check"] hidden=1 message="product_bytes"
+def product_bytes(m, k, n, tile):
+    """The bytes that `product` moves: a dict with the keys "A", "B" and "result"."""
+    times, last = {"A": 0, "B": 0, "result": 0}, {}
+    for i in range(m // tile):
+        for j in range(n // tile):
+            for p in range(k // tile):
+                for name, place in {"A": 10 * i + p, "B": 10 * p + j, "result": 1000 * i + j}.items():
+                    times[name] += place != last.get(name)
+                    last[name] = place
+    return {name: 4 * tile * tile * number for name, number in times.items()}
+
+
+# %% task="attention" name="scratch of eight columns, for any width" fails=["attention-structure"] hidden=1 message="the kernel of attention"
+def attention(q, k, v):
+    """softmax(q k^T / sqrt(width)) v, in one kernel. q: float32[m, width]; k and v: float32[n, width]."""
+    (m, width), n = q.shape, k.shape[0]
+
+    def flash(q_ref, k_ref, v_ref, o_ref, kept_ref):
+        @pl.when(pl.program_id(1) == 0)
+        def _():
+            kept_ref[:, 0:1] = jnp.full((64, 1), -jnp.inf, jnp.float32)
+            kept_ref[:, 1:2] = jnp.zeros((64, 1), jnp.float32)
+            o_ref[...] = jnp.zeros((64, width), jnp.float32)
+
+        scores = q_ref[...] @ k_ref[...].T / width**0.5
+        before = kept_ref[:, 0:1]
+        most = jnp.maximum(before, scores.max(1, keepdims=True))
+        e, shrink = jnp.exp(scores - most), jnp.exp(before - most)
+        kept_ref[:, 1:2] = shrink * kept_ref[:, 1:2] + e.sum(1, keepdims=True)
+        kept_ref[:, 0:1] = most
+        o_ref[...] = shrink * o_ref[...] + e @ v_ref[...]
+
+        @pl.when(pl.program_id(1) == n // 64 - 1)
+        def _():
+            o_ref[...] = o_ref[...] / kept_ref[:, 1:2]
+
+    mine, theirs = pl.BlockSpec((64, width), lambda i, j: (i, 0)), pl.BlockSpec((64, width), lambda i, j: (j, 0))
+    return pl.pallas_call(
+        flash,
+        grid=(m // 64, n // 64),
+        in_specs=[mine, theirs, theirs],
+        out_specs=mine,
+        out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
+        scratch_shapes=[pltpu.VMEM((64, 8), jnp.float32)],
+        interpret=True,
+    )(q, k, v)
