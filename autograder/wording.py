@@ -14,6 +14,11 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
+def printable(text: str) -> str:
+    """A text that may be a student's as a terminal can show it: on one line, and nothing in it moves a cursor."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
 def tally(counter: Counter[str], most: int = 12) -> str:
     """`mul 200, sub 200, add 1`: the most frequent first."""
     names = [f"{name} {number}" for name, number in counter.most_common(most)]

@@ -6,6 +6,8 @@ from typing import NamedTuple
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
+from autograder.wording import printable
+
 from .graded_notebook import is_graded, task_of
 
 LEFT_OUT = "LeftOut"  # in a cell's metadata: what was not run of it, and why
@@ -57,8 +59,9 @@ def end_in(cell: NotebookNode, name: str, line: str) -> None:
 
 
 def cell_name(cell: NotebookNode) -> str:
-    """What a cell is called in a message: nbgrader's name for it, or how it begins."""
-    return cell.metadata.get("nbgrader", {}).get("grade_id") or cell.source.strip().split("\n")[0][:40]
+    """What a cell is called in a message: nbgrader's name for it, or how it begins, as a terminal can show it."""
+    begins = cell.source.strip().split("\n")[0][:40]
+    return printable(str(cell.metadata.get("nbgrader", {}).get("grade_id") or begins))
 
 
 def fault(notebook: NotebookNode) -> Fault | None:

@@ -15,7 +15,7 @@ from nbgrader.converters.base import NbGraderException
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Bool, Float, Integer, List, Unicode
 
-from autograder.wording import count
+from autograder.wording import count, printable
 
 from .box.rules import Rules
 from .faults import Fault, end_in, fault
@@ -64,7 +64,7 @@ class SubmissionExporter(NotebookExporter):
             resources["handed_in"] = data
             notebook = parse_notebook(data, path)
         except UnreadableNotebook as error:
-            self.log.error("%s", error)
+            self.log.error("%s", printable(str(error)))
             # The student's page names the file, not where the instructor keeps it.
             notebook, resources["not_graded"] = new_notebook(), str(error).replace(str(path), path.name)
             if not os.path.lexists(path) and (instead := sorted(os.listdir(path.parent))):
@@ -208,7 +208,8 @@ class RunNotebook(NbGraderPreprocessor):
                 cell.outputs = []
                 end_in(cell, "NotGraded", "it was not run")
         if (found := fault(nb)) and not found.is_harmless and (entry := resources.get("nbgrader")):
-            self.tell(found, nb.metadata.get("not_graded") or f"{found.title.lower()} in {found.cell}", entry)
+            why = nb.metadata.get("not_graded") or f"{found.title.lower()} in {found.cell}"
+            self.tell(found, printable(why), entry)
         return nb, resources
 
 

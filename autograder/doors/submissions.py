@@ -257,7 +257,7 @@ def _find_notebooks(converter: Autograde) -> dict[str, HandedIn]:
             beside = passed_over(folder, found, releases[solution])
             if beside:
                 line = "%s: %r, with answers to %s that this one lacks, was not graded."
-                converter.log.warning(line, found, str(beside.path.relative_to(folder)), count(beside.tasks, "task"))
+                converter.log.warning(line, path, str(beside.path.relative_to(folder)), count(beside.tasks, "task"))
             if beside or found != path:
                 handed_in[str(path)] = HandedIn(found, beside)
         start(unit, student)

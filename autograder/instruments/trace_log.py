@@ -362,16 +362,26 @@ def _hands_on(value: Any, code: types.CodeType, deep: int = _DEEP) -> bool:
         inner = [value.__self__]
     elif _is_iterator(value):  # `partial(next, map(f, xs))`
         inner = gc.get_referents(value)
-    elif type(value) is types.FunctionType or issubclass(type(value), type):
+    elif type(value) is types.FunctionType:
         return False
+    elif issubclass(type(value), type):  # what makes its objects; JAX makes those of a tuple's class by the way
+        made = inspect.getattr_static(value, "__new__", None)
+        inner = [made.__func__] if isinstance(made, staticmethod) and not issubclass(value, tuple) else []
     else:
         call = inspect.getattr_static(type(value), "__call__", None)
-        inner = [call.__func__] if isinstance(call, staticmethod | classmethod) else []
+        inner = [call.__func__] if isinstance(call, staticmethod | classmethod) else [] if _of_c(call) else [call]
         if _made_by_python(call):
             return True
     return bool(deep) and any(
         _runs(part, code) or ((callable(part) or _is_iterator(part)) and _hands_on(part, code, deep - 1))
         for part in inner
+    )
+
+
+def _of_c(call: Any) -> bool:
+    """Whether what is called is a method that is not in Python, or one that is and has been looked at."""
+    return call is None or isinstance(
+        call, types.FunctionType | types.WrapperDescriptorType | types.MethodDescriptorType
     )
 
 

@@ -287,6 +287,44 @@ def rate_behind_the_call_of_a_function(x, rates, edge):
     return x
 
 
+class StepByPartial:
+    """JAX calls the objects, and these the partial that stands in their class."""
+
+    def __init__(self, rate, edge):
+        type(self).__call__ = functools.partial(lambda v: diffuse(v, rate, edge))
+
+
+def rate_behind_a_partial_of_the_class(x, rates, edge):
+    for rate in rates:
+        x = jax.jit(StepByPartial(rate, edge))(x)
+    return x
+
+
+class Inner:
+    def __init__(self, rate, edge):
+        self.rate, self.edge = rate, edge
+
+    def __call__(self, v):
+        return diffuse(v, self.rate, self.edge)
+
+
+def rate_behind_an_object_of_the_class(x, rates, edge):
+    for rate in rates:
+        x = jax.jit(type("StepByObject", (), {"__call__": Inner(rate, edge)})())(x)
+    return x
+
+
+def rate_behind_a_class(x, rates, edge):
+    for rate in rates:
+
+        class Stepped:
+            def __new__(cls, v, rate=rate):
+                return diffuse(v, rate, edge)
+
+        x = jax.jit(Stepped)(x)
+    return x
+
+
 class Decoy:
     """Says that it is a partial of another function."""
 
@@ -310,6 +348,9 @@ def rate_behind_a_decoy(x, rates, edge):
 
 
 HIDING = [
+    rate_behind_a_partial_of_the_class,
+    rate_behind_an_object_of_the_class,
+    rate_behind_a_class,
     rate_behind_the_call_of_a_function,
     rate_behind_a_decoy,
     rate_in_a_thread,

@@ -390,6 +390,8 @@ TRICKS = {
     "import timeit\ntimeit.timeit('import os')": "uses timeit.timeit in an unusual way",
     "import typing\nKind = typing.get_origin(typing.Type[int])": "get_origin",
     "import jax\ndef g(x): return jax.live_arrays()[0]": "live_arrays",
+    "def g(x):\n    match x:\n        case object(replace=to): to('y')": "asks for .replace",
+    "import operator\nto = operator.methodcaller('replace', 'y')": "asks for .replace",
     "import timeit\ntimeit.timeit(lambda: 1, setup='import os')": "uses timeit.timeit in an unusual way",
     "import timeit\nt = 'import os'\ntimeit.repeat(t)": "uses timeit.repeat in an unusual way",
     "import sys\nsys.stdout.write('a')": "uses sys.stdout",

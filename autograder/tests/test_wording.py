@@ -10,12 +10,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from autograder.wording import array_type, count, is_number, repeated, tally
+from autograder.wording import array_type, count, is_number, printable, repeated, tally
 
 
 def test_count():
     texts = [count(0, "trace"), count(1, "trace"), count(2, "trace"), count(1200, "equation")]
     assert texts == ["0 traces", "1 trace", "2 traces", "1,200 equations"]
+
+
+def test_a_students_text_moves_no_cursor():
+    assert printable("# \x1b]0;title\x07\x1b[31mGr\u00fc\u00dfe\u2028\n") == "#  ]0;title  [31mGr\u00fc\u00dfe  "
 
 
 def test_tally_names_the_most_frequent_first():

@@ -407,6 +407,8 @@ for point, rest in ((31, slice(24, 30)), (24, slice(26, 32))):  # the ends of a 
     hot[point] = 1e9
     stepped = np.asarray(diffuse_shards(place(hot, RING, P("i"))))
     assert_allclose(stepped[rest], diffuse_slow(hot)[rest], rtol=1e-5, name=f"the piece of a very hot point, {point},")
+stepped = np.asarray(jax.jit(diffuse_shards)(u))  # the program that was looked at
+assert_allclose(stepped, diffuse_slow(np.asarray(u)), rtol=1e-5, name="jax.jit(diffuse_shards)")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "ring-jit", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
@@ -730,14 +732,17 @@ assert_equal(outside, dict.fromkeys(outside, 0), name="gradient", hints=dict.fro
 large_y = batch[0], batch[1], np.where(real > 0, y, np.float32(1e25)), real
 found = gradient(*spread(8, *large_y), devices=8)
 assert_allclose(found, gradient_slow(*large_y), rtol=1e-3, atol=1e-3, name="gradient, and y of the padding large")
+found = jax.jit(on_eight)(*placed)  # the program that was looked at
+assert_allclose(found, gradient_slow(*batch), rtol=1e-3, atol=1e-3, name="gradient, under jit")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "eight-once", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 """1 point. The true gradient, with a single all-reduce."""
 batch = padded_batch(30, 64, 4, seed=2)
-found = gradient(*spread(8, *batch), devices=8)
-assert_allclose(found, gradient_slow(*batch), rtol=1e-3, atol=1e-4, name="gradient")
-assert_hlo(functools.partial(gradient, devices=8), *spread(8, *batch), collectives={"all-reduce": 1})
+on_eight = functools.partial(gradient, devices=8)
+for name, function in (("gradient", on_eight), ("gradient, under jit", jax.jit(on_eight))):
+    assert_allclose(function(*spread(8, *batch)), gradient_slow(*batch), rtol=1e-3, atol=1e-4, name=name)
+assert_hlo(on_eight, *spread(8, *batch), collectives={"all-reduce": 1})
 
 # %% [markdown]
 # ## Task 5 · Types with addresses (2 points)

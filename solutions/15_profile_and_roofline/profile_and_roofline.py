@@ -751,8 +751,8 @@ for stations, forecasts in ((3, 21), (7, 1), (1, 2)):
 moves, now = winds(5, 12)
 now[2, 7] = np.nan
 assert_allclose(forecast(moves, now), forecast_slow(moves, now), rtol=1e-3, atol=1e-5, name="forecast with a NaN")
-moves, now = winds(3, 10)
-for name, now in (("a storm", 100 * now), ("a calm", 0 * now)):
+moves, wind = winds(3, 10)
+for name, now in (("a storm", 100 * wind), ("a calm", 0 * wind)):
     assert_allclose(forecast(moves, now), forecast_slow(moves, now), rtol=1e-3, atol=1e-5, name=f"forecast of {name}")
 ### END HIDDEN TESTS
 race = speedup(forecast, forecast_slow, *winds(8, 200, seed=3), at_least=10)

@@ -13,6 +13,7 @@ import sys
 import types
 import typing
 
+from .made_classes import close_classes
 from .own_objects import (
     OwnObjects,
     asked,
@@ -21,6 +22,7 @@ from .own_objects import (
     begin,
     begin_cell,
     close_libraries,
+    plain_fields,
     value_of_setting,
 )
 
@@ -37,6 +39,7 @@ def close(*, numpy: bool = True) -> None:
     _close_tables_of_members()
     _close_texts_of_types()
     _close_texts_that_ask()
+    close_classes()
     close_libraries()
 
 
@@ -65,8 +68,21 @@ def close_with_jax() -> None:
 
 def close_jax(jax: types.ModuleType) -> None:
     """Close what JAX does, once it has been imported."""
+    _close_fields_of_classes(jax)
     _close_listeners_of_jax(jax)
     _close_folder_of_programs()
+
+
+def _close_fields_of_classes(jax: types.ModuleType) -> None:
+    """JAX asks the objects of a registered dataclass for its fields, whatever they are called."""
+    registers = jax.tree_util.register_dataclass
+
+    @functools.wraps(registers)
+    def register_dataclass(nodetype, *args, **kwargs):
+        args = tuple(map(plain_fields, args))
+        return registers(nodetype, *args, **{name: plain_fields(value) for name, value in kwargs.items()})
+
+    jax.tree_util.register_dataclass = register_dataclass
 
 
 def _close_texts_of_types() -> None:

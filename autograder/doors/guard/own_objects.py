@@ -46,6 +46,8 @@ _MEMORY = ("__array_interface__", "__array_struct__")
 _WRAPPERS = (functools.partial, type(functools.lru_cache(len)))
 _RULES = {"defjvp", "defjvps", "defvjp", "def_vmap"}  # what gives a function rules of its own
 _WRAPPED = 20  # wrappers around wrappers
+_PATHS_OF_FILES = (pathlib.Path, pathlib.PosixPath, pathlib.WindowsPath)
+_REPLACES = [vars(kind)["replace"] for kind in _PATHS_OF_FILES if "replace" in vars(kind)]
 _NO_FILES = ("/proc", "/dev", "/sys")
 # Objects of classes that derive from these pass for an array, or ask another object for all names.
 _NO_BASES = ("types.GenericAlias", "jax.Array", "jax.jaxlib._jax.Array", "jax._src.core.Tracer")
@@ -534,14 +536,14 @@ def readable(value: Any, name: str) -> Any:
 
 def update_of(value: Any) -> Any:
     """`value.update`; that of JAX's settings asks for the name that it is given. Raises TypeError if it is another."""
-    jax = sys.modules.get("jax")
-    if jax is None or not issubclass(_class_of(value), type(jax.config)):
-        return value.update
+    jax, found = sys.modules.get("jax"), value.update
+    if jax is None or getattr(found, "__func__", found) is not type(jax.config).update:  # whoever handed it on
+        return found
 
     def update(name: Any, to: Any) -> None:
-        if value is not jax.config or type(name) is not str:
+        if getattr(found, "__self__", None) is not jax.config or type(name) is not str:
             raise TypeError("a setting of JAX's is changed in an unusual way")
-        value.update(name, value_of_setting(name, to))
+        found(name, value_of_setting(name, to))
 
     return update
 
@@ -563,8 +565,10 @@ def value_of_setting(name: str, to: Any) -> Any:
 def no_file(value: Any, name: str) -> Any:
     """What is asked for `load`, `open` and the like, as it is. Raises TypeError if that would read or write files."""
     kind = _class_of(value)
-    if name == "replace":  # that of texts, of modules, of anything but paths
-        allowed = not issubclass(kind, pathlib.PurePath)
+    if name == "replace":  # that of texts, of modules, of anything but paths, and what hands on theirs
+        found = getattr(value, name, None)
+        allowed = not issubclass(_class_of(getattr(found, "__self__", found)), pathlib.PurePath)
+        allowed = allowed and getattr(found, "__func__", found) not in _REPLACES
     elif issubclass(kind, types.ModuleType):  # of others the guard has seen which they are
         allowed = value.__name__ not in HANDED_ON
     else:
@@ -665,6 +669,8 @@ def _type_of(value: Any) -> type:
         raise TypeError("type(x) of a SimpleNamespace makes objects with any attributes, which no answer needs")
     if isinstance(value, types.ModuleType):
         raise TypeError("type(x) of a module makes modules, which no answer needs")
+    if type(value) is types.GenericAlias:
+        raise TypeError("type(x) of a list[int] hands on the attributes of anything, which no answer needs")
     if issubclass(type(value), type):
         raise TypeError(f"type({value.__name__}) is a class of classes, which no answer needs")
     return type(value)

@@ -366,6 +366,8 @@ LEADS_OUT = (FORBIDDEN | BANS | PATHS | CLOCKS | {"format", "format_map", "loads
 }
 # Of Pallas, whose references and grids these names belong to.
 OF_PALLAS = _words("load")
+# Attributes of which the value is asked first, while the cell runs: to be read with a dot.
+ASKED_FIRST = OF_FILES | _words("update replace environ keywords defjvp defjvps defvjp def_vmap")
 # What these return is a type.
 MAKE_TYPES = {"typing.TypeVar", "typing.ParamSpec", "typing.NewType", "collections.namedtuple"}
 

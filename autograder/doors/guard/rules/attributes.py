@@ -8,6 +8,7 @@ import string
 from ..names import Scope, root_of
 from ..words import (
     AS_DECORATOR,
+    ASKED_FIRST,
     ASKED_OF_JITTED,
     ASKED_OF_VALUES,
     ATTRIBUTE_FUNCTIONS,
@@ -70,7 +71,7 @@ class OfAttributes(Reading):
         """Its keywords are attributes, which it reads."""
         for name in node.kwd_attrs:
             self.attribute(node, ast.Name("_", ast.Load()), name)
-            if name.startswith("_") or name in MUTATORS | self.cells.writers:
+            if name.startswith("_") or name in MUTATORS | ASKED_FIRST | self.cells.writers:
                 self.refuse(node, f"asks for .{name}", "nobody can see here of what", f"Write the dot: x.{name}.")
         self.generic_visit(node)
 

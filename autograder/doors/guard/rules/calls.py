@@ -6,6 +6,7 @@ from ..magics import as_written, magic_called
 from ..names import name_called
 from ..words import (
     AS_DECORATOR,
+    ASKED_FIRST,
     ASKS,
     ATTRIBUTE_FUNCTIONS,
     BANS,
@@ -144,7 +145,7 @@ class OfCalls(OfAttributes):
                 self.refuse(node, what, "a name that is asked for must be seen here", "Write the name as it is.")
             for name in str(text).split("."):
                 self.attribute(node, ast.Name("_", ast.Load()), name)
-                if name.startswith("_") or name in MUTATORS | self.cells.writers:
+                if name.startswith("_") or name in MUTATORS | ASKED_FIRST | self.cells.writers:
                     self.refuse(node, f"asks for .{name}", "nobody can see here of what", "Write a function.")
         self.allowed.add(node.func)
 

@@ -1,0 +1,111 @@
+"""Classes that a notebook makes: what a `class` statement says is allowed, and what texts put together is not."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+BEGIN = """
+import abc, collections, dataclasses, enum, functools, typing
+import jax, jax.numpy as jnp
+from flax import linen, nnx
+from autograder.doors.guard.made_classes import close_classes
+close_classes()
+T = typing.TypeVar("T")
+"""
+
+HONEST = """
+class Plain: pass
+class Pair(typing.NamedTuple):
+    x: int
+    y: float = 1.0
+class Generic(typing.NamedTuple, typing.Generic[T]):
+    x: T
+@dataclasses.dataclass(frozen=True, slots=True)
+class Frozen:
+    x: int
+    def __post_init__(self): pass
+class Derived(Frozen): pass
+class Colour(enum.Enum):
+    RED = 1
+class Number(int, enum.Enum):
+    ONE = 1
+class Flags(enum.IntFlag):
+    A = 1
+class Base(abc.ABC):
+    @abc.abstractmethod
+    def f(self): ...
+class Real(Base):
+    def f(self): return 1
+    def __call__(self): return 2
+class Box(typing.Generic[T]):
+    def __getitem__(self, i): return i
+class Protocol(typing.Protocol):
+    def f(self): ...
+class Table(typing.TypedDict):
+    x: int
+class Text(str):
+    def __new__(cls, x): return super().__new__(cls, x)
+class Missing(dict):
+    def __missing__(self, key): return 0
+class Ordered(collections.UserDict): pass
+@functools.total_ordering
+class Last:
+    def __lt__(self, other): return False
+    def __eq__(self, other): return True
+    __hash__ = None
+class Network(nnx.Module):
+    def __init__(self, rngs): self.layer = nnx.Linear(2, 2, rngs=rngs)
+    def __call__(self, x): return self.layer(x)
+Network(nnx.Rngs(0))(jnp.ones(2))
+class Old(linen.Module):
+    n: int
+    @linen.compact
+    def __call__(self, x): return linen.Dense(self.n)(x)
+Old(2).init(jax.random.key(0), jnp.ones(2))
+class Kept(nnx.Variable): pass
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Leaf:
+    x: float
+point, members = collections.namedtuple("point", "a b"), enum.Enum("members", "A B")
+match Pair(1, 2.0):
+    case Pair(x, y): assert (x, y) == (1, 2.0)
+"""
+
+# `Kind` is `type`, however an answer has come by it.
+WAYS = {
+    "a class of classes": "Kind('Meta', (Kind,), {})",
+    "by way of ABC's": "abc.ABCMeta('Meta', (Kind,), {})",
+    "made by JAX": "jax.tree.map(Kind, 'Meta', (Kind,), {})",
+    "made by map": "list(map(Kind, ['X'], [()], [{'__match_args__': ('__globals__',)}]))",
+    "a partial": "functools.partial(Kind, 'X', ())({'__del__': print})",
+    "an object that passes for another": "Kind('X', (), {'__class__': property(lambda self: int)})",
+    "it is not told to its children": "Kind('X', (), {'__init_subclass__': classmethod(print)})",
+    "made by JAX, and pretends": "jax.tree.map(lambda n: Kind('X', (), {'__array_interface__': n}), 1)",
+}
+
+
+@pytest.fixture(scope="module")
+def said():
+    """What each way prints, after all honest classes have been made."""
+    later = "class New[T]:\n    x: T\n" if sys.version_info >= (3, 12) else ""
+    tries = f"""
+Kind = type
+for way in {list(WAYS.values())!r}:
+    try: print("made", eval(way))
+    except TypeError as error: print(error)
+"""
+    code = textwrap.dedent(BEGIN) + HONEST + later + tries
+    return subprocess.check_output([sys.executable, "-c", code], text=True).splitlines()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_no_class_is_made_of_texts_that_nobody_has_read(said, way):
+    line = said[list(WAYS).index(way)]
+    assert line.endswith(("which no answer needs", "is made where a notebook is graded")), line
+
+
+def test_every_way_was_tried(said):
+    assert len(said) == len(WAYS)
