@@ -1,7 +1,9 @@
 """The guard lets every honest answer through and refuses tricks; the restorer puts back what a cell changed."""
 
 import ast
+import dataclasses
 import enum
+import functools
 import importlib
 import re
 import subprocess
@@ -1549,6 +1551,19 @@ def test_the_shells_own_methods_are_put_back(monkeypatch):
     after = InteractiveShell.run_code
     kind.clear_instance()
     assert after is before
+
+
+def test_jax_asks_no_object_for_a_field_that_is_pythons(monkeypatch):
+    monkeypatch.setattr(jax.tree_util, "register_dataclass", jax.tree_util.register_dataclass)
+    closing._close_fields_of_classes(jax)
+    names = {"jax": jax, "functools": functools, "dataclasses": dataclasses, "__name__": "__main__"}
+    registers = "@functools.partial(jax.tree_util.register_dataclass, data_fields=[{!r}], meta_fields=[])\n"
+    with pytest.raises(TypeError, match="is a name of Python's own"):
+        exec(registers.format("__dict__") + "class C: pass", names)
+    exec(registers.format("x") + "@dataclasses.dataclass\nclass C:\n    x: int", names)
+    assert jax.tree.leaves(names["C"](3)) == [3]
+    # As Flax does, while it is imported.
+    exec(registers.format("__state__") + "class D: pass", names | {"__name__": "a_library"})
 
 
 def test_tests_of_numpy_are_no_way_out(monkeypatch):

@@ -7,7 +7,7 @@ import textwrap
 import pytest
 
 BEGIN = """
-import abc, collections, dataclasses, enum, functools, typing
+import abc, collections, dataclasses, enum, functools, random, typing
 import jax, jax.numpy as jnp
 from flax import linen, nnx
 from autograder.doors.guard.made_classes import close_classes
@@ -65,6 +65,9 @@ class Old(linen.Module):
     def __call__(self, x): return linen.Dense(self.n)(x)
 Old(2).init(jax.random.key(0), jnp.ones(2))
 class Kept(nnx.Variable): pass
+class Dice(random.Random):
+    def roll(self): return self.randint(1, 6)
+assert Dice(0).roll() in range(1, 7)
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass
 class Leaf:
@@ -83,6 +86,8 @@ WAYS = {
     "a partial": "functools.partial(Kind, 'X', ())({'__del__': print})",
     "an object that passes for another": "Kind('X', (), {'__class__': property(lambda self: int)})",
     "it is not told to its children": "Kind('X', (), {'__init_subclass__': classmethod(print)})",
+    "a parent who tells nobody": "Kind('M', (random.Random,), {'__array_interface__': 1})",
+    "a parent who was told of later": "Kind('M', (Silent,), {'__array_interface__': 1})",
     "made by JAX, and pretends": "jax.tree.map(lambda n: Kind('X', (), {'__array_interface__': n}), 1)",
 }
 
@@ -92,7 +97,8 @@ def said():
     """What each way prints, after all honest classes have been made."""
     later = "class New[T]:\n    x: T\n" if sys.version_info >= (3, 12) else ""
     tries = f"""
-Kind = type
+exec("class Silent:\\n    def __init_subclass__(cls): pass", {{"__name__": "a_library"}}, known := {{}})
+Kind, Silent = type, known["Silent"]
 for way in {list(WAYS.values())!r}:
     try: print("made", eval(way))
     except TypeError as error: print(error)

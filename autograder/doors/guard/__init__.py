@@ -13,6 +13,7 @@
     names_of_answers  in the kernel: a helper with a name of the course's is its cell's alone
     own_objects  in the kernel: values are asked whose they are before an answer writes on them
     closing     in the kernel and its measuring processes: what libraries do with texts and memory, closed
+    made_classes  the same: a class is looked at when it is made, whoever makes it
     restorer    in the kernel: after a student's cell, puts back what it changed of the course's own
 
 The rules are a language for answers, and no proof (see autograder/THREATS.md). What they do not know is refused.

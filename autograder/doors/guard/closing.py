@@ -79,8 +79,11 @@ def _close_fields_of_classes(jax: types.ModuleType) -> None:
 
     @functools.wraps(registers)
     def register_dataclass(nodetype, *args, **kwargs):
-        args = tuple(map(plain_fields, args))
-        return registers(nodetype, *args, **{name: plain_fields(value) for name, value in kwargs.items()})
+        frame = sys._getframe(1)
+        if frame.f_code.co_name != "<module>" or frame.f_globals.get("__name__") == "__main__":  # no library's import
+            args = tuple(map(plain_fields, args))
+            kwargs = {name: plain_fields(value) for name, value in kwargs.items()}
+        return registers(nodetype, *args, **kwargs)
 
     jax.tree_util.register_dataclass = register_dataclass
 

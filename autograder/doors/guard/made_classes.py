@@ -5,12 +5,14 @@ makes classes of texts that nobody has read: one that every object is an instanc
 anything. Python tells each class's parents that it has been made, `object` last: that is where it is looked at here.
 """
 
+import contextlib
 import ctypes
 import dis
 import functools
 import gc
 import sys
 import types
+from typing import Any
 
 from .words import CLASS_NAMES, SPECIAL_METHODS
 
@@ -35,14 +37,34 @@ _PASSES_ON = {"__new__", "__init_subclass__"}  # of a metaclass or a parent, on 
 def close_classes() -> None:
     """From now on a class that a notebook's code makes, or has made for it, holds nothing that no text may say."""
     methods = gc.get_referents(vars(object))[0]  # what `vars` only shows
-    told = methods["__init_subclass__"].__get__(None, object)
-
-    def __init_subclass__(cls, /, **keywords):
-        told(**keywords)
-        _assert_plain(cls, sys._getframe(1))
-
-    methods["__init_subclass__"] = classmethod(__init_subclass__)
+    methods["__init_subclass__"] = _looking(methods["__init_subclass__"])
     ctypes.pythonapi.PyType_Modified(ctypes.py_object(object))
+    ahead = [object]
+    while ahead:
+        for kind in type.__subclasses__(ahead.pop()):
+            _let_look(kind)
+            ahead.append(kind)
+
+
+def _let_look(kind: type) -> None:
+    """A parent that is told itself, and may tell nobody above, as `random.Random`, looks, too."""
+    told = vars(kind).get("__init_subclass__")
+    if told is not None and not isinstance(told, _Looking):
+        with contextlib.suppress(TypeError):  # of one that is not in Python nothing can be changed
+            setattr(kind, "__init_subclass__", _looking(told))  # noqa: B010 (a type checker wants a method)
+
+
+class _Looking(classmethod):
+    """A class method that looks at the class which it is told of."""
+
+
+def _looking(told: Any) -> _Looking:
+    def __init_subclass__(cls, /, **keywords):
+        _let_look(cls)
+        _assert_plain(cls, sys._getframe(1))  # before it is told, which may put a dataclass's own names into it
+        told.__get__(None, cls)(**keywords)
+
+    return _Looking(__init_subclass__)
 
 
 def _assert_plain(kind: type, frame: types.FrameType | None) -> None:
