@@ -121,6 +121,24 @@ def _line_of(process: psutil.Process) -> list[str] | None:
 
 
 @boxed
+@boxed
+def test_a_boxed_kernel_cannot_find_its_own_sockets(make_notebook, tmp_path):
+    """Who talks to the kernel can let it run anything. The system names the place; nothing is there."""
+    look = """
+import os
+places = {os.path.dirname(line.split()[-1]) for line in open("/proc/net/unix") if line.split()[-1].startswith("/")}
+print(len(places), [name for place in places if os.path.isdir(place) for name in os.listdir(place)])
+try:
+    open(os.path.join(*places, "mine"), "w")
+except OSError as error:
+    print(type(error).__name__)"""
+    notebook = make_notebook(look, "print(6 * 7)")
+    with Runner(notebook, tmp_path, 60, box=Rules()) as runner:
+        runner.run_all()
+    shown = [o.get("text", o.get("evalue")) for cell in notebook.cells for o in cell.outputs]
+    assert shown == ["1 []\nOSError\n", "42\n"]
+
+
 def test_nothing_is_left_when_the_grader_is_killed(tmp_path):
     program = f"""
 import sys

@@ -1,10 +1,13 @@
 """Classes that a notebook makes: what a `class` statement says is allowed, and what texts put together is not."""
 
+import contextlib
 import subprocess
 import sys
 import textwrap
 
 import pytest
+
+from autograder.doors.guard import made_classes, own_objects
 
 BEGIN = """
 import abc, collections, dataclasses, enum, functools, random, typing
@@ -111,6 +114,18 @@ for way in {list(WAYS.values())!r}:
 def test_no_class_is_made_of_texts_that_nobody_has_read(said, way):
     line = said[list(WAYS).index(way)]
     assert line.endswith(("which no answer needs", "is made where a notebook is graded")), line
+
+
+def test_the_courses_own_classes_may_hold_anything(monkeypatch):
+    """A locked cell's, as unit 03 has one; nobody reads these for what they hold."""
+    monkeypatch.setattr(own_objects, "_own_files", {"a cell of a student's"})
+    for file, made in (("a locked cell", True), ("a cell of a student's", False)):
+        names = {"__name__": "__main__", "look": made_classes._assert_plain, "sys": sys}
+        source = (
+            "class Tracer:\n    def __reversed__(self): ...\n    def __del__(self): ...\nlook(Tracer, sys._getframe())"
+        )
+        with contextlib.nullcontext() if made else pytest.raises(TypeError, match="made with __del__"):
+            exec(compile(source, file, "exec"), names)
 
 
 def test_every_way_was_tried(said):

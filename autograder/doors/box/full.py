@@ -54,8 +54,8 @@ class Full:
         os.killpg(kernel, signal.SIGINT)
 
     def seal(self) -> None:
-        """From now on nothing in it can write where its sockets are."""
-        namespaces.make_read_only(self._connection)
+        """From now on nothing in it can find its sockets: who talks to the kernel runs what nobody has read."""
+        namespaces.hide(self._connection)
 
     def end(self, kernel: int) -> None:
         """End every process of it."""

@@ -117,7 +117,7 @@ class _Boxed:
             self._lifeline.send(command)
 
     def seal(self) -> None:
-        """Return when nothing in the box can write where its sockets are."""
+        """Return when nothing in the box can find its sockets."""
         self.send(b"s")
         self._hear(_BOX_LIMIT)
 

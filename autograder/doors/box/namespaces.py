@@ -8,7 +8,7 @@ import platform
 _libc = ctypes.CDLL(None, use_errno=True)
 
 _OWNER = 0xB701  # ioctl NS_GET_USERNS: the user namespace that a namespace belongs to
-_REMOUNT_READ_ONLY = 0x20 | 0x1000 | 0x1 | 0x2 | 0x4  # MS_REMOUNT, MS_BIND, MS_RDONLY, MS_NOSUID, MS_NODEV
+_READ_ONLY = 0x1 | 0x2 | 0x4  # MS_RDONLY, MS_NOSUID, MS_NODEV
 _DEATH_SIGNAL, _DUMPABLE, _DROP_FROM_BOUND, _NO_NEW_PRIVILEGES = 1, 4, 24, 38  # of prctl
 _CAPABILITIES = 0x20080522  # version 3 of capset
 _KEYCTL = {"x86_64": 250, "aarch64": 219}  # the number of the system call
@@ -60,6 +60,6 @@ def end_with_the_parent() -> None:
     _call("prctl", _DEATH_SIGNAL, 9, 0, 0, 0)
 
 
-def make_read_only(folder: str) -> None:
-    """From now on nothing that the box sees below this mount can be changed from within it."""
-    _call("mount", None, folder.encode(), None, _REMOUNT_READ_ONLY, None)
+def hide(folder: str) -> None:
+    """From now on this folder is empty for whoever looks from within the box, and nothing can be written there."""
+    _call("mount", b"none", folder.encode(), b"tmpfs", _READ_ONLY, b"size=4k")

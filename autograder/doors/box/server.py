@@ -8,7 +8,7 @@ box. The kernel is its child, and is born in the box. The keeper then watches wh
 with it every process in it, when the kernel ends, when a limit is passed, or when the lifeline is closed, which is also
 what happens when the grader is killed.
 
-Lifeline, from the grader: `i` interrupt, `s` seal (the kernel listens: the folder with its sockets becomes read-only).
+Lifeline, from the grader: `i` interrupt, `s` seal (the kernel listens: the folder with its sockets is hidden from it).
 To the grader, JSON: {"ready": true} or {"failed": text}; {"sealed": true}; at the end {"ended": exit status, "why": the
 limit that was passed, or ""}.
 

@@ -14,6 +14,7 @@ import sys
 import types
 from typing import Any
 
+from .own_objects import is_own
 from .words import CLASS_NAMES, SPECIAL_METHODS
 
 # What Python itself puts into a class.
@@ -73,10 +74,13 @@ def _assert_plain(kind: type, frame: types.FrameType | None) -> None:
         if frame.f_code.co_name == "__new__" and _home(frame) in _MAKERS:  # of an Enum or a NamedTuple
             return
         frame = frame.f_back
-    if frame is None or (_home(frame) != "__main__" and (_home(frame) in _MAKERS or _has_a_class(frame.f_code))):
+    if frame is None:
+        return
+    notebook = _home(frame) == "__main__"
+    if (not is_own(frame.f_code)) if notebook else (_home(frame) in _MAKERS or _has_a_class(frame.f_code)):
         return
     own = {name for name in vars(kind) if name.startswith("__") and name.endswith("__")}
-    wrong = own - _PLAIN if _home(frame) == "__main__" else own & _PRETENDS
+    wrong = own - _PLAIN if notebook else own & _PRETENDS
     if issubclass(kind, type):
         raise TypeError(f"the class {kind.__name__} of classes is made where a notebook is graded")
     if wrong:

@@ -84,6 +84,11 @@ def begin_cell(file: str = "") -> None:
     _own_files.add(file or sys._getframe(1).f_code.co_filename)
 
 
+def is_own(code: types.CodeType) -> bool:
+    """Whether this is of a student's cell; of any cell, where the process has been told of none."""
+    return not _own_files or code.co_filename in _own_files
+
+
 class OwnObjects(ast.NodeTransformer):
     """Changes a cell: it asks whose a value is before it writes on it, or reads what belongs to libraries."""
 

@@ -462,3 +462,16 @@ held = {}
 class A:
     names = getattr(check, "__globals__")
     getattr = None
+
+
+# %% name="a class of classes, from an annotation" how="asked when it runs" said="of classes is made"
+import dataclasses
+
+from flax import nnx
+
+Kind = dataclasses.fields(nnx.OfType)[0].type
+Meta = Kind("Meta", (Kind,), dict([("__instance" + "check__", lambda kind, value: True)]))
+Any = Meta("Any", (), dict([("__match" + "_args__", ("__glo" + "bals__",))]))
+match check:
+    case Any(names):
+        names.update(check=lambda value, expected: None)
