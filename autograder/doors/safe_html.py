@@ -104,6 +104,14 @@ class _Renderer(IPythonRenderer):
 
 
 def _clean(fragment: str, formulas: bool = False) -> str:
+    """The fragment, safe to show; as it was written, where it cannot be read. No student's page costs another's."""
+    try:
+        return _cleaned(fragment, formulas)
+    except Exception:
+        return f"<pre>{html.escape(fragment)}</pre>"
+
+
+def _cleaned(fragment: str, formulas: bool) -> str:
     pictures, fragment = _take_pictures(fragment)
     fragment = _DECLARATION.sub("", _without_comments(fragment))
     soup = BeautifulSoup(_TAG.sub(lambda tag: tag[0] if len(tag[0]) > 1 else "&lt;", fragment), "html.parser")

@@ -15,6 +15,7 @@ A wrong answer marked `alone=true` costs the checks that it fails and no other o
 as far as they reach what it changes: the rest could not tell it from the solution.
 """
 
+import contextlib
 import itertools
 from collections.abc import Iterator
 from functools import cache
@@ -164,10 +165,21 @@ def answer_every_way(name: str, *, all_answers: bool, compiled: Path) -> Answere
     return Answered(untouched, solved, right, wrong, beside, alone)
 
 
+MOST_KEPT = 2**31  # bytes
+
+
 @pytest.fixture(scope="session")
-def compiled(tmp_path_factory):
-    """A folder for compiled programs."""
-    return tmp_path_factory.mktemp("compiled")
+def compiled(request, tmp_path_factory):
+    """A folder for compiled programs, which a later run finds again: most of a unit's time is compiling."""
+    cache = getattr(request.config, "cache", None)
+    if cache is None:  # -p no:cacheprovider
+        return tmp_path_factory.mktemp("compiled")
+    folder = cache.mkdir("compiled")
+    with contextlib.suppress(FileNotFoundError):  # another process is at it, too
+        if sum(file.stat().st_size for file in folder.iterdir()) > MOST_KEPT:
+            for file in folder.iterdir():
+                file.unlink()
+    return folder
 
 
 @pytest.fixture(scope="module", params=[pytest.param(u, marks=pytest.mark.xdist_group(f"answers {u}")) for u in UNITS])

@@ -342,6 +342,25 @@ def test_what_was_not_as_released_and_the_file_that_was_graded_stand_first(page,
     assert text.index("Another file") < text.index("Not as released") < text.index("assert f(2)")
 
 
+NO_END = ["<p ", "<p title='", "</b", "<!--", "<![CDATA[", "<?", "<svg", "a < b <"]
+
+
+@pytest.mark.parametrize("begun", NO_END)
+@pytest.mark.parametrize("kind", PAGES)
+def test_html_that_never_ends_is_text(page, kind, begun):
+    """Python's parser looks for the end of each tag anew: 100 kB of them took it minutes, and the class waited."""
+    text = content(page([shown(value({"text/html": begun * 30_000, "text/plain": "no"}))], kind)).text
+    assert text.count("<") >= 30_000
+
+
+@pytest.mark.parametrize("kind", PAGES)
+def test_nobody_names_the_place_of_a_picture(page, kind):
+    marks = ["&#xe000;5&#xe001;", "\ue0000\ue001", "picture-0;"]
+    cells = [shown(value({"text/html": f"<p>{mark}</p><svg></svg>"})) for mark in marks]
+    soup = content(page([*cells, *(new_markdown_cell(mark) for mark in marks)], kind))
+    assert len(soup.find_all("img")) == len(marks) and soup.text.count("picture-0;") == 2
+
+
 @pytest.mark.parametrize("kind", PAGES)
 def test_a_dead_kernel_stands_first(page, kind):
     cells = [
