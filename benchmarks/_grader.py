@@ -8,7 +8,7 @@ from _unit import COURSE, VISIBLE, Unit, failed_in
 from nbformat.v4 import new_notebook
 
 from autograder.doors.graded_notebook import failure_text, is_graded, score
-from autograder.doors.kernel_runner import Runner
+from autograder.doors.kernel_runner import CELL_SECONDS, Runner
 
 MEMORY = 12 * 2**30  # bytes of address space: a mutant may ask for any number of them
 BOUNDED = f"__import__('resource').setrlimit(__import__('resource').RLIMIT_AS, ({MEMORY}, {MEMORY}))"
@@ -58,7 +58,7 @@ class Grader:
     def _open(self) -> Runner:
         """A kernel in which everything has run once: later checks may use what earlier ones define."""
         folder: Path = COURSE / "solutions" / self.unit.name
-        self._runner = Runner(new_notebook(), folder).__enter__()
+        self._runner = Runner(new_notebook(), folder, max(self.seconds, CELL_SECONDS)).__enter__()
         self._runner.run_new(BOUNDED)
         self._runner.run_new(self.unit.names_apart)
         for cell in self.unit.cells:
