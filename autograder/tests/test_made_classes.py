@@ -118,6 +118,7 @@ def test_no_class_is_made_of_texts_that_nobody_has_read(said, way):
 
 def test_the_courses_own_classes_may_hold_anything(monkeypatch):
     """A locked cell's, as unit 03 has one; nobody reads these for what they hold."""
+    monkeypatch.setattr(own_objects, "_theirs", {})
     monkeypatch.setattr(own_objects, "_own_files", {"a cell of a student's"})
     for file, made in (("a locked cell", True), ("a cell of a student's", False)):
         names = {"__name__": "__main__", "look": made_classes._assert_plain, "sys": sys}

@@ -85,8 +85,8 @@ def begin_cell(file: str = "") -> None:
 
 
 def is_own(code: types.CodeType) -> bool:
-    """Whether this is of a student's cell; of any cell, where the process has been told of none."""
-    return not _own_files or code.co_filename in _own_files
+    """Whether this is of a student's cell; of any cell, in a process that is not told which are."""
+    return _theirs is None or code.co_filename in _own_files
 
 
 class OwnObjects(ast.NodeTransformer):
