@@ -29,6 +29,7 @@ TEMPLATES = [
 FILTERS = {"clean_html": clean_html, "markdown2html": markdown_to_html, "ansi2html": plain_ansi}
 
 _MARKDOWN, _CODE = 20_000, 50_000  # bytes of a cell's source that are shown
+_ALL_MARKDOWN, _LITTLE = 500_000, 1_000  # of all cells to be read; of each that comes after these
 _PICTURE = re.compile(r"[A-Za-z0-9+/=\s]*")
 _OURS = re.compile(r"(?s)\s*File .*?[/\\]autograder[/\\].*?:\d+")
 _OURS_IN_TEXT = re.compile(r'(?m)^ *File "[^"\n]*[/\\]autograder[/\\][^"\n]*", line \d+.*\n(?: {4}.*\n?)*')
@@ -50,10 +51,13 @@ class SafePage(Preprocessor):
         """Clean every cell; `resources["code_css"]` receives the colours of code, light and dark."""
         notice, resources["boxed"] = _notice(nb), nb.metadata.get("boxed", "")
         nb.metadata = NotebookNode()
+        read = 0
         for cell in nb.cells:
             own = nbgrader_metadata(cell)
             cell.metadata = NotebookNode(nbgrader=own) if own else NotebookNode()
-            cell.source = shortened(_printable(cell.source), _CODE if cell.cell_type == "code" else _MARKDOWN)
+            most = _CODE if cell.cell_type == "code" else _MARKDOWN if read < _ALL_MARKDOWN else _LITTLE
+            cell.source = shortened(_printable(cell.source), most)
+            read += len(cell.source) * (cell.cell_type != "code")
             if cell.cell_type == "code":
                 # What a check returns is its points, which the page says by itself.
                 shown = [o for o in cell.outputs if not (is_graded(cell) and o.output_type == "execute_result")]

@@ -7,6 +7,7 @@ picture is an image whose data stand in the page. In an image, SVG runs no scrip
 
 import base64
 import html
+import itertools
 import re
 import secrets
 from collections.abc import Iterator
@@ -44,6 +45,7 @@ _ATTRIBUTES = {
 _IMAGE = re.compile(r"data:image/(png|jpeg|gif|webp|svg\+xml);base64,[A-Za-z0-9+/=\s]*")
 _LINK = re.compile(r"(https?://|mailto:)\S+", re.IGNORECASE)
 _RELATIVE = re.compile(r"(\.{1,2}/)*([\w-][\w ./-]*)(#.*)?")
+_PICTURES, _FORMULAS = 200, 300  # of one cell or output; a page takes milliseconds for each
 _DEEPEST = 100  # elements inside each other; Python and browsers give up at some hundreds
 _FORMULA = re.compile(
     r"\$\$(?P<block>.+?)\$\$|(?<![\\\w$])\$(?P<inline>[^$]+?)\$(?![\w$])"
@@ -191,6 +193,8 @@ class _Pictures(list[str]):
 
     def take(self, svg: str) -> str:
         """What stands in its place."""
+        if len(self) == _PICTURES:
+            return "[picture: left out]"
         self.append(svg_image(svg))
         return f"{self._word}{len(self) - 1};"
 
@@ -241,7 +245,7 @@ def svg_image(svg: str) -> str:
 
 def _with_formulas(text: str) -> Iterator[PageElement]:
     last = 0
-    for found in _FORMULA.finditer(text):
+    for found in itertools.islice(_FORMULA.finditer(text), _FORMULAS):
         tex = found["block"] or found["inline"] or found["environment"]
         drawn = mathml(tex.strip(), display=not found["inline"])
         yield NavigableString(text[last : found.start()])

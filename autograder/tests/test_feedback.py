@@ -354,6 +354,15 @@ def test_html_that_never_ends_is_text(page, kind, begun):
 
 
 @pytest.mark.parametrize("kind", PAGES)
+def test_what_a_page_takes_time_for_is_limited(page, kind):
+    many = [shown(value({"text/html": "<p>" + "<svg></svg>" * 500 + "</p>"})), new_markdown_cell("$a$ and " * 500)]
+    soup = content(page([*many, *(new_markdown_cell("word " * 3000) for _ in range(40))], kind))
+    assert (len(soup.find_all("img")), len(soup.find_all("math"))) == (200, 300)
+    assert soup.text.count("picture: left out") == 300 and soup.text.count("$a$") == 200
+    assert soup.text.count("bytes left out") == 40 - 34  # 33 cells of 15 kB, and the one that is over
+
+
+@pytest.mark.parametrize("kind", PAGES)
 def test_nobody_names_the_place_of_a_picture(page, kind):
     marks = ["&#xe000;5&#xe001;", "\ue0000\ue001", "picture-0;"]
     cells = [shown(value({"text/html": f"<p>{mark}</p><svg></svg>"})) for mark in marks]
