@@ -6,6 +6,7 @@ a picture, through a file). What is kept out is what shows it as it is.
 
 import html
 import re
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -18,7 +19,6 @@ from .graded_notebook import is_graded
 
 _HIDDEN = "A hidden check of this cell failed: the same specification, on inputs that are not shown."
 _BEGIN, _END = "BEGIN HIDDEN TESTS", "END HIDDEN TESTS"
-_ANNOUNCED = "\x1d\x1e"  # what a region prints where it begins and where it ends; both are invisible
 _LONG = 12  # characters from which a line is no coincidence
 
 
@@ -34,14 +34,17 @@ def hidden_output_dropped(notebook: NotebookNode) -> Iterator[None]:
         for i, cell in enumerate(notebook.cells)
         if is_graded(cell) and (region := _region(cell.source))
     ]
+    # What a region prints where it begins and where it ends: nobody who prints can guess it.
+    word = secrets.token_hex(16)
+    marks = f"\x1d{word}\x1d", f"\x1e{word}\x1e"
     for index, source, region in graded:
-        notebook.cells[index].source = _announcing(source, *region)
+        notebook.cells[index].source = _announcing(source, *region, marks)
     try:
         yield
     finally:
         for index, source, _ in graded:
             cell = notebook.cells[index]
-            cell.source, cell.outputs = source, _visible(cell.outputs)
+            cell.source, cell.outputs = source, _visible(cell.outputs, marks)
 
 
 class HideHiddenTests(Preprocessor):
@@ -73,30 +76,30 @@ def _region(source: str) -> tuple[int, int] | None:
     return None if begin is None else (begin, next(i for i, line in enumerate(lines) if _END in line))
 
 
-def _announcing(source: str, begin: int, end: int) -> str:
+def _announcing(source: str, begin: int, end: int, marks: tuple[str, str]) -> str:
     """The same cell, line for line, whose hidden region prints where it begins and ends."""
     lines = source.split("\n")
     last = all(not line.strip() or line.lstrip().startswith("#") for line in lines[end + 1 :])
     # The value of the last statement is what the cell earns: behind the last one nothing may be added.
-    for at, mark in ((begin, _ANNOUNCED[0]), *([] if last else [(end, _ANNOUNCED[1])])):
+    for at, mark in ((begin, marks[0]), *([] if last else [(end, marks[1])])):
         indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
         lines[at] = f'{indent}__import__("builtins").print({mark!r}, end="", flush=True)'
     return "\n".join(lines)
 
 
-def _visible(outputs: list[NotebookNode]) -> list[NotebookNode]:
+def _visible(outputs: list[NotebookNode], marks: tuple[str, str]) -> list[NotebookNode]:
     """The outputs without what was printed and displayed between the two marks."""
-    begun = any(o.output_type == "stream" and _ANNOUNCED[0] in o.text for o in outputs)
+    begun = any(o.output_type == "stream" and marks[0] in o.text for o in outputs)
     failed = any(output.output_type == "error" for output in outputs)
     inside = not begun and not failed  # the mark has been suppressed: nobody knows what was printed where
     kept = []
     for output in outputs:
         if output.output_type == "stream":
-            parts = re.split(f"([{_ANNOUNCED}])", output.text)
+            parts = re.split(f"({marks[0]}|{marks[1]})", output.text)
             output.text = ""
             for part in parts:
-                if part and part in _ANNOUNCED:
-                    inside = part == _ANNOUNCED[0]
+                if part in marks:
+                    inside = part == marks[0]
                 elif not inside:
                     output.text += part
             if output.text:

@@ -352,6 +352,7 @@ def _runs(value: Any, code: types.CodeType) -> bool:
 
 
 _DEEP = 4  # a partial of a partial
+_IN_C = (types.WrapperDescriptorType, types.MethodDescriptorType, types.BuiltinFunctionType)
 
 
 def _hands_on(value: Any, code: types.CodeType, deep: int = _DEEP) -> bool:
@@ -364,9 +365,9 @@ def _hands_on(value: Any, code: types.CodeType, deep: int = _DEEP) -> bool:
         inner = gc.get_referents(value)
     elif type(value) is types.FunctionType:
         return False
-    elif issubclass(type(value), type):  # what makes its objects; JAX makes those of a tuple's class by the way
+    elif issubclass(type(value), type):  # what makes its objects; JAX makes those of a named tuple's by the way
         made = inspect.getattr_static(value, "__new__", None)
-        inner = [made.__func__] if isinstance(made, staticmethod) and not issubclass(value, tuple) else []
+        inner = [] if _of_c(made) or hasattr(value, "_fields") else [getattr(made, "__func__", made)]
     else:
         call = inspect.getattr_static(type(value), "__call__", None)
         inner = [call.__func__] if isinstance(call, staticmethod | classmethod) else [] if _of_c(call) else [call]
@@ -393,7 +394,7 @@ def _is_iterator(value: Any) -> bool:
 def _made_by_python(call: Any) -> bool:
     """Whether what is called is made anew by Python code, as `functools.partialmethod` does: it may be anything."""
     made = inspect.getattr_static(type(call), "__get__", None)
-    return isinstance(made, types.FunctionType)
+    return isinstance(made, types.FunctionType) or isinstance(call, property)
 
 
 _OUTSIDE = trace_state()  # of every thread that traces nothing

@@ -325,6 +325,29 @@ def rate_behind_a_class(x, rates, edge):
     return x
 
 
+def rate_behind_a_property(x, rates, edge):
+    for rate in rates:
+
+        class Stepped:
+            @property
+            def __call__(self, rate=rate):
+                return lambda v: diffuse(v, rate, edge)
+
+        x = jax.jit(Stepped())(x)
+    return x
+
+
+def rate_behind_a_class_of_tuples(x, rates, edge):
+    for rate in rates:
+
+        class Stepped(tuple):
+            __slots__ = ()
+            __new__ = functools.partial(lambda cls, v, rate: diffuse(v, rate, edge), rate=rate)
+
+        x = jax.jit(Stepped)(x)
+    return x
+
+
 class Decoy:
     """Says that it is a partial of another function."""
 
@@ -348,6 +371,8 @@ def rate_behind_a_decoy(x, rates, edge):
 
 
 HIDING = [
+    rate_behind_a_property,
+    rate_behind_a_class_of_tuples,
     rate_behind_a_partial_of_the_class,
     rate_behind_an_object_of_the_class,
     rate_behind_a_class,

@@ -391,7 +391,6 @@ TRICKS = {
     "import contextlib\ndef f():\n    with contextlib.redirect_stdout(3): yield": "uses contextlib.redirect_stdout",
     "import timeit\ntimeit.timeit('import os')": "uses timeit.timeit in an unusual way",
     "import typing\nKind = typing.get_origin(typing.Type[int])": "get_origin",
-    "import jax\ndef g(x): return jax.live_arrays()[0]": "live_arrays",
     "def g(x):\n    match x:\n        case object(replace=to): to('y')": "asks for .replace",
     "import operator\nto = operator.methodcaller('replace', 'y')": "asks for .replace",
     "import timeit\ntimeit.timeit(lambda: 1, setup='import os')": "uses timeit.timeit in an unusual way",
@@ -856,7 +855,11 @@ OTHERS = {  # what a cell does to a value that nobody can see in its text, and w
     "import copy, math\ncopy.copy(type(math)('cProfile'))": "type(x) of a module makes modules",
     "import enum\nclass E(enum.Enum): pass\ngetattr(E, '_con' + 'vert_')('a', 'b', len)": "E is asked for '_con",
     "import enum\nclass Own: _create_ = 1\nclass E(enum.Enum): pass\nE._create_('K', 'a')": "an object of E",
-    "class L(value if isinstance(value, type) else type(list[int])): pass": "L derives from types.GenericAlias",
+    "class L(value if isinstance(value, type) else type(list[int])): pass": "type(x) of a list[int] hands on",
+    "import typing\ntype(typing.List[int])": "type(x) of a list[int] hands on",
+    "from collections.abc import Callable\ntype(Callable[[int], int])": "type(x) of a list[int] hands on",
+    "import jax\nfrom flax import nnx\nnnx.Variable(jax.config).update('jax_disable_jit', True)": "the setting 'jax_",
+    "'{0:{1.__globals__}}{'.format(1, value)": "asks for '__globals__'",
     "import jax\ndef make(base):\n    class L(base): pass\n    return L\nmake(jax.Array)": "L derives from jax.",
     "import jax\ndef f(kind): jax.tree_util.register_dataclass(kind, ['n'], [])\nf(type(value))": "is registered",
     "import jax\nclass A: pass\njax.tree_util.register_dataclass(A, ['__a' + '__'], [])": "a name of Python's own",
@@ -1553,6 +1556,20 @@ def test_the_shells_own_methods_are_put_back(monkeypatch):
     assert after is before
 
 
+def test_an_answer_is_told_how_large_arrays_are_and_has_none_of_them(monkeypatch):
+    monkeypatch.setattr(jax, "live_arrays", jax.live_arrays)
+    monkeypatch.setattr(own_objects, "_theirs", {})
+    monkeypatch.setattr(own_objects, "_own_files", {"an answer"})
+    closing._close_list_of_arrays(jax)
+    secret = jax.numpy.arange(1234)
+    for file, there in (("a locked cell", True), ("an answer", False)):
+        found = eval(compile("jax.live_arrays()", file, "eval"), {"jax": jax, "__name__": "__main__"})
+        assert any(array is secret for array in found) == there
+        assert secret.nbytes in [array.nbytes for array in found]
+    assert not any(array is secret for array in jax.live_arrays()), "by way of a library"
+    assert jax.live_arrays.__name__ == "live_arrays" and not hasattr(jax.live_arrays, "__wrapped__")
+
+
 def test_jax_asks_no_object_for_a_field_that_is_pythons(monkeypatch):
     monkeypatch.setattr(jax.tree_util, "register_dataclass", jax.tree_util.register_dataclass)
     closing._close_fields_of_classes(jax)
@@ -1593,6 +1610,8 @@ FORMATTED_AS_EVER = {
     "'{} {x:>3}'.format(1, x=2)": "1   2",
     "'{self}'.format(self=1)": "1",
     "'{0.shape[0]}'.format(np.ones(3))": "3",
+    "'{0[_x]}'.format({'_x': 4})": "4",
+    "str({1: 2}.keys()) + collections.ChainMap({1: 2}).keys().__repr__()": "dict_keys([1])KeysView(ChainMap({1: 2}))",
     "'{0.__class__.__name__} {1.__name__}'.format(1, int)": "int int",
     "'{:}'.format(jnp.float32(1.5))": "1.5",
     "str.format('{0!r:>4}', 'a')": " 'a'",

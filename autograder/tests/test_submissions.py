@@ -182,7 +182,7 @@ def test_two_graders_leave_each_other_alone(room, again, at_last):
     assert room.points() == dict.fromkeys(room.points(), ALL) | {
         "f-nothing": 0,
         "h-another": 0,
-        "i-two-of-them": ALL - 2,
+        "i-two-of-them": ALL - 3,
     }
     assert len(room.points()) == 9
     assert list(room.temporary.glob("*box-*")) == [], "what the killed grader left is removed"

@@ -1,6 +1,6 @@
 """Classes are looked at when they are made, whoever makes them.
 
-What a `class` statement may hold is read in its text. Whoever comes by `type` itself, as an annotation of a library's,
+What a `class` statement holds is read in its text. Whoever comes by `type` itself, as an annotation of a library's,
 makes classes of texts that nobody has read: one that every object is an instance of, and whose `__match_args__` ask for
 anything. Python tells each class's parents that it has been made, `object` last: that is where it is looked at here.
 """
@@ -14,29 +14,28 @@ import sys
 import types
 from typing import Any
 
-from .own_objects import is_own
-from .words import CLASS_NAMES, SPECIAL_METHODS
+from .own_objects import close_memory
 
-# What Python itself puts into a class.
-_OF_PYTHON = {
-    *("__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__annotations__", "__orig_bases__"),
-    *("__parameters__", "__classcell__", "__firstlineno__", "__static_attributes__", "__type_params__"),
-    *("__annotate__", "__annotate_func__", "__annotations_cache__", "__abstractmethods__", "__classdictcell__"),
-}
-_PLAIN = SPECIAL_METHODS | CLASS_NAMES | _OF_PYTHON
-# By these an object, or a class, passes for what it is not.
+# By these an object, or a class, passes for what it is not, or runs what it holds.
 _PRETENDS = {
-    *("__match_args__", "__instancecheck__", "__subclasscheck__", "__getattribute__", "__class__", "__prepare__"),
+    *("__match_args__", "__instancecheck__", "__subclasscheck__", "__getattribute__", "__getattr__", "__class__"),
     *("__array_interface__", "__array_struct__", "__buffer__", "__init_subclass__", "__set_name__", "__mro_entries__"),
-    *("__reduce__", "__reduce_ex__", "__del__", "__fspath__"),
+    *("__prepare__", "__reduce__", "__reduce_ex__", "__del__", "__fspath__"),
 }
-# Of Python's own modules, those that make a class for somebody, out of what they have written themselves.
-_MAKERS = {"collections", "dataclasses", "enum", "typing"}
-_PASSES_ON = {"__new__", "__init_subclass__"}  # of a metaclass or a parent, on the way
+# Those that make a class otherwise, and out of what they have written themselves.
+_MAKERS = {
+    ("collections", "namedtuple"),
+    ("dataclasses", "_add_slots"),
+    ("enum", "_create_"),
+    ("typing", "_make_nmtuple"),
+    ("typing", "TypedDict"),
+    ("jax._src.tree_util", "equality_errors_pytreedef"),  # to say how two trees differ
+}
+_PASSES_ON = {"__new__", "__init_subclass__", "_generic_init_subclass"}  # of a metaclass or a parent, on the way
 
 
 def close_classes() -> None:
-    """From now on a class that a notebook's code makes, or has made for it, holds nothing that no text may say."""
+    """From now on no class is made in a notebook but by a `class` statement, and for it none that pretends."""
     methods = gc.get_referents(vars(object))[0]  # what `vars` only shows
     methods["__init_subclass__"] = _looking(methods["__init_subclass__"])
     ctypes.pythonapi.PyType_Modified(ctypes.py_object(object))
@@ -61,8 +60,8 @@ class _Looking(classmethod):
 
 def _looking(told: Any) -> _Looking:
     def __init_subclass__(cls, /, **keywords):
-        _let_look(cls)
         _assert_plain(cls, sys._getframe(1))  # before it is told, which may put a dataclass's own names into it
+        _let_look(cls)
         told.__get__(None, cls)(**keywords)
 
     return _Looking(__init_subclass__)
@@ -70,28 +69,31 @@ def _looking(told: Any) -> _Looking:
 
 def _assert_plain(kind: type, frame: types.FrameType | None) -> None:
     """Raises TypeError."""
-    while frame is not None and frame.f_code.co_name in _PASSES_ON:
-        if frame.f_code.co_name == "__new__" and _home(frame) in _MAKERS:  # of an Enum or a NamedTuple
-            return
+    while frame is not None and frame.f_code.co_name in _PASSES_ON and _home(frame) != "__main__":
         frame = frame.f_back
-    if frame is None:
+    if frame is None or _is_statement(frame) or (_home(frame), frame.f_code.co_name) in _MAKERS:
         return
-    notebook = _home(frame) == "__main__"
-    if (not is_own(frame.f_code)) if notebook else (_home(frame) in _MAKERS or _has_a_class(frame.f_code)):
-        return
-    own = {name for name in vars(kind) if name.startswith("__") and name.endswith("__")}
-    wrong = own - _PLAIN if notebook else own & _PRETENDS
     if issubclass(kind, type):
         raise TypeError(f"the class {kind.__name__} of classes is made where a notebook is graded")
-    if wrong:
+    if _home(frame) == "__main__":
+        raise TypeError(f"the class {kind.__name__} is made without a class statement, which no answer needs")
+    if wrong := _PRETENDS & vars(kind).keys():
         raise TypeError(f"the class {kind.__name__} is made with {min(wrong)}, which no answer needs")
+    close_memory(kind)
 
 
 def _home(frame: types.FrameType) -> str:
     return frame.f_globals.get("__name__", "")
 
 
+def _is_statement(frame: types.FrameType) -> bool:
+    """Whether what is being called in this frame is a `class` statement, which stands in a text."""
+    return frame.f_lasti in _class_statements(frame.f_code)
+
+
 @functools.lru_cache(maxsize=1000)
-def _has_a_class(code: types.CodeType) -> bool:
-    """Whether a function, or a module, has a `class` statement right in it."""
-    return any(step.opname == "LOAD_BUILD_CLASS" for step in dis.get_instructions(code))
+def _class_statements(code: types.CodeType) -> frozenset[int]:
+    """Where in a code they are called: the beginning of a class and its call have one place in the text."""
+    steps = list(dis.get_instructions(code))
+    begun = {step.positions for step in steps if step.opname == "LOAD_BUILD_CLASS"}
+    return frozenset(step.offset for step in steps if step.positions in begun and step.opname.startswith("CALL"))

@@ -7,6 +7,7 @@ So where a cell does with a value what only its owner may do, the value is asked
 
 import ast
 import collections
+import contextlib
 import copy
 import functools
 import io
@@ -16,6 +17,7 @@ import re
 import string
 import sys
 import types
+import typing
 import weakref
 from collections.abc import Collection, Container, Iterator, Mapping, MutableMapping
 from typing import IO, Any
@@ -38,6 +40,7 @@ from .words import (
 )
 
 _NAME_OF_TYPE = re.compile(r"(\.__class__)?\.__(name|qualname|doc)__$")  # at the end of what a text asks for
+_OF_LIBRARIES = {"{0.__class__.__name__}({0._mapping!r})"}  # how Python shows the keys of a mapping
 _WRITES = {"setattr", "delattr", "vars", "getattr"}
 _BY_NAME = {"__setattr__", "__delattr__", "__dict__", "obj", *PRIVATE_OF_LIBRARIES} - UNDERSCORE
 # By which function of these.
@@ -51,6 +54,7 @@ _REPLACES = [vars(kind)["replace"] for kind in _PATHS_OF_FILES if "replace" in v
 _NO_FILES = ("/proc", "/dev", "/sys")
 # Objects of classes that derive from these pass for an array, or ask another object for all names.
 _NO_BASES = ("types.GenericAlias", "jax.Array", "jax.jaxlib._jax.Array", "jax._src.core.Tracer")
+_HAND_ON = (types.GenericAlias, vars(typing)["_BaseGenericAlias"])
 _LIBRARIES = ("flax", "optax")  # whose modules and variables an answer fills
 
 DICTS = (dict, collections.Counter, collections.defaultdict, collections.OrderedDict)
@@ -179,7 +183,7 @@ class OwnObjects(ast.NodeTransformer):
         if name in OF_FILES | {"replace"}:
             return _placed(_call("no_file", value, ast.Constant(name)), value)
         if name in _RULES:
-            return _placed(_call("with_own_rules", value), value)
+            return _placed(_call("with_own_rules", value, ast.Constant(name)), value)
         mine = isinstance(value, ast.Name) and value.id in self._me
         if mine or not is_private(name) or name in UNDERSCORE:
             return value
@@ -262,7 +266,7 @@ def _assert_derives_plainly(kind: type) -> None:
     """A base may be an argument of the function around, which the reader of a cell does not know."""
     for base in kind.__mro__[1:]:
         what = f"{base.__module__}.{base.__qualname__}"
-        if issubclass(base, (type, types.ModuleType)) or what in _NO_BASES:
+        if issubclass(base, (type, types.ModuleType, *_HAND_ON)) or what in _NO_BASES:
             raise TypeError(f"{kind.__name__} derives from {what}; an object of it can pass for something else")
 
 
@@ -443,9 +447,10 @@ def mine(value: Any, name: Any = None) -> Any:
     return value
 
 
-def with_own_rules(value: Any) -> Any:
+def with_own_rules(value: Any, name: str) -> Any:
     """A function that is given a rule for its derivative, as it is. Raises TypeError if it is somebody else's."""
-    function = _function_in(getattr(value, "__wrapped__", None))
+    owner = getattr(getattr(value, name, None), "__self__", value)  # of what hands on another's attributes, the other
+    function = _function_in(getattr(owner, "__wrapped__", None))
     if function is not None:
         mine(function)
     return value
@@ -545,10 +550,10 @@ def update_of(value: Any) -> Any:
     if jax is None or getattr(found, "__func__", found) is not type(jax.config).update:  # whoever handed it on
         return found
 
-    def update(name: Any, to: Any) -> None:
+    def update(name: Any, val: Any) -> None:
         if getattr(found, "__self__", None) is not jax.config or type(name) is not str:
             raise TypeError("a setting of JAX's is changed in an unusual way")
-        found(name, value_of_setting(name, to))
+        found(name, value_of_setting(name, val))
 
     return update
 
@@ -604,18 +609,18 @@ def plain_text(value: Any) -> Any:
 @functools.lru_cache(maxsize=1000)
 def assert_plain(text: str) -> None:
     """Raises TypeError if a text, when it is formatted, asks for an attribute that no answer needs."""
-    try:
-        fields = [(field or "", shown or "") for _, field, shown, _ in string.Formatter().parse(text)]
-    except ValueError:  # no format string: it says so when it is used
+    if text in _OF_LIBRARIES:
         return
-    for field, shown in fields:
-        assert_plain_field(field)
-        assert_plain(shown)
+    with contextlib.suppress(ValueError):  # from where it is no format string on: what stands before that is formatted
+        for _, field, shown, _ in string.Formatter().parse(text):
+            assert_plain_field(field or "")
+            assert_plain(shown or "")
 
 
 def assert_plain_field(field: str) -> None:
     """The same of what stands in braces: `x.shape[0]`."""
-    for name in re.split(r"[.\[\]]", _NAME_OF_TYPE.sub("", field))[1:]:
+    asked_for = re.sub(r"\[[^\]]*\]?", "", _NAME_OF_TYPE.sub("", field))
+    for name in asked_for.split(".")[1:]:
         if name.startswith("_") or name in LEADS_OUT:
             raise TypeError(f"a text to be formatted asks for {name[:40]!r}, which no answer needs")
 
@@ -634,8 +639,9 @@ def plain_names(names: Mapping[str, Any]) -> dict[str, Any]:
 
 def keywords(value: Any) -> Any:
     """The attribute `keywords` of a value; of a partial a copy: what is written there is called with, unseen."""
-    found = value.keywords
-    return dict(found) if issubclass(type(value), functools.partial) else found
+    found, kind = value.keywords, type(value)
+    own = kind.__module__ == "__main__" and not issubclass(kind, functools.partial)
+    return dict(found) if isinstance(found, dict) and not own else found
 
 
 def asked(name: Any, error: type[Exception] = AttributeError) -> None:
@@ -674,7 +680,7 @@ def _type_of(value: Any) -> type:
         raise TypeError("type(x) of a SimpleNamespace makes objects with any attributes, which no answer needs")
     if isinstance(value, types.ModuleType):
         raise TypeError("type(x) of a module makes modules, which no answer needs")
-    if type(value) is types.GenericAlias:
+    if issubclass(type(value), _HAND_ON):
         raise TypeError("type(x) of a list[int] hands on the attributes of anything, which no answer needs")
     if issubclass(type(value), type):
         raise TypeError(f"type({value.__name__}) is a class of classes, which no answer needs")

@@ -201,7 +201,7 @@ FORBIDDEN = HIDDEN_MODULES | _words(
     "register_lowering primitive_jvps primitive_batchers primitive_transposes Primitive "
     "clear_event_listeners record_event record_event_duration_secs record_scalar "
     "start_server start_trace stop_trace save_device_memory_profile device_memory_profile "
-    "live_arrays set_xla_profiler xla_computation backend_compile register_backend_factory "
+    "set_xla_profiler xla_computation backend_compile register_backend_factory "
     "switch_backend get_ipython register getweakrefs finalize EnumMeta EnumType NamedTupleMeta "
     "measure NpzFile read_array readinto readinto1 pack_into cffi state_address recarray chararray "
     "iadd iand iconcat ifloordiv ilshift imatmul imod imul ior ipow irshift isub itruediv ixor "
