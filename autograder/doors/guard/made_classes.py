@@ -14,7 +14,7 @@ import sys
 import types
 from typing import Any
 
-from .own_objects import close_memory
+from .own_objects import close_memory, is_closed
 
 # By these an object, or a class, passes for what it is not, or runs what it holds.
 _PRETENDS = {
@@ -77,7 +77,7 @@ def _assert_plain(kind: type, frame: types.FrameType | None) -> None:
         raise TypeError(f"the class {kind.__name__} of classes is made where a notebook is graded")
     if _home(frame) == "__main__":
         raise TypeError(f"the class {kind.__name__} is made without a class statement, which no answer needs")
-    if wrong := _PRETENDS & vars(kind).keys():
+    if wrong := {name for name in _PRETENDS & vars(kind).keys() if not is_closed(vars(kind)[name])}:
         raise TypeError(f"the class {kind.__name__} is made with {min(wrong)}, which no answer needs")
     close_memory(kind)
 

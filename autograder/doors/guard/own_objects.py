@@ -350,6 +350,11 @@ def close_memory(kind: type) -> None:
             setattr(kind, name, _Nothing(name))
 
 
+def is_closed(value: Any) -> bool:
+    """Whether this is what stands in a class where it would name memory."""
+    return isinstance(value, _Nothing)
+
+
 class _Nothing:
     """An attribute that is not there, whatever the object holds under this name."""
 
