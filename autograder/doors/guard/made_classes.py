@@ -71,7 +71,7 @@ def _assert_plain(kind: type, frame: types.FrameType | None) -> None:
     """Raises TypeError."""
     while frame is not None and frame.f_code.co_name in _PASSES_ON and _home(frame) != "__main__":
         frame = frame.f_back
-    if frame is None or _is_statement(frame) or (_home(frame), frame.f_code.co_name) in _MAKERS:
+    if frame is None or _is_statement(frame) or (_home(frame), frame.f_code.co_name) in _MAKERS or _imports(frame):
         return
     if issubclass(kind, type):
         raise TypeError(f"the class {kind.__name__} of classes is made where a notebook is graded")
@@ -84,6 +84,11 @@ def _assert_plain(kind: type, frame: types.FrameType | None) -> None:
 
 def _home(frame: types.FrameType) -> str:
     return frame.f_globals.get("__name__", "")
+
+
+def _imports(frame: types.FrameType) -> bool:
+    """Whether a library is being imported here, in Python or not."""
+    return _home(frame).startswith("importlib.") or (frame.f_code.co_name == "<module>" and _home(frame) != "__main__")
 
 
 def _is_statement(frame: types.FrameType) -> bool:
