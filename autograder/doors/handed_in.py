@@ -87,9 +87,9 @@ def passed_over(folder: Path, graded: Path, release: NotebookNode) -> PassedOver
 
     Of two notebooks in both of which somebody has worked, one counts. Its reader is told of the other.
     """
-    there = _answered(graded, release)
     others = [other for kind, other in _files_that_may_be_notebooks(folder) if other != graded and kind < _AUTOSAVED]
-    more = [PassedOver(other, len(_answered(other, release) - there)) for other in others]
+    there = _answered(_sources(graded), release) if others else set()
+    more = [PassedOver(other, len(_answered(_sources(other), release) - there)) for other in others]
     return max((one for one in more if one.tasks), key=lambda one: one.tasks, default=None)
 
 
@@ -119,12 +119,12 @@ def _is_worked_in(path: Path, release: NotebookNode) -> bool:
 def _known_cells(path: Path, release: NotebookNode) -> tuple[int, int]:
     """How many cells of a release a file holds, and how many of them are filled in."""
     theirs = _sources(path)
-    return sum(any(name in theirs for name in _names(cell)) for cell in release.cells), len(_answered(path, release))
+    return sum(any(name in theirs for name in _names(cell)) for cell in release.cells), len(_answered(theirs, release))
 
 
-def _answered(path: Path, release: NotebookNode) -> set[str]:
-    """The cells of a release that are filled in in a file, by their names."""
-    theirs, found = _sources(path), set()
+def _answered(theirs: dict[str, str], release: NotebookNode) -> set[str]:
+    """The cells of a release that are filled in in a file with these texts, by their names."""
+    found = set()
     for cell in release.cells:
         known = [theirs[name] for name in _names(cell) if name in theirs]
         if known and nbgrader_metadata(cell).get("solution") and known[0] not in ("", cell.source.strip()):

@@ -352,7 +352,6 @@ def _runs(value: Any, code: types.CodeType) -> bool:
 
 
 _DEEP = 4  # a partial of a partial
-_IN_C = (types.WrapperDescriptorType, types.MethodDescriptorType, types.BuiltinFunctionType)
 
 
 def _hands_on(value: Any, code: types.CodeType, deep: int = _DEEP) -> bool:

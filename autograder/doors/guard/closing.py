@@ -7,7 +7,6 @@ do, before they have the first function of an answer (see `measuring.fork_server
 import ast
 import enum
 import functools
-import gc
 import string
 import sys
 import types
@@ -15,6 +14,7 @@ import typing
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from .builtin_types import replace_method
 from .made_classes import close_classes
 from .own_objects import (
     OwnObjects,
@@ -123,9 +123,6 @@ def _close_texts_that_ask() -> None:
     """A text that is formatted may ask for attributes, whoever formats it: `jax.debug.print`, Matplotlib's axes, a
     UserString that gives another text each time. So `str` itself looks at the text, and so does `string.Formatter`.
     """
-    import ctypes
-
-    methods = gc.get_referents(vars(str))[0]  # what `vars` only shows
 
     def looks(formats):
         def format(self, /, *args, **kwargs):
@@ -135,8 +132,7 @@ def _close_texts_that_ask() -> None:
         return format
 
     for name in ("format", "format_map"):
-        methods[name] = looks(methods[name])
-    ctypes.pythonapi.PyType_Modified(ctypes.py_object(str))
+        replace_method(str, name, looks)
     get_field = string.Formatter.get_field
 
     def looked_at(self, field_name, args, kwargs):

@@ -6,14 +6,13 @@ anything. Python tells each class's parents that it has been made, `object` last
 """
 
 import contextlib
-import ctypes
 import dis
 import functools
-import gc
 import sys
 import types
 from typing import Any
 
+from .builtin_types import replace_method
 from .own_objects import close_memory, is_closed
 
 # By these an object, or a class, passes for what it is not, or runs what it holds.
@@ -36,9 +35,7 @@ _PASSES_ON = {"__new__", "__init_subclass__", "_generic_init_subclass"}  # of a 
 
 def close_classes() -> None:
     """From now on no class is made in a notebook but by a `class` statement, and for it none that pretends."""
-    methods = gc.get_referents(vars(object))[0]  # what `vars` only shows
-    methods["__init_subclass__"] = _looking(methods["__init_subclass__"])
-    ctypes.pythonapi.PyType_Modified(ctypes.py_object(object))
+    replace_method(object, "__init_subclass__", _looking)
     ahead = [object]
     while ahead:
         for kind in type.__subclasses__(ahead.pop()):

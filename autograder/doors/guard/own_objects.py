@@ -33,6 +33,7 @@ from .words import (
     OF_MODULES,
     PRIVATE_OF_LIBRARIES,
     READ_MODES,
+    RULES,
     SETTINGS,
     UNDERSCORE,
     is_mangled,
@@ -47,7 +48,6 @@ _BY_NAME = {"__setattr__", "__delattr__", "__dict__", "obj", *PRIVATE_OF_LIBRARI
 _READ_BY = {"__dict__": "attributes", "keywords": "keywords", "environ": "environment", "update": "update_of"}
 _MEMORY = ("__array_interface__", "__array_struct__")
 _WRAPPERS = (functools.partial, type(functools.lru_cache(len)))
-_RULES = {"defjvp", "defjvps", "defvjp", "def_vmap"}  # what gives a function rules of its own
 _WRAPPED = 20  # wrappers around wrappers
 _PATHS_OF_FILES = (pathlib.Path, pathlib.PosixPath, pathlib.WindowsPath)
 _REPLACES = [vars(kind)["replace"] for kind in _PATHS_OF_FILES if "replace" in vars(kind)]
@@ -182,7 +182,7 @@ class OwnObjects(ast.NodeTransformer):
         """A value that is asked for an attribute, which asks the value first."""
         if name in OF_FILES | {"replace"}:
             return _placed(_call("no_file", value, ast.Constant(name)), value)
-        if name in _RULES:
+        if name in RULES:
             return _placed(_call("with_own_rules", value, ast.Constant(name)), value)
         mine = isinstance(value, ast.Name) and value.id in self._me
         if mine or not is_private(name) or name in UNDERSCORE:

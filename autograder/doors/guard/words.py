@@ -366,8 +366,9 @@ LEADS_OUT = (FORBIDDEN | BANS | PATHS | CLOCKS | {"format", "format_map", "loads
 }
 # Of Pallas, whose references and grids these names belong to.
 OF_PALLAS = _words("load")
+RULES = _words("defjvp defjvps defvjp def_vmap")  # what gives a function rules of its own
 # Attributes of which the value is asked first, while the cell runs: to be read with a dot.
-ASKED_FIRST = OF_FILES | _words("update replace environ keywords defjvp defjvps defvjp def_vmap")
+ASKED_FIRST = OF_FILES | RULES | _words("update replace environ keywords")
 # What these return is a type.
 MAKE_TYPES = {"typing.TypeVar", "typing.ParamSpec", "typing.NewType", "collections.namedtuple"}
 
