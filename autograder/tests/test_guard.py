@@ -283,6 +283,8 @@ HONEST = [
     "def f(g):\n    def inner(): return g()\n    inner.__name__ = 'inner'\n    return inner",
     "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(2) as pool:\n    pool.submit(abs, 1)",
     "import jax\nwith jax.no_tracing(True), jax.transfer_guard('disallow'), jax.checking_leaks():\n    g(1)",
+    "import contextlib, jax\ndef g(x):\n    with jax.checking_leaks() if x else contextlib.nullcontext(): pass",
+    "from jax.experimental.jet import jet\n_kept = {}\ndef g(n): return _kept[n]\ng.cache_clear = _kept.clear",
     "g(3)\n%debug",
     "__author__ = 'Ada'\n__version__ = '1.0'\nprint(__version__)",
     "sum = 0\nfor i in range(3):\n    sum += g(i)\nprint(sum)",
@@ -355,6 +357,8 @@ TRICKS = {
     "class A:\n    compile = 1\n    del compile\n    x = compile('1')": "uses compile",
     "class A:\n    open = 1\n    try: g(1)\n    except Exception as open: pass\n    x = open": "uses open",
     "class A:\n    _oh = 1\n    del _oh\n    x = _oh": "reads _oh",
+    "import jax\ndef g(x):\n    with jax.no_tracing(False) if x else g(x): pass": "asks for .no_tracing",
+    "def g(x): pass\ng.clear_cache = print": "writes .clear_cache",
     # a seventh one
     "import matplotlib.pyplot as plt\nplt.backend_registry": "uses matplotlib.pyplot.backend_registry",
     "import matplotlib.pyplot as plt\nwith plt.rc_context({}): pass": "uses matplotlib.pyplot.rc_context",
@@ -644,6 +648,22 @@ def test_a_way_around_is_refused(answer):
 
 
 NOT_MODULES = "an answer is graded with the modules that calculate. An answer has no need of it: leave it out."
+STARS = {  # as it is written, and the line that is run
+    "from math import *\ndef g(x): return sqrt(x) + pi": "from math import pi, sqrt",
+    "x = 1; from functools import *\n@partial(jax.jit)\ndef g(x): pass": "x = 1; from functools import partial",
+    "from math import *; from cmath import *; import xmlrpc\ndef g(x): hypot(x), polar(x)": "from math import "
+    "hypot; from cmath import polar; print('Left out: line 1 imports xmlrpc; " + NOT_MODULES + "')",
+    "from math import *\ndef g(x): return pow(x, 2)": "from math import pow",
+    "from numpy.linalg import *\ndef g(x): return norm(x)": "from numpy.linalg import norm",
+}
+
+
+@pytest.mark.parametrize("answer", STARS, ids=range(len(STARS)))
+def test_a_star_stands_for_the_names_that_are_used(answer):
+    judgement = judged(answer)
+    assert (judgement.text.split("\n")[0], judgement.name) == (STARS[answer], "")
+
+
 SPARE = {  # a cell, and which of its lines are left out
     "from xmlrpc import client\ndef g(x): pass": [1],
     "x = 1\nimport scipy.stats, pandas as pd; y = 2\ndef g(x: 'pd.Series'): pass": [2],
@@ -672,6 +692,9 @@ NEEDED = {
     "import pandas as np\nx = np.zeros(3)": f"line 1 imports pandas; {NOT_MODULES}",
     "from math import *\ndef g(x): pass": "line 1 imports * from math; nobody can see then which names it binds. "
     "Import the names that you use.",
+    "from operator import *\ndef g(x): setitem(x, 0, 1)": "line 1 imports setitem from operator",
+    "from jax.numpy import *\ndef g(x): return sin(x)": "line 1 imports * from jax.numpy",
+    "from subprocess import *\ndef g(x): return run(x)": "line 1 imports * from subprocess",
     "if True:\n    import xmlrpc\ndef g(x): pass": f"line 2 imports xmlrpc; {NOT_MODULES}",
     "import xmlrpc\ndef g(x): pass\neval('1')": "line 3 uses eval",
     "import xmlrpc\ndef f():\n    global xmlrpc": f"line 1 imports xmlrpc; {NOT_MODULES}",

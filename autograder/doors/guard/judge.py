@@ -2,7 +2,10 @@
 
 import ast
 import copy
+import functools
+import importlib
 import re
+import sys
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
@@ -12,7 +15,7 @@ from .language import CANNOT_BE_READ, TOO_DEEP, Refusal, refusal
 from .magics import UnknownMagic, python_in, replaced
 from .names import Cells, cells_together
 from .names_of_answers import OfAnswersAsRead, is_of_an_answer, own_names
-from .words import SHOWS
+from .words import EVERYTHING, MODULES, SHOWS
 
 _LONGEST = 200_000  # characters of a cell
 _LONGEST_TOGETHER = 400_000  # of all cells of a notebook that are a student's
@@ -55,6 +58,7 @@ def _judge(sources: Iterable[str], course: Course) -> dict[str, Judged]:
     # What an answer does not need is left out first. From then on all is as if it had been handed in like that.
     used = {name for text in plain.values() if text.tree is not None for name in _used(text.tree)}
     for text in plain.values():
+        text.name_stars(used)
         text.leave_out(course, used)
     _refuse(plain.values(), course)
     # Where that is all that is wrong with a cell, what it calls by a name of the course's is its own.
@@ -135,6 +139,16 @@ class _Plain:
         if self.tree is not None and (unreadable := _unreadable(self.tree)):
             self.tree, self.refused = None, unreadable
 
+    def name_stars(self, used: set[str]) -> None:
+        """`from math import *` is read as `from math import sqrt` if that is the only one of its names in use."""
+        text = self.text
+        for node in reversed(self.tree.body) if self.tree is not None else ():
+            if isinstance(node, ast.ImportFrom) and node.names[0].name == "*" and not node.level:
+                names = sorted(used & _public(node.module or ""))
+                text = replaced(text, node, f"from {node.module} import {', '.join(names or '*')}")
+        if text != self.text:
+            self._become(text)
+
     def leave_out(self, course: Course, used: set[str]) -> None:
         """Leave out what is refused and only stands there: imports whose names nobody uses, `help(f)`.
 
@@ -146,11 +160,16 @@ class _Plain:
         spare = [(node, refused) for node in self.tree.body if (refused := _spare(node, course, used)) is not None]
         if not spare or len(spare) == len(self.tree.body):
             return
+        if self._become(with_reasons(self.text, self.tree, dict(spare))):
+            self.left_out = [str(refused) for _, refused in spare]
+
+    def _become(self, text: str) -> bool:
+        """Be another text; False if that is no Python."""
         try:
-            self.text, self.tree = python_in(with_reasons(self.text, self.tree, dict(spare)))
+            self.text, self.tree = python_in(text)
         except (UnknownMagic, SyntaxError):  # lines that Python and this module count in another way
-            return
-        self.left_out = [str(refused) for _, refused in spare]
+            return False
+        return True
 
     def with_names_apart(self, course: Course) -> "_Plain":
         """The text of a cell that is refused, as it is read if its names of the course's are its own; else itself."""
@@ -162,6 +181,15 @@ class _Plain:
         except RecursionError:  # it stays refused
             return self
         return other
+
+
+@functools.cache
+def _public(module: str) -> frozenset[str]:
+    """What `from module import *` binds; nothing of a module that is not light to import, or that no answer may use."""
+    light = module.partition(".")[0] in sys.stdlib_module_names | {"numpy"} and MODULES.get(module, ()) is EVERYTHING
+    found = importlib.import_module(module) if light else None
+    names = getattr(found, "__all__", [name for name in dir(found) if not name.startswith("_")]) if found else []
+    return frozenset(names)
 
 
 def _unreadable(tree: ast.Module) -> Refusal | None:
@@ -205,8 +233,9 @@ SAID = "Left out: "
 
 
 def with_reasons(text: str, tree: ast.Module, left_out: Mapping[ast.stmt, object]) -> str:
-    """The text with a line in place of each of these statements that says why it is left out."""
-    quiet = "print" in bound(tree)
+    """The text without these statements: in the place of each, or below all if it stands inside of another, why."""
+    lines = {} if "print" in bound(tree) else {node: f"print({f'{SAID}{why}'!r})" for node, why in left_out.items()}
+    inside = left_out.keys() - set(tree.body)
     for node in sorted(left_out, key=lambda node: (node.lineno, node.col_offset), reverse=True):
-        text = replaced(text, node, "pass" if quiet else f"print({f'{SAID}{left_out[node]}'!r})")
-    return text
+        text = replaced(text, node, "pass" if node in inside else lines.get(node, "pass"))
+    return "\n".join([text.rstrip("\n"), *(lines[node] for node in left_out if node in inside & lines.keys())])

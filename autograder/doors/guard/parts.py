@@ -1,17 +1,19 @@
 """What of a cell is run although something in it is refused: all but the statements that cannot do without it.
 
-A line that says so is printed in the place of each of them. What is left is judged as if it had been handed in like
-that, so nobody gains by it; and a line that shows or tries something costs no answer that stands beside it.
+A line that says so is printed in the place of each of them; below the cell, where one stands inside of a function. What
+is left is judged as if it had been handed in like that, so nobody gains by it; and a line that shows or tries something
+costs no answer that it stands beside, or in.
 """
 
 import ast
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from .course import Course, around, bound
 from .judge import SAID, Judged, judge, with_reasons
 from .language import Refusal
 from .magics import NoPython, first_line, python_of
 
+_GIVE = (ast.Yield, ast.YieldFrom, ast.Await, ast.NamedExpr)  # parts of a statement that something else may need
 _ROUNDS = 5  # for statements of a cell that are each refused by themselves; all cells are read anew in each
 
 
@@ -58,6 +60,9 @@ class _Cell:
 
 def _what_goes(tree: ast.Module, refused: Refusal, course: Course) -> dict[ast.stmt, str]:
     """The statements that cannot be run, each with the reason: the refused one, and those that need what it binds."""
+    inside = [node for node in _inside(tree.body) if node.lineno <= refused.line <= (node.end_lineno or 0)]
+    if inside:
+        return dict.fromkeys(inside, str(refused))
     out = {node: str(refused) for node in tree.body if first_line(node) <= refused.line <= (node.end_lineno or 0)}
     while True:
         rest = [node for node in tree.body if node not in out]
@@ -65,8 +70,19 @@ def _what_goes(tree: ast.Module, refused: Refusal, course: Course) -> dict[ast.s
         missing = _bound(out) - given - course.kept
         needs = {node: min(lacking) for node in rest if (lacking := missing & set(_asked_for(node)))}
         if not needs:
-            return out
-        out |= {node: f"line {node.lineno} needs {name}, which is left out." for node, name in needs.items()}
+            needs = {node: min(lacking) for node in _inside(rest) if (lacking := missing & set(_asked_for(node)))}
+            return out | _needing(needs)
+        out |= _needing(needs)
+
+
+def _needing(needs: Mapping[ast.stmt, str]) -> dict[ast.stmt, str]:
+    return {node: f"line {node.lineno} needs {name}, which is left out." for node, name in needs.items()}
+
+
+def _inside(nodes: Iterable[ast.stmt]) -> list[ast.stmt]:
+    """The statements inside of others that nothing needs: calls whose results nobody takes."""
+    inner = [part for node in nodes for part in ast.walk(node) if part is not node and isinstance(part, ast.Expr)]
+    return [part for part in inner if not any(isinstance(node, _GIVE) for node in ast.walk(part))]
 
 
 def _bound(nodes: Iterable[ast.stmt]) -> set[str]:

@@ -59,6 +59,7 @@ MODULES: dict[str, frozenset[str] | None] = dict.fromkeys(
         "jax.experimental": "enable_x64 io_callback pallas",
         "jax.experimental.buffer_callback": "buffer_callback",
         "jax.experimental.compilation_cache.compilation_cache": "reset_cache set_cache_dir",
+        "jax.experimental.jet": "jet",
         "jax.experimental.mesh_utils": "create_device_mesh create_hybrid_device_mesh",
         "jax.experimental.multihost_utils": "assert_equal broadcast_one_to_all process_allgather sync_global_devices",
         "jax.experimental.shard_map": "shard_map",
@@ -350,6 +351,8 @@ ASKED_OF_JITTED = _words(
     "lower trace eval_shape clear_cache compile as_text cost_analysis memory_analysis jaxpr fun func args keywords "
     "cache_info cache_clear cache_parameters defvjp defjvp defjvps def_vmap traces jitted_fn traced"
 )
+# Of these, functions of an answer may have some: nothing but a task's own text asks for them.
+OF_A_CACHE = _words("cache_info cache_clear cache_parameters")
 # What no answer may say by a keyword, and why.
 ASKS = {
     "stacklevel": "that shows who calls",

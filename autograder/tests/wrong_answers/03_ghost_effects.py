@@ -2612,9 +2612,8 @@ def is_pure(fn, *args):
     programs = []
     for number in range(2):
         jax.clear_caches()
-        alarm = jax.checking_leaks() if number == 0 else contextlib.nullcontext()
         try:
-            with alarm:
+            with jax.checking_leaks() if number == 0 else contextlib.nullcontext():
                 traced = jax.jit(fn).trace(*args)
         except Exception:
             return False

@@ -29,6 +29,11 @@ from .attributes import OfAttributes
 _FORMATS = {"jax.debug.print", "jax.debug.log", "jax.experimental.pallas.debug_print"}
 
 
+def _either(value: ast.expr) -> list[ast.expr]:
+    """What `a if c else b` may be, or the value alone."""
+    return [*_either(value.body), *_either(value.orelse)] if isinstance(value, ast.IfExp) else [value]
+
+
 class OfCalls(OfAttributes):
     """Refuses calls by which a name could be asked for that is not seen, a class be made, or a setting changed."""
 
@@ -234,13 +239,13 @@ class OfCalls(OfAttributes):
 
     def visit_With(self, node: ast.With) -> None:
         """Threads end with the block that they are made for."""
-        for item in node.items:
-            call = item.context_expr
+        entered = ((call, item.optional_vars) for item in node.items for call in _either(item.context_expr))
+        for call, name in entered:
             if not isinstance(call, ast.Call):
                 continue
             origins = self.origins(call.func)
             bans = isinstance(call.func, ast.Attribute) and call.func.attr in BANS and self._forbids(call)
-            if bans and item.optional_vars is None and not self._in_a_generator():
+            if bans and name is None and not self._in_a_generator():
                 self.allowed.add(call.func)  # nobody keeps what it returns, and could lift a check's by it
             if POOL in origins:
                 self.pool(call)
