@@ -28,7 +28,7 @@ from autograder import trace_log
 from autograder.doors.fair_run import run_fairly
 from autograder.doors.faults import fault
 from autograder.doors.graded_notebook import failure_text, is_graded, not_begun, read_notebook, score
-from autograder.doors.guard import closing, judge, language, own_objects, restorer
+from autograder.doors.guard import asking, closing, judge, language, memory, own_objects, restorer
 from autograder.doors.guard.cells import Guard, course_in
 from autograder.doors.guard.restorer import _of_value
 from autograder.doors.guard.words import (
@@ -1114,7 +1114,7 @@ def test_parents_are_asked_as_ever():
 
 def test_what_is_known_of_a_cell_is_forgotten_with_it():
     """A method that asks whose its object is must not be taken for a function of another cell, nor for one's own."""
-    cells = own_objects.OwnObjects()
+    cells = asking.OwnObjects()
     for _ in range(200):
         cells.visit(ast.parse("class A:\n    def set(self, n): self.n = n"))
         later = cells.visit(ast.parse("def put(self, n): self.n = n"))
@@ -1137,7 +1137,7 @@ def ran(cell):
         changed.setattr(own_objects, "_theirs", None)
         own_objects.begin()
         own_objects.note_tables({"held": names["held"]})
-        tree = own_objects.OwnObjects().visit(ast.parse(cell))
+        tree = asking.OwnObjects().visit(ast.parse(cell))
         exec(compile(tree, "cell", "exec"), names)
     return names
 
@@ -1284,7 +1284,7 @@ def test_what_no_name_shows_is_asked_or_lent_when_it_is_there(tmp_path):
 def test_what_libraries_give_attributes_of_any_name_names_no_memory():
     from flax import nnx
 
-    own_objects.close_libraries()
+    memory.close_libraries()
     one = nnx.Variable(1)
     one.set_metadata("__array_interface__", {"shape": (1,), "typestr": "<u8", "data": (id(one), False), "version": 3})
     assert not hasattr(one, "__array_interface__")

@@ -353,6 +353,7 @@ both = jax.jit(lambda row, rule: (step(row, rule), history(row, rule, steps=9)))
 expected = universe_slow(row, 110, 9)
 assert_allclose(both, (expected[1], expected), name="step and history, under jit")
 assert_primitives(history, row, 30, 16, smaller=(row, 30, 4))
+assert_allclose(step(jnp.zeros(5, int), 255), np.ones(5, np.int32), name="step of an empty row, rule 255")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "universe-evolve-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
@@ -383,6 +384,7 @@ for period, steps in ((2, 61), (3, 61), (4, 62), (5, 63), (6, 64), (7, 70_001)):
 assert_primitives(evolve, one_cell(3000), 30, 1000, includes={"while"}, smaller=(one_cell(11), 30, 1000))
 row = np.random.default_rng().integers(0, 2, 47).astype(np.int32)
 assert_allclose(jax.jit(evolve)(row, 86, 13), universe_slow(row, 86, 13)[-1], name="evolve(row, 86, 13), under jit")
+assert_allclose(evolve(nothing, 255, 5), universe_slow(nothing, 255, 5)[-1], name="evolve of an empty row, by rule 255")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "universe-speed", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}

@@ -11,7 +11,10 @@
     cells       a notebook: which of its cells are the student's
     names_of_checks  in the kernel: names that checks alone bind are no answer's
     names_of_answers  in the kernel: a helper with a name of the course's is its cell's alone
-    own_objects  in the kernel: values are asked whose they are before an answer writes on them
+    asking      in the kernel: changes a cell so that it asks values whose they are before it writes on them
+    own_objects  what it asks them
+    plain_texts  the same of names and texts that an answer puts together
+    memory      the same of objects that NumPy asks where their numbers are
     closing     in the kernel and its measuring processes: what libraries do with texts and memory, closed
     made_classes  the same: a class is looked at when it is made, whoever makes it
     builtin_types  how both change what Python's own types do

@@ -14,20 +14,12 @@ import typing
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from .asking import OwnObjects, asks
 from .builtin_types import replace_method
 from .made_classes import close_classes
-from .own_objects import (
-    OwnObjects,
-    asked,
-    assert_plain,
-    assert_plain_field,
-    begin,
-    begin_cell,
-    close_libraries,
-    is_own,
-    plain_fields,
-    value_of_setting,
-)
+from .memory import close_libraries
+from .own_objects import begin, begin_cell, is_own, value_of_setting
+from .plain_texts import asked, assert_plain, assert_plain_field, plain_fields
 
 _TP_NEW = 65  # of CPython's stable ABI, typeslots.h
 _SLOTS = 48  # the words of a type that are looked through for it; each type has some more
@@ -52,8 +44,7 @@ def to_be_alone(source: str, numpy: bool) -> tuple[ast.Module, str]:
     That is "module:function", or empty where the cell asks no value, and where there is no `numpy`.
     """
     tree = OwnObjects(in_the_kernel=False).visit(ast.parse(source))
-    asks = any(isinstance(node, ast.Constant) and node.value == asked.__module__ for node in ast.walk(tree))
-    return tree, f"{__name__}:{close_alone.__name__}" if asks or numpy else ""
+    return tree, f"{__name__}:{close_alone.__name__}" if asks(tree) or numpy else ""
 
 
 def close_alone(file: str, numpy: bool) -> None:

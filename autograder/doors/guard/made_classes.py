@@ -13,7 +13,7 @@ import types
 from typing import Any
 
 from .builtin_types import replace_method
-from .own_objects import close_memory, is_closed
+from .memory import close_memory, is_closed
 
 # By these an object, or a class, passes for what it is not, or runs what it holds.
 _PRETENDS = {

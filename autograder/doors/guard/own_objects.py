@@ -5,48 +5,32 @@ anything: `put = Label.put` writes on whatever `put` is handed, a primitive of J
 So where a cell does with a value what only its owner may do, the value is asked for when it is there.
 """
 
-import ast
 import collections
-import contextlib
 import copy
 import functools
 import io
 import os
 import pathlib
-import re
-import string
 import sys
 import types
 import typing
 import weakref
-from collections.abc import Collection, Container, Iterator, Mapping, MutableMapping
+from collections.abc import Collection, Iterator, Mapping, MutableMapping
 from typing import IO, Any
 
-from .course import bound, loop_names, parameters
-from .names import name_called, own_statements
+from .memory import LIBRARIES, ask_first, close_memory
+from .plain_texts import asked
 from .words import (
-    ASKS,
     HANDED_ON,
     LEADS_OUT,
     MUTATORS,
-    OF_FILES,
     OF_MODULES,
     PRIVATE_OF_LIBRARIES,
     READ_MODES,
-    RULES,
     SETTINGS,
-    UNDERSCORE,
-    is_mangled,
     is_private,
 )
 
-_NAME_OF_TYPE = re.compile(r"(\.__class__)?\.__(name|qualname|doc)__$")  # at the end of what a text asks for
-_OF_LIBRARIES = {"{0.__class__.__name__}({0._mapping!r})"}  # how Python shows the keys of a mapping
-_WRITES = {"setattr", "delattr", "vars", "getattr"}
-_BY_NAME = {"__setattr__", "__delattr__", "__dict__", "obj", *PRIVATE_OF_LIBRARIES} - UNDERSCORE
-# By which function of these.
-_READ_BY = {"__dict__": "attributes", "keywords": "keywords", "environ": "environment", "update": "update_of"}
-_MEMORY = ("__array_interface__", "__array_struct__")
 _WRAPPERS = (functools.partial, type(functools.lru_cache(len)))
 _WRAPPED = 20  # wrappers around wrappers
 _PATHS_OF_FILES = (pathlib.Path, pathlib.PosixPath, pathlib.WindowsPath)
@@ -55,7 +39,6 @@ _NO_FILES = ("/proc", "/dev", "/sys")
 # Objects of classes that derive from these pass for an array, or ask another object for all names.
 _NO_BASES = ("types.GenericAlias", "jax.Array", "jax.jaxlib._jax.Array", "jax._src.core.Tracer")
 _HAND_ON = (types.GenericAlias, vars(typing)["_BaseGenericAlias"])
-_LIBRARIES = ("flax", "optax")  # whose modules and variables an answer fills
 
 DICTS = (dict, collections.Counter, collections.defaultdict, collections.OrderedDict)
 _TABLES = (*DICTS, list, set, collections.deque)
@@ -93,172 +76,13 @@ def is_own(code: types.CodeType) -> bool:
     return _theirs is None or code.co_filename in _own_files
 
 
-class OwnObjects(ast.NodeTransformer):
-    """Changes a cell: it asks whose a value is before it writes on it, or reads what belongs to libraries."""
-
-    def __init__(self, *, in_the_kernel: bool = True) -> None:
-        self._in_the_kernel = in_the_kernel
-        self._asking: dict[ast.AST, str] = {}  # methods -> their first argument, which they ask whose it is
-        self._me: set[str] = set()  # of the methods around: names that mean an object which was asked
-
-    def visit_Module(self, node: ast.Module) -> ast.Module:
-        """A cell, of which nothing is known from those before, whatever became of them."""
-        self._asking, self._me = {}, set()
-        self.generic_visit(node)
-        if node.body and self._in_the_kernel:
-            first = next(n for n, part in enumerate([*node.body, None]) if not _stands_first(part))
-            node.body.insert(first, _placed(ast.Expr(_call("begin_cell")), node.body[0]))
-        return node
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
-        """A class."""
-        methods = [part for part in own_statements(node.body) if isinstance(part, ast.FunctionDef)]
-        self._asking |= {method: _asked_of(method) for method in methods}
-        before, self._me = self._me, self._me - bound(node)
-        self.generic_visit(node)
-        self._me = before
-        for method in methods:
-            documented = ast.get_docstring(method, clean=False) is not None
-            me = self._asking[method]
-            for question in filter(None, (_own(me, node) if me else None, _name_asked(method))):
-                method.body.insert(int(documented), _placed(ast.Expr(question), method.body[0]))
-        node.decorator_list.insert(0, _placed(_helper("theirs"), node))
-        if node.decorator_list[1:]:  # a decorator may keep the class as it is below it
-            node.decorator_list.append(_placed(_helper("theirs"), node))
-        return node
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
-        """A function, or a method."""
-        me = self._asking.get(node, "")
-        others = _bound_anywhere(node.body) | {arg.arg for arg in parameters(node.args)} - {me}
-        before, self._me = self._me, (self._me | {me}) - others
-        self.generic_visit(node)
-        node.returns = _annotation(node.returns)
-        self._me = before
-        return node
-
-    def visit_Lambda(self, node: ast.Lambda) -> ast.Lambda:
-        """A function."""
-        before, self._me = self._me, self._me - {arg.arg for arg in parameters(node.args)}
-        self.generic_visit(node)
-        self._me = before
-        return node
-
-    def _of_loops(self, node: Any) -> Any:
-        before, self._me = self._me, self._me - loop_names(node.generators)
-        self.generic_visit(node)
-        self._me = before
-        return node
-
-    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _of_loops
-
-    def _import(self, node: ast.Import | ast.ImportFrom) -> Any:
-        """Flax's objects, too, name no memory from where it is imported on."""
-        names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
-        after: list[ast.stmt] = []
-        if any(name.partition(".")[0] == "flax" for name in names):
-            after.append(ast.Expr(_call("close_libraries")))
-        for alias in node.names if names == ["os"] and isinstance(node, ast.ImportFrom) else ():
-            if alias.name == "environ":
-                target = ast.Name(alias.asname or alias.name, ast.Store())
-                after.append(ast.Assign([target], _call("environment", ast.Constant(None))))
-        return [node, *(_placed(statement, node) for statement in after)] if after else node
-
-    visit_Import = visit_ImportFrom = _import
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.Attribute:
-        """`a.b = c` writes on something of one's own."""
-        self.generic_visit(node)
-        written = not isinstance(node.ctx, ast.Load)
-        if written and not (isinstance(node.value, ast.Name) and node.value.id in self._me):
-            node.value = _placed(_call("mine", node.value, ast.Constant(node.attr)), node.value)
-        if node.attr in _READ_BY and not written:
-            return _placed(_call(_READ_BY[node.attr], node.value), node)
-        if not written:
-            node.value = self._read(node.value, node.attr)
-        return node
-
-    def _read(self, value: ast.expr, name: str) -> ast.expr:
-        """A value that is asked for an attribute, which asks the value first."""
-        if name in OF_FILES | {"replace"}:
-            return _placed(_call("no_file", value, ast.Constant(name)), value)
-        if name in RULES:
-            return _placed(_call("with_own_rules", value, ast.Constant(name)), value)
-        mine = isinstance(value, ast.Name) and value.id in self._me
-        if mine or not is_private(name) or name in UNDERSCORE:
-            return value
-        return _placed(_call("readable", value, ast.Constant(name)), value)
-
-    def visit_arg(self, node: ast.arg) -> ast.arg:
-        """`x: type` can be read back, and would be the type that makes classes."""
-        self.generic_visit(node)
-        node.annotation = _annotation(node.annotation)
-        return node
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AnnAssign:
-        """`x: type = ...` as well."""
-        self.generic_visit(node)
-        node.annotation = _annotation(node.annotation)
-        return node
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        """One of the course's tables is copied."""
-        reads = isinstance(node.ctx, ast.Load) and node.id in _of_course and self._in_the_kernel
-        return _placed(_call("copy_of_table", node, ast.Constant(node.id)), node) if reads else node
-
-    def visit_Call(self, node: ast.Call) -> ast.Call:
-        """`f(**names)` hands on no name that is Python's; `type` asks for the type of an object."""
-        self.generic_visit(node)
-        for keyword in node.keywords:
-            if keyword.arg is None:
-                keyword.value = _placed(_call("plain_names", keyword.value), keyword.value)
-        name = node.func.id if isinstance(node.func, ast.Name) and len(node.args) > 1 else ""
-        if name in ("setattr", "delattr"):
-            named = node.args[1] if isinstance(node.args[1], ast.Constant) else ast.Constant(None)
-            node.args[0] = _placed(_call("mine", node.args[0], named), node.args[0])
-            node.args[1] = _placed(_call("plain_name", node.args[1]), node.args[1])
-        said = getattr(node.args[1], "value", None) if name in ("getattr", "hasattr") else None
-        if said == "update" and name == "getattr":
-            return _placed(_call("update_of", node.args[0]), node)
-        if isinstance(said, str) and said not in _READ_BY.keys() - {"update"}:
-            node.args[0] = self._read(node.args[0], said)
-        elif name in ("getattr", "hasattr"):
-            node.func = _placed(_helper("attribute" if name == "getattr" else "has_attribute"), node.func)
-        if isinstance(node.func, ast.Attribute) and node.func.attr == "__setattr__" and node.args:
-            place = 0 if isinstance(node.func.value, ast.Call) else 1  # super().__setattr__(name, value)
-            if place < len(node.args):
-                node.args[place] = _placed(_call("plain_name", node.args[place]), node.args[place])
-        if (name_called(node) or "").startswith("register_") and node.args:
-            node.args[0] = _placed(_call("own_class", node.args[0]), node.args[0])
-        if name_called(node) == "register_dataclass":
-            node.args[1:] = [_placed(_call("plain_fields", names), names) for names in node.args[1:]]
-            for keyword in node.keywords:
-                if keyword.arg:
-                    keyword.value = _placed(_call("plain_fields", keyword.value), keyword.value)
-        if name_called(node) == "update_wrapper" and node.args:
-            node.args[0] = _placed(_call("mine", node.args[0]), node.args[0])
-        if name_called(node) in ("update_wrapper", "wraps") and node.args:
-            node.args[-1] = _placed(_call("to_wrap", node.args[-1]), node.args[-1])
-        if isinstance(node.func, ast.Name) and node.func.id == "super":
-            return _placed(_call("parent", node), node)
-        if isinstance(node.func, ast.Attribute) and node.func.attr in ("format", "format_map"):
-            node.func.value = _placed(_call("plain_text", node.func.value), node.func.value)
-        if isinstance(node.func, ast.Name) and node.func.id in ("type", "vars", "open"):
-            node.func = _placed(_call("of_objects", node.func), node.func)
-        if node.args and isinstance(node.args[0], ast.Name) and node.args[0].id == "type":
-            node.args[0] = _placed(_call("of_objects", node.args[0]), node.args[0])
-        return node
-
-
 def theirs(kind: Any) -> Any:
     """A class of a student's, as it is, but for this: its objects cannot say where in memory their numbers are."""
     if _theirs is not None and isinstance(kind, type):
         _assert_derives_plainly(kind)
         _theirs.setdefault(kind, (kind.__module__, kind.__qualname__))
         close_memory(kind)
-        asks = vars(kind).get("__getattr__")
-        if asks is not None and not isinstance(asks, _AskedFirst):
-            kind.__getattr__ = _AskedFirst(asks)  # type: ignore[attr-defined]
+        ask_first(kind)
     return kind
 
 
@@ -277,19 +101,6 @@ def own_class(kind: Any) -> Any:
     return kind
 
 
-def plain_fields(names: Any) -> Any:
-    """Names of fields, which JAX asks objects for. Raises TypeError if one is Python's own, or leads out."""
-    if isinstance(names, (bool, type(None), str)):
-        return names
-    found = list(names)
-    for name in found:
-        plain_name(name)
-    return found
-
-
-_loaded = 0  # modules in which `close_libraries` has looked
-
-
 def note_tables(values: Mapping[str, Any]) -> None:
     """From now on these are the course's, by their names: of a table a student's cell is given a copy.
 
@@ -298,6 +109,11 @@ def note_tables(values: Mapping[str, Any]) -> None:
     _of_course.clear()
     _of_course.update({name: value for name, value in values.items() if type(value) in _TABLES})
     _objects[:] = [value for value in values.values() if type(value).__module__ == "__main__"]
+
+
+def is_table(name: str) -> bool:
+    """Whether one of the course's tables has this name."""
+    return name in _of_course
 
 
 def copy_of_table(value: Any, name: str) -> Any:
@@ -323,66 +139,6 @@ def _copied(value: Any) -> Any:
 def environment(value: Any) -> Any:
     """The attribute `environ` of a value; of `os`, or of None, a copy: what an answer writes there takes no effect."""
     return dict(os.environ) if value is os or value is None else value.environ
-
-
-def close_libraries() -> None:
-    """As `close_memory`, for what libraries give attributes of any name: `nnx.Dict`, `nnx.Variable`."""
-    global _loaded
-    if len(sys.modules) == _loaded or not (nnx := sys.modules.get("flax.nnx")):
-        return
-    _loaded = len(sys.modules)
-    close_memory(nnx.Pytree)
-    for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] in _LIBRARIES:
-            for kind in list(vars(module).values()):
-                of_one = isinstance(kind, type) and kind.__module__.partition(".")[0] in _LIBRARIES
-                if of_one and {"__getattr__", "__getattribute__"} & vars(kind).keys():
-                    close_memory(kind)
-                    asks = vars(kind).get("__getattr__")
-                    if asks is not None and not isinstance(asks, _AskedFirst):
-                        kind.__getattr__ = _AskedFirst(asks, _MEMORY)
-
-
-def close_memory(kind: type) -> None:
-    """NumPy reads memory at the address that an object names, whatever is there. Objects of this class name none."""
-    for name in _MEMORY:
-        if not isinstance(vars(kind).get(name), _Nothing):
-            setattr(kind, name, _Nothing(name))
-
-
-def is_closed(value: Any) -> bool:
-    """Whether this is what stands in a class where it would name memory."""
-    return isinstance(value, _Nothing)
-
-
-class _Nothing:
-    """An attribute that is not there, whatever the object holds under this name."""
-
-    def __init__(self, name: str):
-        self._name = name
-
-    def __get__(self, value: Any, kind: type) -> Any:
-        raise AttributeError(self._name)
-
-    def __set__(self, value: Any, new: Any) -> None:
-        raise TypeError(f"{self._name} is a name of Python's own")
-
-
-class _AskedFirst:
-    """A class's `__getattr__`, which is asked for none of these names; without any, for none of Python's own."""
-
-    def __init__(self, function: Any, names: Container[str] | None = None):
-        self._function, self._names = function, names
-
-    def __get__(self, value: Any, kind: type) -> Any:
-        bound = self._function.__get__(value, kind) if hasattr(type(self._function), "__get__") else self._function
-
-        def get(name: str) -> Any:
-            if self._names is None or name in self._names:
-                asked(name)
-            return bound(name)
-
-        return get
 
 
 def own(me: Any, kind: type) -> None:
@@ -442,7 +198,7 @@ def mine(value: Any, name: Any = None) -> Any:
         allowed = allowed and (_theirs is None or function.__code__.co_filename in _own_files)
     else:
         home = kind.__module__
-        allowed = home == "__main__" or home.partition(".")[0] in _LIBRARIES or kind is types.SimpleNamespace
+        allowed = home == "__main__" or home.partition(".")[0] in LIBRARIES or kind is types.SimpleNamespace
         if any(value is known for known in _objects):
             allowed = type(name) is str and not hasattr(value, name)
         allowed = allowed or issubclass(kind, (*_WRAPPERS, BaseException)) or hasattr(kind, "clear_cache")
@@ -593,66 +349,11 @@ def no_file(value: Any, name: str) -> Any:
     return value
 
 
-def plain_name(name: Any) -> Any:
-    """The name of an attribute that is written, as it is. Raises TypeError if it is Python's, or leads out."""
-    asked(name, TypeError)
-    if type(name) is not str or name in LEADS_OUT:
-        raise TypeError(f"an attribute {str(name)[:40]!r} is written, which no answer needs")
-    return name
-
-
-def plain_text(value: Any) -> Any:
-    """What is asked to `format`, as it is. Raises TypeError if it is a text that asks for what no answer needs."""
-    if issubclass(type(value), type) and issubclass(value, str):
-        raise TypeError("str.format is called with a text that is not seen here: write an f-string")
-    text = value.data if isinstance(value, collections.UserString) else value
-    if isinstance(text, str):
-        assert_plain(str.__str__(text))
-    return value
-
-
-@functools.lru_cache(maxsize=1000)
-def assert_plain(text: str) -> None:
-    """Raises TypeError if a text, when it is formatted, asks for an attribute that no answer needs."""
-    if text in _OF_LIBRARIES:
-        return
-    with contextlib.suppress(ValueError):  # from where it is no format string on: what stands before that is formatted
-        for _, field, shown, _ in string.Formatter().parse(text):
-            assert_plain_field(field or "")
-            assert_plain(shown or "")
-
-
-def assert_plain_field(field: str) -> None:
-    """The same of what stands in braces: `x.shape[0]`."""
-    asked_for = re.sub(r"\[[^\]]*\]?", "", _NAME_OF_TYPE.sub("", field))
-    for name in asked_for.split(".")[1:]:
-        if name.startswith("_") or name in LEADS_OUT:
-            raise TypeError(f"a text to be formatted asks for {name[:40]!r}, which no answer needs")
-
-
-def plain_names(names: Mapping[str, Any]) -> dict[str, Any]:
-    """What stands behind `**`. Raises TypeError if one of its names is Python's own, or one that no answer says."""
-    found = dict(names)
-    for name in found:
-        asked(name, TypeError)
-        if type(name) is not str:
-            raise TypeError(f"{str(name)[:40]!r} is handed on as a name, and is none")
-        if name in ASKS:
-            raise TypeError(f"{name!r} is handed on, which no answer needs: {ASKS[name]}")
-    return found
-
-
 def keywords(value: Any) -> Any:
     """The attribute `keywords` of a value; of a partial a copy: what is written there is called with, unseen."""
     found, kind = value.keywords, type(value)
     own = kind.__module__ == "__main__" and not issubclass(kind, functools.partial)
     return dict(found) if isinstance(found, dict) and not own else found
-
-
-def asked(name: Any, error: type[Exception] = AttributeError) -> None:
-    """Raise an error if a name is one of Python's own, as `__array_interface__`: no answer has it by chance."""
-    if isinstance(name, str) and str.startswith(name, "__") and str.endswith(name, "__"):
-        raise error(f"{str.__str__(name)} is a name of Python's own")
 
 
 def of_objects(function: Any) -> Any:
@@ -734,72 +435,3 @@ class _Attributes(MutableMapping[str, Any]):
     def copy(self) -> dict[str, Any]:
         """A dict of its own."""
         return dict(self.__names)
-
-
-def _helper(name: str) -> ast.expr:
-    # No cell can give `__import__` another meaning (see `language`), and it is there in a measuring process, too.
-    return ast.parse(f"__import__({__name__!r}, fromlist=['_']).{name}", mode="eval").body
-
-
-class _TypeAsText(ast.NodeTransformer):
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        return ast.copy_location(ast.Constant("type"), node) if node.id == "type" else node
-
-
-def _annotation(node: Any) -> Any:
-    """An annotation in which a text stands for `type`."""
-    return None if node is None else _TypeAsText().visit(node)
-
-
-def _call(name: str, *args: ast.expr) -> ast.Call:
-    return ast.Call(_helper(name), list(args), [])
-
-
-def _own(me: str, kind: ast.ClassDef) -> ast.Call:
-    if any(ast.unparse(base).endswith("NamedTuple") for base in kind.bases):  # there is no `__class__` in its methods
-        return _call("own_tuple", ast.Name(me, ast.Load()), ast.Constant(kind.name))
-    return _call("own", ast.Name(me, ast.Load()), ast.Name("__class__", ast.Load()))
-
-
-def _placed(node: Any, at: ast.AST) -> Any:
-    """A node that was made here, and what is in it, on the lines of another one."""
-    for part in ast.walk(node):
-        if not hasattr(part, "lineno"):
-            ast.copy_location(part, at)
-    return ast.fix_missing_locations(node)
-
-
-def _stands_first(node: ast.stmt | None) -> bool:
-    """Whether a statement must be the first one of a cell: what it says of itself, and imports from the future."""
-    said = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-    return said or (isinstance(node, ast.ImportFrom) and node.module == "__future__")
-
-
-def _bound_anywhere(body: list[ast.stmt]) -> set[str]:
-    """The names that a function binds, and those that functions in it do: one of them may be `nonlocal`."""
-    inner = [node for part in body for node in ast.walk(part) if isinstance(node, ast.FunctionDef | ast.ClassDef)]
-    return set().union(bound(ast.Module(body=list(body), type_ignores=[])), *map(bound, inner))
-
-
-def _asked_of(method: ast.FunctionDef) -> str:
-    """The first argument of a method that writes its attributes, or reads what others have, too; empty of any other."""
-    places = [*method.args.posonlyargs, *method.args.args]
-    kinds = {ast.unparse(decorator).rsplit(".", 1)[-1] for decorator in method.decorator_list}
-    if not places or method.name == "__new__" or kinds & {"staticmethod", "classmethod"}:
-        return ""
-    for part in ast.walk(method):
-        if isinstance(part, ast.Attribute) and (
-            not isinstance(part.ctx, ast.Load) or part.attr in _BY_NAME or is_mangled(part.attr)
-        ):
-            return places[0].arg
-        if isinstance(part, ast.Name) and part.id in _WRITES:
-            return places[0].arg
-    return ""
-
-
-def _name_asked(method: ast.FunctionDef) -> ast.Call | None:
-    """What a method begins with that says what its object has."""
-    places = [*method.args.posonlyargs, *method.args.args]
-    if method.name != "__getattr__" or len(places) < 2:
-        return None
-    return _call("asked", ast.Name(places[1].arg, ast.Load()))

@@ -22,10 +22,12 @@ from IPython.core.error import InputRejected
 from autograder.measuring.fork_server import FIRST
 
 from ..cell_messages import say_what_is_missing
+from .asking import OwnObjects
 from .closing import close, close_jax, close_with_jax, to_be_alone
+from .memory import close_libraries
 from .names_of_answers import OfAnswers
 from .names_of_checks import OfChecks
-from .own_objects import DICTS, OwnObjects, begin, close_libraries, note_tables
+from .own_objects import DICTS, begin, note_tables
 from .words import MODULES
 
 _MISSING = object()

@@ -2076,3 +2076,36 @@ def history(row, rule, steps):
 @jax.jit
 def evolve(row, rule, steps):
     return lax.fori_loop(0, steps, lambda i, r: step(r, rule), row)
+
+
+# %% task="universe" name="a table of 255 laws" fails=["universe-check", "universe-evolve-check"] hidden=1 message="rule 255"
+LAWS = ((np.arange(255)[:, None] >> np.arange(8)) & 1).astype(np.int32)
+
+
+def step(row, rule):
+    """The next row: int32[n] -> int32[n], without a loop."""
+    law = jnp.asarray(LAWS)[rule]
+    return law[4 * jnp.roll(row, 1) + 2 * row + jnp.roll(row, -1)]
+
+
+@partial(jax.jit, static_argnames="steps")
+def history(row, rule, steps):
+    """All rows, int32[steps + 1, n], the first one included."""
+
+    def body(row, _):
+        new = step(row, rule)
+        return new, new
+
+    _, rows = lax.scan(body, row, None, length=steps)
+    return jnp.concatenate([row[None], rows])
+
+
+@jax.jit
+def evolve(row, rule, steps):
+    """The row after that many steps, int32[n]."""
+    law = jnp.asarray(LAWS)[rule]
+
+    def body(_, row):
+        return law[4 * jnp.roll(row, 1) + 2 * row + jnp.roll(row, -1)]
+
+    return lax.fori_loop(0, steps, body, row)
