@@ -1,6 +1,8 @@
 """The clock of the speed verdict, on this machine's counters and on counters that the tests turn by hand."""
 
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -41,6 +43,34 @@ def test_a_reading_that_was_interrupted_is_taken_again(monkeypatch, delays, dela
     own = Clock()
     assert own.read().delay == delay
     own.close()
+
+
+BUSY = """import sys, threading, time
+def busy():
+    end = time.thread_time() + 0.02
+    while time.thread_time() < end: pass
+for line in sys.stdin:
+    thread = threading.Thread(target=busy)
+    thread.start()
+    thread.join()
+    print(flush=True)
+    """
+
+
+@counted
+def test_what_a_thread_has_run_counts_when_it_has_ended():
+    """However long the threads that are watched had to wait."""
+    with subprocess.Popen([sys.executable, "-c", BUSY], stdin=-1, stdout=-1) as process:
+        watching = Clock((process.pid, process.pid))
+        before = watching.read()
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        assert process.stdout.readline()
+        after = watching.read()
+        watching.close()
+        process.stdin.close()
+    waited = after._replace(delay=after.delay + 10**12)
+    assert 20_000_000 <= clock.elapsed(before, waited) <= clock.elapsed(before, after)
 
 
 @counted

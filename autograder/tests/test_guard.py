@@ -1,6 +1,7 @@
 """The guard lets every honest answer through and refuses tricks; the restorer puts back what a cell changed."""
 
 import ast
+import collections
 import dataclasses
 import enum
 import functools
@@ -1166,6 +1167,40 @@ def test_a_table_of_members_gives_no_name_of_pythons(monkeypatch):
     with pytest.raises(TypeError, match="__array_interface__ is a name of Python's own"):
         enum.Enum("Colour", [("__array_interface__", 1), ("red", 2)])
 
+    class Twice:
+        def __iter__(self):
+            self.names = ["__array_interface__", "red"] if vars(self) else ["red"]
+            return iter(self.names)
+
+    assert [each.name for each in enum.Enum("Colour", Twice())] == ["red"]
+    with pytest.raises(TypeError, match="__array_interface__ is a name of Python's own"):
+        enum.Enum("Colour", type("Text", (str,), {"replace": lambda *_: ""})("__array_interface__"))
+
+
+def test_a_class_that_a_notebook_makes_is_of_no_library(monkeypatch):
+    for owner, name in ((enum.EnumType, "__call__"), (collections, "namedtuple"), (dataclasses, "make_dataclass")):
+        monkeypatch.setattr(owner, name, getattr(owner, name))
+    closing._close_tables_of_members()
+    closing._close_homes_of_classes()
+    names = {"__name__": "__main__", "enum": enum, "collections": collections, "dataclasses": dataclasses}
+    exec(
+        """made = [enum.Enum("A", "b", module="flax"), enum.Enum("A", "b")]
+made += [collections.namedtuple("A", "b", module="jax")]
+made += [collections.namedtuple("A", "b"), dataclasses.make_dataclass("A", "b")]""",
+        names,
+    )
+    assert {kind.__module__ for kind in names["made"]} <= {"__main__", "types"}
+    library = {"__name__": "jax.made", "collections": collections}
+    exec("A = collections.namedtuple('A', 'b')", library)  # as it is imported
+    assert library["A"].__module__ == "jax.made"
+
+
+def test_no_class_of_a_notebooks_derives_from_an_array(monkeypatch):
+    monkeypatch.setattr(own_objects, "_theirs", {})
+    for base in (np.matrix, np.ndarray, np.float32):
+        with pytest.raises(TypeError, match=f"Late derives from numpy.*{base.__name__}"):
+            own_objects.theirs(type("Late", (base,), {}))
+
 
 def test_constants_of_the_courses_modules_are_put_back():
     tool = types.ModuleType("tool")
@@ -1251,6 +1286,15 @@ def says(attempt):
         return attempt()
     except TypeError as error:
         return str(error)
+class Spy:
+    def __eq__(self, other):
+        self.seen = other
+        return True
+def fields():
+    kind, spy = np.dtype([("a", "i8")]), Spy()
+    kind.fields == spy
+    spy.seen["b"] = 3
+    return [*kind.fields], [*np.dtype([("a", "i8"), ("b", "i8")]).fields], np.dtype("i8").fields
 def g(x):
     held[0]["a"].append(3)
     held[0].clear()
@@ -1260,7 +1304,7 @@ def g(x):
         says(lambda: np.frombuffer(objects(), np.uint64)),
         says(lambda: np.frombuffer(objects().data, np.uint64)),
         says(lambda: np.zeros(3).resize(5, **{"ref" + "check": False})),
-    ], np.frombuffer(b"ab", np.uint8).tolist(), len(DATA["a"])
+    ], np.frombuffer(b"ab", np.uint8).tolist(), len(DATA["a"]), fields()
 """
 ASKED_CHECK = """import os
 print(g(2))
@@ -1274,8 +1318,8 @@ def test_what_no_name_shows_is_asked_or_lent_when_it_is_there(tmp_path):
     with Runner(made, tmp_path, 60, guard=Guard(made, course_in(made, release))) as runner:
         runner.run_all()
     assert [failure_text(cell) for cell in made.cells if is_graded(cell)] == [""]
-    first, said, numbers, length = ast.literal_eval(made.cells[2].outputs[0].text)
-    assert (first, numbers, length) == ([1, 2], [97, 98], 2)
+    first, said, numbers, length, fields = ast.literal_eval(made.cells[2].outputs[0].text)
+    assert (first, numbers, length, fields) == ([1, 2], [97, 98], 2, (["a"], ["a", "b"], None))
     assert [re.findall("no arguments|array of objects|no answer needs", text) for text in said] == [
         *(["no arguments"], ["array of objects"], ["array of objects"], ["no answer needs"])
     ]

@@ -1,9 +1,11 @@
 """The jobs of a measuring process, asked in the process of the tests; the guest is an object beside it."""
 
 import types
+import weakref
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from autograder.measuring.request import Comparison
@@ -77,6 +79,31 @@ def test_what_agrees_is_loaded_and_timed(jobs, candidate):
     outcome = jobs.answer(Contest(sent.job, bar=None, budget=0))
     assert isinstance(outcome, Outcome) and len(outcome.baseline) == len(outcome.candidate) >= 1
     assert isinstance(jobs.answer(Contest(sent.job, bar=None, budget=0, calibrate=True)), Outcome)
+
+
+def fills_later(x):
+    """What it returns is right once its argument is thrown away."""
+    given, found = np.array(x), np.zeros(4, np.float32)
+
+    def late():
+        found[...] = 2 * given
+
+    weakref.finalize(x, late)
+    return found
+
+
+def test_what_the_guest_returns_is_what_it_was_when_the_time_was_over(jobs):
+    refused = jobs.answer(Comparison(fills_later, plain_double, (X,)).load)
+    assert isinstance(refused, OtherValues), refused
+
+
+class Computes(np.matrix):
+    """Passes for an array of one's own kind."""
+
+
+def test_an_array_of_a_class_of_ones_own_is_none(jobs):
+    refused = jobs.answer(Comparison(lambda x: np.zeros(4, np.float32).view(Computes), double, (X,)).load)
+    assert isinstance(refused, OtherStructure) and "returns a Computes, which is neither" in refused.what
 
 
 def test_the_time_of_asking_the_guest_is_not_the_candidate_s(jobs, guest):

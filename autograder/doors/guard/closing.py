@@ -5,13 +5,16 @@ do, before they have the first function of an answer (see `measuring.fork_server
 """
 
 import ast
+import collections
+import dataclasses
 import enum
 import functools
+import inspect
 import string
 import sys
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from .asking import OwnObjects, asks
@@ -32,6 +35,7 @@ def close(*, numpy: bool = True) -> None:
         _close_tests_of_numpy()
         _close_memory_of_objects()
     _close_tables_of_members()
+    _close_homes_of_classes()
     _close_texts_of_types()
     _close_texts_that_ask()
     close_classes()
@@ -227,6 +231,8 @@ def _close_memory_of_objects() -> None:
         return frombuffer(buffer, *args, **kwargs)
 
     numpy.frombuffer = made.frombuffer = from_buffer
+    # A mapping proxy hands the dict behind it to whoever it is compared with, and NumPy reads where that dict says.
+    replace_method(numpy.dtype, "fields", lambda theirs: property(lambda kind: _copy_of_proxy(theirs.__get__(kind))))
     slot_of = ctypes.pythonapi.PyType_GetSlot
     slot_of.restype, slot_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_int]
     theirs, none = slot_of(numpy.ndarray, _TP_NEW), slot_of(type(None), _TP_NEW)
@@ -234,16 +240,19 @@ def _close_memory_of_objects() -> None:
     slots[list(slots).index(theirs)] = none
 
 
+def _copy_of_proxy(found: Any) -> Any:
+    return found and types.MappingProxyType(dict(found))
+
+
 def _close_tables_of_members() -> None:
     """`Enum("E", [(name, value)])` gives a class any attribute, one of Python's own among them."""
     made, create = enum.EnumType.__call__, vars(enum.EnumType)["_create_"]
 
     def call(cls, value, *args, **kwargs):
-        members = [*args[:1], *([kwargs["names"]] if "names" in kwargs else [])]
-        for names in filter(None, members) if not cls.__members__ else ():
-            for each in names.replace(",", " ").split() if isinstance(names, str) else list(names):
-                asked(each if isinstance(each, str) else list(each)[0], TypeError)
-        return made(cls, value, *args, **kwargs)
+        if not cls.__members__:
+            args = (*map(_plain_members, args[:1]), *args[1:])
+            kwargs |= {"names": _plain_members(kwargs["names"])} if "names" in kwargs else {}
+        return made(cls, value, *args, **_with_module(kwargs))
 
     def created(cls, class_name, names, **kwargs):
         if sys._getframe(1).f_globals.get("__name__") == "__main__":
@@ -252,3 +261,41 @@ def _close_tables_of_members() -> None:
 
     setattr(enum.EnumType, "_create_", created)  # noqa: B010 (no type checker knows of it)
     enum.EnumType.__call__ = call  # type: ignore[method-assign]
+
+
+def _close_homes_of_classes() -> None:
+    """A class that is said to be of a library's would be taken for one."""
+    collections.namedtuple = _of_this_module(collections.namedtuple)
+    if "module" in inspect.signature(dataclasses.make_dataclass).parameters:  # from Python 3.12 on
+        dataclasses.make_dataclass = _of_this_module(dataclasses.make_dataclass)
+
+
+def _of_this_module(makes: Callable) -> Callable:
+    @_in_place_of(makes)
+    def make(*args, **kwargs):
+        return makes(*args, **_with_module(kwargs))
+
+    return make
+
+
+def _with_module(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """What a class is made with: what a notebook makes is of the notebook, and of no library, whatever it is told."""
+    frame = sys._getframe(2)
+    home = frame.f_globals.get("__name__", "")
+    imported = home != "__main__" and frame.f_code.co_name == "<module>"  # or as `typing` hands it on
+    return {"module": home, **kwargs} if imported or home == "typing" else kwargs | {"module": "__main__"}
+
+
+def _plain_members(names: Any) -> Any:
+    """The names of an Enum's members, with their values where these are given: as they are read here, once."""
+    found: list[Any]
+    if names is None or isinstance(names, str):
+        found = str.replace(names or "", ",", " ").split()
+    elif isinstance(names, Mapping):
+        found = [(name, names[name]) for name in names]
+    else:
+        found = [each if isinstance(each, str) else tuple(each) for each in names]
+    found = [str.__str__(each) if isinstance(each, str) else (str.__str__(each[0]), *each[1:]) for each in found]
+    for each in found:
+        asked(each if isinstance(each, str) else each[0], TypeError)
+    return found or names

@@ -22,8 +22,13 @@ class Slot:
 
 
 def is_array(value: object) -> TypeGuard[ArrayOrScalar]:
-    """Whether `value` is an array or a NumPy scalar."""
-    return is_jax_array(value) or isinstance(value, np.ndarray | np.generic)
+    """Whether `value` is an array or a NumPy scalar.
+
+    An object of a class that derives from one is none: it may calculate when it is asked for something.
+    """
+    kind = type(value)
+    scalar = isinstance(value, np.generic) and kind.__module__.partition(".")[0] in ("numpy", "ml_dtypes")
+    return is_jax_array(value) or kind is np.ndarray or scalar
 
 
 def is_data(value: object) -> TypeGuard[Value]:
@@ -42,16 +47,27 @@ def is_floating(value: Value) -> TypeGuard[ArrayOrScalar]:
     return is_array(value) and jnp.issubdtype(value.dtype, jnp.inexact)
 
 
-def encode(value: Value) -> Leaf:
-    """An array or number as it travels."""
+def snapshot(value: object) -> object:
+    """What is in an array now, in memory of its own; all else as it is.
+
+    JAX may share the memory of NumPy's arrays, on a CPU. Nobody else writes into that of a random key.
+    """
+    if not is_array(value) or is_key(value):
+        return value
+    shares = not isinstance(value, jax.Array) or any(device.platform == "cpu" for device in value.devices())
+    return np.array(value) if shares else value
+
+
+def encode(value: Value, data: object = None) -> Leaf:
+    """An array or number as it travels; an array with `data`, its `snapshot` of earlier, if that is given."""
     if not isinstance(value, ArrayOrScalar):
         return Complex(value.real, value.imag) if isinstance(value, complex) else Number(value)
     kind: Literal["jax", "numpy", "key"] = "jax" if isinstance(value, jax.Array) else "numpy"
     key = None
     if is_key(value):
         kind, key, value = "key", str(jax.random.key_impl(value)), jax.random.key_data(value)
-    array = np.asarray(value)
-    weak = bool(getattr(value, "weak_type", False))
+    array = data if isinstance(data, np.ndarray) else np.asarray(value)
+    weak = isinstance(value, jax.Array) and value.weak_type
     return Array(kind, key, array.dtype.name, list(array.shape), weak, array.tobytes())
 
 

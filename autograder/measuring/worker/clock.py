@@ -21,7 +21,7 @@ _BLOCK = {True: 300_000, False: 20_000_000}  # nanoseconds, by whether run delay
 
 
 class Reading(NamedTuple):
-    """A point in time, in nanoseconds: the wall clock, and all watched threads' run delay and running time.
+    """A point in time, in nanoseconds: the wall clock, all watched threads' run delay, and the processes' running time.
 
     The running time is kept only where there are helpers.
     """
@@ -47,6 +47,7 @@ class Clock:
 
     def __init__(self, *helpers: tuple[int, int], wall_only: bool = False):
         paths = ["/proc/thread-self/schedstat", *(f"/proc/{pid}/task/{tid}/schedstat" for pid, tid in helpers)]
+        self._others = {pid for pid, _ in helpers} - {os.getpid()}
         self._files: list[int] = []
         try:
             if not wall_only:
@@ -62,20 +63,19 @@ class Clock:
             os.close(file)
         self._files = []
 
-    def _counters(self) -> tuple[int, int]:
-        """(run delay of all watched threads, running time of the helpers)."""
-        counters = [parse(os.pread(file, 96, 0)) for file in self._files]
-        return sum(delay for _, delay in counters), sum(running for running, _ in counters[1:])
+    def _counters(self) -> list[int]:
+        """The run delay of each watched thread."""
+        return [parse(os.pread(file, 96, 0))[1] for file in self._files]
 
     def read(self) -> Reading:
         """All counters at one moment: read again if the thread was interrupted between them."""
         before = self._counters()
         while True:
-            wall, own = time.perf_counter_ns(), time.thread_time_ns()
+            wall = time.perf_counter_ns()
+            running = time.process_time_ns() + sum(map(_process_time, self._others)) if len(self._files) > 1 else 0
             after = self._counters()
             if after == before:
-                delay, helpers = after
-                return Reading(wall, delay, helpers + own if len(self._files) > 1 else 0)
+                return Reading(wall, sum(after), running)
             before = after
 
 
@@ -83,7 +83,8 @@ def elapsed(start: Reading, stop: Reading) -> int:
     """Nanoseconds of T* between two readings, at least 1.
 
     A thread that has woken a helper may itself be pushed off the core by it; its run delay is then the helper's
-    running time, and must not be taken out. Hence the time that all of them ran is the least that has passed.
+    running time, and must not be taken out. Hence the time that their processes ran is the least that has passed, those
+    of their threads included that nobody watches, or that have ended.
     """
     return max(1, stop.wall - start.wall - (stop.delay - start.delay), stop.running - start.running)
 
@@ -103,10 +104,16 @@ class ProcessClock(Clock):
         """The counters one after the other: what is timed takes a thousand times as long as reading them."""
         if not self.scheduled:
             return Reading(time.perf_counter_ns(), 0)
-        delay, _ = self._counters()
         found = _threads(self._pid).values()
-        running = sum(ran for ran, _ in found) + time.thread_time_ns()
-        return Reading(time.perf_counter_ns(), delay + sum(waited for _, waited in found), running)
+        running = _process_time(self._pid) + time.thread_time_ns()
+        return Reading(time.perf_counter_ns(), sum(self._counters()) + sum(waited for _, waited in found), running)
+
+
+def _process_time(pid: int) -> int:
+    """How long all threads of a process have run, in nanoseconds, those that have ended included; 0 for none."""
+    with contextlib.suppress(OSError):  # it is no more
+        return time.clock_gettime_ns((~pid << 3) | 2)  # as clock_getcpuclockid(3) names it: CPUCLOCK_SCHED
+    return 0
 
 
 def workers(pid: int) -> dict[tuple[int, int], int]:

@@ -8,6 +8,7 @@ The contest knows them as `Timed`.
 """
 
 import contextlib
+import gc
 import os
 import subprocess
 import sys
@@ -96,6 +97,8 @@ class Timed(ABC):
 class Local(Timed):
     """A function that is called in this process. `arrange` makes its arguments from the leaves."""
 
+    keeps = False  # whether the checked call's results are copied before the time is over
+
     def __init__(
         self, role: Side, call: Callable, leaves: list[Value], arrange: Arrange = tuple, supply: Supply | None = None
     ):
@@ -104,6 +107,7 @@ class Local(Timed):
         self._until: list[tuple] = []  # the arguments of each call up to the one that is checked
         self._after: list[tuple] = []
         self._out: list[Any] = []  # the leaves of the call that is checked
+        self.snapshots: list[object] = []  # of them, if it `keeps` any
 
     def prepare(self, calls: int, draw: int) -> None:
         arguments, checked = self.supply.block(calls, draw, self.arrange)
@@ -121,6 +125,8 @@ class Local(Timed):
             for arguments in self._after:
                 last = jax.tree.leaves(call(*arguments))
         jax.block_until_ready((self._out, last))
+        # A function in Python may have left something that computes later, and writes into what it has returned.
+        self.snapshots = list(map(arrays.snapshot, self._out)) if self.keeps else []
 
     def result(self) -> list[Value]:
         out, self._out, self._until, self._after = self._out, [], [], []
@@ -129,7 +135,7 @@ class Local(Timed):
 
 def _kept(leaf: Any) -> Any:
     """A result that must outlast the next call, which may use the same NumPy array for its own."""
-    return leaf.copy() if isinstance(leaf, np.ndarray) else leaf
+    return np.array(leaf) if isinstance(leaf, np.ndarray) else leaf
 
 
 def build(role: Side, function: Artefact | Source, inputs: Inputs, fresh: bool) -> Local:
@@ -159,6 +165,7 @@ def _unpacked(code: bytes) -> tuple[Callable, tuple]:
     jax.monitoring.register_event_duration_secs_listener(hear)
     try:
         found = functions.loads(code)
+        gc.collect()  # and what of theirs runs when it is thrown away
     finally:
         jax.monitoring.unregister_event_duration_listener(hear)
     if {TRACE_EVENT, COMPILE_EVENT} & {*heard}:
@@ -255,7 +262,9 @@ class Candidates:
                 case GetResult():
                     return self._result()
                 case LoadCandidate():
-                    self._sides[request.job] = build("candidate", request.candidate, request.inputs, fresh=True)
+                    side = build("candidate", request.candidate, request.inputs, fresh=True)
+                    side.keeps = True
+                    self._sides[request.job] = side
                 case Drop():
                     self._sides.pop(request.job, None)
         except Exception as error:
@@ -263,8 +272,8 @@ class Candidates:
         return Done()
 
     def _result(self) -> Result | OtherStructure:
-        leaves = self._prepared.result()
+        snapshots, leaves = self._prepared.snapshots, self._prepared.result()
         for leaf in leaves:  # what computes its values when it is asked for them has computed nothing yet
             if not arrays.is_data(leaf):
                 return OtherStructure(f"it returns a {type(leaf).__name__}, which is neither an array nor a number")
-        return Result([arrays.encode(leaf) for leaf in leaves])
+        return Result([arrays.encode(*pair) for pair in zip(leaves, snapshots, strict=True)])
