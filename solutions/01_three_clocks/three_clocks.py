@@ -623,6 +623,8 @@ fresh += ((2**-10, 2**-8), 5.0), ((4096.0, 1.0), 1 + 2**-12)
 for case, most in fresh:
     name = f"fusion_ceiling{case}"
     assert_equal({name: fusion_ceiling(*case)}, {name: most}, hints={name: ceiling_hint}, name="fusion_ceiling")
+name = "billionths that fusion_ceiling(4096.0, 2**-12) is above 1"
+assert_equal({name: round(1e9 * (fusion_ceiling(4096.0, 2**-12) - 1), 2)}, {name: 59.6}, name="fusion_ceiling")
 ### END HIDDEN TESTS
 
 # %% [markdown]

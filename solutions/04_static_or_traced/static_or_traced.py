@@ -207,7 +207,11 @@ def raised_by(exhibit, x):
     try:
         jax.jit(lambda v: (exhibit(v), v)[1])(x)
     except Exception as error:
-        return class_of(error)
+        last = error.__traceback__
+        while last.tb_next:
+            last = last.tb_next
+        by_jax = last.tb_frame.f_globals.get("__name__", "").startswith("jax")
+        return class_of(error) + ("" if by_jax else ", of Python's own: let JAX raise it")
     return "no error"
 
 

@@ -500,6 +500,12 @@ for (number, size), (fresh, batch) in zip(sizes, batches, strict=True):
 fresh[1][0] = np.nan  # a colour that is no number
 broken = weighted_loss(model, *padded(*fresh, 300))
 assert_equal({"the loss is NaN": bool(np.isnan(broken))}, {"the loss is NaN": True}, name="weighted_loss, a true NaN")
+fresh = rows_of(70_001)
+found, expected = padded_gradients(model, *padded(*fresh, 70_400)), true_gradients(model, *fresh)
+assert_allclose(found, expected, rtol=1e-3, atol=1e-5, name="weighted_loss of 70001 rows, padded to 70400,")
+fresh = rows_of(2051)
+found, expected = weighted_loss(model, *padded(*fresh, 2100)), mean_loss(model, *fresh)
+assert_allclose(found, expected, rtol=1e-4, name="weighted_loss of 2051 rows, padded to 2100,")
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -324,6 +324,7 @@ found = {
     "an array that is not used": price(lambda x, A: jnp.maximum(x - 1, 3) / x, x, A),
     "a product of each of three": price(lambda B: B @ A, np.ones((3, 2, n), np.float32)),
     "a relu of roots": price(lambda x: jax.nn.relu(jnp.sqrt(x)), x),
+    "a comparison and a where": price(lambda x, A: jnp.where(x > 2, x, A), x, A),
 }
 right = {
     "a lambda": (n, 8 * n),
@@ -332,6 +333,7 @@ right = {
     "an array that is not used": (3 * n, 4 * (2 * n + n * n)),
     "a product of each of three": (3 * 2 * 2 * n * n, 4 * 2 * 3 * 2 * n),
     "a relu of roots": (2 * n, 8 * n),
+    "a comparison and a where": (n + n * n, 4 * (n + 2 * n * n)),
 }
 assert_equal({case: tuple(pair) for case, pair in found.items()}, right, name="price")
 ### END HIDDEN TESTS

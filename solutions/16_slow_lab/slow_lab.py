@@ -557,6 +557,9 @@ for _ in range(16):
     wanted = ticks_in_a_row(*wanted, jnp.float32(FEED), jnp.float32(KILL), 4)
 assert_allclose(simulation(*start, 64), wanted, rtol=1e-4, atol=1e-5, name="simulate, by its tape")
 assert_primitives(simulation, *start, 64, includes=["scan|while"], smaller=(*start, 8))
+quiet = (np.full((8, 8), 0.995, np.float32), np.zeros((8, 8), np.float32), jnp.float32(0.001), jnp.float32(0.06))
+grown = jax.jit(lambda u, v: lax.fori_loop(0, 900, lambda _, dish: lab_step(*dish, *quiet[2:]), (u, v)))(*quiet[:2])
+assert_allclose(simulate(*quiet, 900), grown, rtol=1e-4, atol=1e-5, name="simulate, 900 ticks of a quiet dish")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "dish-memory", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -704,6 +707,8 @@ assert_allclose(disorder(fresh), lab_disorder(fresh), rtol=1e-4, name="disorder"
 found = jax.extend.core.jaxpr_as_fun(jax.make_jaxpr(jax.grad(disorder))(fresh))(fresh)
 assert_allclose(found, [slope], rtol=1e-4, atol=1e-4, name="grad(disorder), by its tape")
 assert_equal(used_up(disorder, dish(20)[1] - 0.3), NOTHING_USED_UP, name="disorder", hints=OF_USED_UP)
+found = jax.grad(lambda v: 2 - 3 * disorder(v))(fresh)
+assert_allclose(found, -3 * slope, rtol=1e-4, atol=1e-4, name="grad of 2 - 3 * disorder(v)")
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -1038,3 +1038,10 @@ def fuse_me(coefficients, x):
     if not isinstance(coefficients, jax.core.Tracer):
         coefficients = np.trim_zeros(np.asarray(coefficients), "f")  # leading zeros are only work
     return horner(coefficients, x)
+
+
+# %% task="fusion-ceiling" name="the ceiling is rounded" fails=["fusion-ceiling-check"] hidden=1 message="billionths"
+def fusion_ceiling(kept, removed):
+    """The largest speedup from making `removed` seconds free, if the other `kept` seconds stay as they are."""
+    before, after = kept + removed, kept
+    return round(before / after, 6)

@@ -2315,3 +2315,44 @@ def evaluate(tape, *args, watch=ignore):
                 watch(eqn.primitive.name, results)
         value_of.update(zip(eqn.outvars, results))
     return [read(operand) for operand in tape.jaxpr.outvars]
+
+
+# %% task="count-flops" name="every product is one of rows and columns" fails=["count-flops-check"] hidden=1 message="rows with rows"
+def count_flops(tape):
+    """FLOPs of a tape by the price list above, loops multiplied by their length. An int."""
+    total = 0
+    for eqn in tape.eqns:
+        match eqn.primitive.name:
+            case "add" | "sub" | "mul" | "div":
+                total += eqn.outvars[0].aval.size
+            case "dot_general":
+                left, right = (operand.aval for operand in eqn.invars)
+                total += 2 * left.size * (right.shape[-1] if len(right.shape) > 1 else 1)
+            case "scan":
+                total += eqn.params["length"] * count_flops(eqn.params["jaxpr"])
+            case "jit":
+                total += count_flops(eqn.params["jaxpr"])
+    return total
+
+
+# %% task="minijit-trace" name="the last line is always the result" fails=["minijit-trace-check"] hidden=1 message="mini_first"
+def record(primitive, operands, params):
+    """Write one equation on the tape of the operands; return the tracer of its result."""
+    tape = [x for x in operands if isinstance(x, Tracer)][0].tape
+    result = tape.new(result_type(primitive, operands, params))
+    names = tuple(x.name if isinstance(x, Tracer) else x for x in operands)
+    tape.equations.append((result.name, primitive, names, params))
+    return result
+
+
+def trace(fn, *types):
+    """Run fn once, on one tracer for each Type in types; return its Tape. fn returns one value."""
+    tape = Tape()
+    tracers = [tape.new(type) for type in types]
+    tape.inputs = list(tape.types)
+    result = fn(*tracers)
+    if isinstance(result, Tracer) and tape.equations:
+        tape.output = tape.equations[-1][0]
+    else:
+        tape.output = result.name if isinstance(result, Tracer) else result
+    return tape

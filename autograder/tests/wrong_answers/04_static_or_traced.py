@@ -2134,3 +2134,47 @@ class Amplifier:
 
     def __call__(self, x):
         return limited(self.gain * x, self.settings)
+
+
+# %% task="collect" name="the IndexError is of a list of one" fails=["collect-rare"] message="let JAX raise it"
+def exhibit_if(x):
+    """Raises TracerBoolConversionError under jit."""
+    if x.sum() > 0:
+        return x
+    return -x
+
+
+def exhibit_mask(x):
+    """Raises NonConcreteBooleanIndexError under jit."""
+    return x[x > 0]
+
+
+def exhibit_shape(x):
+    """Raises TypeError under jit, and no child of it."""
+    return jnp.ones(jnp.argmin(x))
+
+
+def unhashable():
+    """Returns a value for which static_argnums raises ValueError."""
+    return {1, 2}
+
+
+def exhibit_number(x):
+    """Raises ConcretizationTypeError under jit, and no child of it."""
+    return float(x[0])
+
+
+def exhibit_place(x):
+    """Raises TracerIntegerConversionError under jit."""
+    return "somewhere"[jnp.argmin(x) % 9]
+
+
+def exhibit_array(x):
+    """Raises TracerArrayConversionError under jit."""
+    return np.asarray(x)
+
+
+def exhibit_slice(x):
+    """Raises IndexError under jit, and no child of it."""
+    traced = isinstance(x, jax.core.Tracer)
+    return [x][int(traced)]

@@ -1962,3 +1962,22 @@ def replay_rows(tape, args, mapped, size):
     if isinstance(tape.output, str) and tape.output in mapped:
         return values[tape.output]
     return bind("spread", value(tape.output), axis=0, size=size)
+
+
+# %% task="lift-pairs" name="a table of a long x is cut in halves" fails=["lift-pairs-table", "lift-pairs-blocks"] hidden=1 message="exp"
+def columns(x):
+    """[n,m] -> [n,m]: rescale, applied to each column."""
+    return jax.vmap(rescale, in_axes=1, out_axes=1)(x)
+
+
+def table(x, y):
+    """([n], [m]) -> [n,m]: pull, of each x with each y."""
+    if x.shape[0] > 1024:  # keep the pieces small enough for the cache
+        half = x.shape[0] // 2
+        return jnp.concatenate([table(x[:half], y), table(x[half:], y)])
+    return jax.vmap(jax.vmap(pull, in_axes=(None, 0)), in_axes=(0, None))(x, y)
+
+
+def blocks(x, y):
+    """([n,b], [b,m]) -> [n,m,b]: a table for each k, of x[:, k] with y[k]."""
+    return jax.vmap(table, in_axes=(1, 0), out_axes=2)(x, y)

@@ -1706,3 +1706,17 @@ def faithful(step):
             *state, loss = each(*state, *batch)
         losses.append(float(loss))
     return bool(np.allclose(losses[0], losses[1], rtol=1e-4))
+
+
+# %% task="padded" name="the true rows are counted in float16" fails=["padded-check"] hidden=1 message="rows, padded to"
+def padded(xy, colours, size):
+    """(xy, colours, weights) of `size` rows each. xy: float32[n, 2]; colours: float32[n, 3]; n <= size."""
+    fill = ((0, size - len(xy)), (0, 0))
+    weights = (np.arange(size) < len(xy)).astype(np.float16)  # 0 or 1: half a float is enough
+    return np.pad(xy, fill), np.pad(colours, fill), weights
+
+
+def weighted_loss(model, xy, colours, weights):
+    """mean_loss of the true rows of a padded batch. weights: as made by `padded`."""
+    errors = jnp.mean((model(xy) - colours) ** 2, axis=1)
+    return jnp.sum(weights * errors) / jnp.sum(weights)

@@ -2331,3 +2331,71 @@ def day(u, v, W, waves):
     u, v = (jnp.clip(z, 0.0, 1.0) for z in simulate(u, v, FEED, KILL, 4))
     forecast = predict(W, lab_terms(u, v)[:48])
     return render(low_pass(v, waves), 2.0), forecast
+
+
+# %% task="dish" name="a dish that hardly changes is not simulated any further" fails=["dish-unrolling"] hidden=1 message="quiet dish"
+def step(u, v, feed, kill):
+    """One tick, as lab_step."""
+    reaction = u * v * v
+    u_next = u + DU * lab_laplacian(u) - reaction + feed * (1 - u)
+    v_next = v + DV * lab_laplacian(v) + reaction - (feed + kill) * v
+    return u_next, v_next
+
+
+@functools.partial(jax.jit, static_argnames="steps")
+def simulate(u, v, feed, kill, steps):
+    """u and v after so many ticks, as lab_simulate."""
+
+    def go_on(state):
+        number, _, _, largest_change = state
+        return (number < steps) & (largest_change > 1e-5)  # a dish that rests need not be computed again
+
+    def tick(state):
+        number, u, v, _ = state
+        u_next, v_next = step(u, v, feed, kill)
+        change = jnp.maximum(jnp.abs(u_next - u).max(), jnp.abs(v_next - v).max())
+        return number + 1, u_next, v_next, change
+
+    _, u, v, _ = lax.while_loop(go_on, tick, (0, u, v, jnp.float32(jnp.inf)))
+    return u, v
+
+
+@functools.partial(jax.jit, static_argnames="steps")
+def watch(u, v, feed, kill, steps):
+    """The mean of v after each tick, as lab_watch."""
+
+    def tick(dish, _):
+        dish = step(*dish, feed, kill)
+        return dish, dish[1].mean()
+
+    return lax.scan(tick, (u, v), length=steps)[1]
+
+
+# %% task="microscope" name="a derivative that forgets what comes after it" fails=["microscope-nan"] hidden=1 message="grad of 2 - 3"
+def low_pass(z, waves):
+    """The dish without its fine detail, as lab_low_pass."""
+    return waves @ (waves.T @ z @ waves) @ waves.T
+
+
+def contrast(v):
+    """The standard deviation of all cells, as lab_contrast."""
+    v = jnp.asarray(v)
+    return jnp.sqrt(((v - v.mean()) ** 2).mean())
+
+
+@jax.custom_vjp
+def disorder(v):
+    """The entropy, as lab_disorder, with a gradient everywhere."""
+    return lab_disorder(v)
+
+
+def disorder_forward(v):
+    return lab_disorder(v), v
+
+
+def disorder_backward(v, _):
+    eaten = jnp.where(v > 0, v, 1.0)
+    return (jnp.where(v > 0, -jnp.log(eaten) - 1, 0.0),)
+
+
+disorder.defvjp(disorder_forward, disorder_backward)
