@@ -883,6 +883,11 @@ found = newton(lambda x: (stiff * (x - 1) ** 2).sum(), far, 1)
 assert_allclose(found, np.ones_like(far), atol=0.02, name="one step to the bottom of a longer valley")
 bottom = np.ones_like(fresh)  # where the gradient is 0
 assert_allclose(newton(bowl, bottom, 1), bottom, rtol=1e-3, name="one step from the bottom of a bowl")
+found = newton(lambda x: -bowl(x), fresh, 1)
+assert_allclose(found, np.ones_like(fresh), rtol=1e-3, name="one step to the top of a hill")
+stiff, far = np.linspace(1, 40, 400, dtype=np.float32) ** 2, np.linspace(-2, 2, 400, dtype=np.float32)
+found = newton(lambda x: (stiff * (x - 1) ** 2).sum(), far, 1)
+assert_allclose(found, np.ones_like(far), atol=0.06, name="one step to the bottom of a very long valley")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -1266,6 +1271,15 @@ def mixed(u):
 assert_equal(costs(mixed, 400), budgets(400), hints=advice(400), name="simulate_lean, of a step with a product")
 for length in (100, 10_000):
     assert_primitives(lean_gradient, start, length, smaller=(start, 16))
+
+
+def lines(length):
+    """How long the program is that XLA is given."""
+    return len(jax.jit(gradient_of(simulate_lean, swing, length)).lower(start).as_text().splitlines())
+
+
+longer = {"lines more than for 100 steps": max(0, lines(10_000) - lines(100) - 20)}
+assert_equal(longer, {"lines more than for 100 steps": 0}, name="the lowered program for 10000 steps")
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -409,6 +409,11 @@ for point, rest in ((31, slice(24, 30)), (24, slice(26, 32))):  # the ends of a 
     assert_allclose(stepped[rest], diffuse_slow(hot)[rest], rtol=1e-5, name=f"the piece of a very hot point, {point},")
 stepped = np.asarray(jax.jit(diffuse_shards)(u))  # the program that was looked at
 assert_allclose(stepped, diffuse_slow(np.asarray(u)), rtol=1e-5, name="jax.jit(diffuse_shards)")
+from autograder import assert_max_traces
+
+with assert_max_traces(diffuse_shards, 1):
+    for _ in range(3):
+        diffuse_shards(u)
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "ring-jit", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
@@ -427,6 +432,11 @@ assert_allclose(stepped, diffuse_slow(np.asarray(u)), rtol=1e-5, name="diffuse")
 sizes = {"numbers in a message": message_sizes(diffuse, u)}
 assert_equal(sizes, {"numbers in a message": [1, 1]}, name="diffuse of a longer ring")
 assert_allclose(np.asarray(jax.jit(diffuse)(u)), diffuse_slow(np.asarray(u)), rtol=1e-5, name="jax.jit(diffuse)")
+from autograder import assert_max_traces
+
+with assert_max_traces(diffuse, 1):
+    for _ in range(3):
+        diffuse(u)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -555,6 +565,11 @@ x = table_of("far", 64, 48)
 assert_primitives(moments, x, includes={"shard_map"}, max_intermediate=x.size // 4)
 for what, found, true in zip(("mean", "variance"), moments(x), moments_slow(x), strict=True):
     assert_allclose(found, true, rtol=2e-3, atol=1e-5, name=f"the {what} of 64 rows of length 48")
+from autograder import assert_max_traces
+
+with assert_max_traces(moments, 1):
+    for _ in range(3):
+        moments(x)
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "call-one", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}

@@ -1438,3 +1438,36 @@ def gradient(params, x, y, real, devices):
     return jax.shard_map(one_device, mesh=ring_of(devices), in_specs=(P(), rows, rows, rows), out_specs=P())(
         params, x, y, real
     )
+
+
+# %% task="ring" name="a new function is jitted in each call" fails=["ring-shards"] hidden=1 message="traced"
+def diffuse_shards(u):
+    """One step, with shard_map and ppermute. u: float32[n], cut over RING."""
+    onwards = [(d, (d + 1) % 8) for d in range(8)]
+    back = [(e, d) for d, e in onwards]
+
+    def body(part):
+        left = lax.ppermute(part[-1:], "i", onwards)
+        right = lax.ppermute(part[:1], "i", back)
+        around = jnp.concatenate([left, part, right])
+        return part + 0.1 * (around[:-2] - 2 * part + around[2:])
+
+    return jax.jit(jax.shard_map(body, mesh=RING, in_specs=P("i"), out_specs=P("i")))(u)
+
+
+@jax.jit
+def diffuse(u):
+    """One step, written for one device. u: float32[n], cut over RING."""
+    return u + 0.1 * (jnp.roll(u, 1) - 2 * u + jnp.roll(u, -1))
+
+
+# %% task="call" name="a new shard_map is jitted in each call" fails=["call-digits"] hidden=1 message="traced"
+def moments(x):
+    """(mean, variance) of each column, float32[columns], on all devices. x: float32[n, columns], over RING."""
+
+    def body(x):
+        mine = jnp.stack([x.mean(0), x.var(0)])
+        means, variances = jnp.moveaxis(lax.all_gather(mine, "i", to="invarying"), 1, 0)
+        return means.mean(0), variances.mean(0) + means.var(0)
+
+    return jax.jit(jax.shard_map(body, mesh=RING, in_specs=P("i"), out_specs=P()))(x)
