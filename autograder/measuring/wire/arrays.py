@@ -47,26 +47,15 @@ def is_floating(value: Value) -> TypeGuard[ArrayOrScalar]:
     return is_array(value) and jnp.issubdtype(value.dtype, jnp.inexact)
 
 
-def snapshot(value: object) -> object:
-    """What is in an array now, in memory of its own; all else as it is.
-
-    JAX may share the memory of NumPy's arrays, on a CPU. Nobody else writes into that of a random key.
-    """
-    if not is_array(value) or is_key(value):
-        return value
-    shares = not isinstance(value, jax.Array) or any(device.platform == "cpu" for device in value.devices())
-    return np.array(value) if shares else value
-
-
-def encode(value: Value, data: object = None) -> Leaf:
-    """An array or number as it travels; an array with `data`, its `snapshot` of earlier, if that is given."""
+def encode(value: Value) -> Leaf:
+    """An array or number as it travels."""
     if not isinstance(value, ArrayOrScalar):
         return Complex(value.real, value.imag) if isinstance(value, complex) else Number(value)
     kind: Literal["jax", "numpy", "key"] = "jax" if isinstance(value, jax.Array) else "numpy"
     key = None
     if is_key(value):
         kind, key, value = "key", str(jax.random.key_impl(value)), jax.random.key_data(value)
-    array = data if isinstance(data, np.ndarray) else np.asarray(value)
+    array = np.asarray(value)
     weak = isinstance(value, jax.Array) and value.weak_type
     return Array(kind, key, array.dtype.name, list(array.shape), weak, array.tobytes())
 

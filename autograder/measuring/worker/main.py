@@ -174,11 +174,13 @@ def serve(
         finally:
             if bell:
                 bell.served()
+        ran = isinstance(request, messages.Run)  # then results are looked at first: a finaliser could still write them
         if request is not None:
             reply = answer(request)
             del request  # a `Load` holds arrays
         messages.send(stream_out, reply)
-        gc.collect(0)
+        if not ran:
+            gc.collect(0)
 
 
 if __name__ == "__main__":

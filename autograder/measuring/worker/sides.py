@@ -34,6 +34,7 @@ from autograder.measuring.wire.messages import (
     GuestReply,
     GuestRequest,
     Inputs,
+    Leaf,
     LoadCandidate,
     OtherStructure,
     Prepare,
@@ -97,8 +98,6 @@ class Timed(ABC):
 class Local(Timed):
     """A function that is called in this process. `arrange` makes its arguments from the leaves."""
 
-    keeps = False  # whether the checked call's results are copied before the time is over
-
     def __init__(
         self, role: Side, call: Callable, leaves: list[Value], arrange: Arrange = tuple, supply: Supply | None = None
     ):
@@ -107,7 +106,6 @@ class Local(Timed):
         self._until: list[tuple] = []  # the arguments of each call up to the one that is checked
         self._after: list[tuple] = []
         self._out: list[Any] = []  # the leaves of the call that is checked
-        self.snapshots: list[object] = []  # of them, if it `keeps` any
 
     def prepare(self, calls: int, draw: int) -> None:
         arguments, checked = self.supply.block(calls, draw, self.arrange)
@@ -125,12 +123,28 @@ class Local(Timed):
             for arguments in self._after:
                 last = jax.tree.leaves(call(*arguments))
         jax.block_until_ready((self._out, last))
-        # A function in Python may have left something that computes later, and writes into what it has returned.
-        self.snapshots = list(map(arrays.snapshot, self._out)) if self.keeps else []
 
     def result(self) -> list[Value]:
-        out, self._out, self._until, self._after = self._out, [], [], []
+        out = self._out
+        self.forget()
         return out
+
+    def sent(self) -> list[Leaf] | OtherStructure:
+        """The same as they travel.
+
+        They are looked at before anything is thrown away: what an answer has left may be called then, and write into
+        what it returned.
+        """
+        for leaf in self._out:  # what computes its values when it is asked for them has computed nothing yet
+            if not arrays.is_data(leaf):
+                return OtherStructure(f"it returns a {type(leaf).__name__}, which is neither an array nor a number")
+        found = list(map(arrays.encode, self._out))
+        self.forget()
+        return found
+
+    def forget(self) -> None:
+        """Throw away what the last block was given, and what it returned."""
+        self._out, self._until, self._after = [], [], []
 
 
 def _kept(leaf: Any) -> Any:
@@ -260,20 +274,12 @@ class Candidates:
                     self._prepared = self._sides[request.job]
                     self._prepared.prepare(request.calls, request.draw)
                 case GetResult():
-                    return self._result()
+                    leaves = self._prepared.sent()
+                    return Result(leaves) if isinstance(leaves, list) else leaves
                 case LoadCandidate():
-                    side = build("candidate", request.candidate, request.inputs, fresh=True)
-                    side.keeps = True
-                    self._sides[request.job] = side
+                    self._sides[request.job] = build("candidate", request.candidate, request.inputs, fresh=True)
                 case Drop():
                     self._sides.pop(request.job, None)
         except Exception as error:
             return told("candidate", error)
         return Done()
-
-    def _result(self) -> Result | OtherStructure:
-        snapshots, leaves = self._prepared.snapshots, self._prepared.result()
-        for leaf in leaves:  # what computes its values when it is asked for them has computed nothing yet
-            if not arrays.is_data(leaf):
-                return OtherStructure(f"it returns a {type(leaf).__name__}, which is neither an array nor a number")
-        return Result([arrays.encode(*pair) for pair in zip(leaves, snapshots, strict=True)])
