@@ -18,6 +18,7 @@ from autograder.doors.graded_notebook import (
     restore,
     score,
 )
+from autograder.doors.guard.cells import Guard, course_in
 
 
 def ids(notebook):
@@ -239,11 +240,14 @@ def test_each_function_of_a_stub_is_looked_for(make_notebook):
 def test_imports_that_were_added_to_a_locked_cell_are_a_cell_of_their_own(make_notebook):
     setup = "import jax\n\nSIZE = 3\nfrom math import pi"
     release = make_notebook((setup, locked("setup")), (STUB, solution("f")), ("check(f)", graded("f-check", 1)))
-    sorted_by_a_tool = "import functools\nimport jax\nfrom math import ceil, pi\n\nSIZE = 3\nevil()"
+    sorted_by_a_tool = "import functools\nimport jax\nfrom math import ceil, pi\n\nSIZE = 3\neval('evil')"
     mine = make_notebook((sorted_by_a_tool, locked("setup")), (WRITTEN, solution("f")), *release_checks(release))
     assert restore(mine, release) == ["setup (edited)"]
-    assert [cell.source for cell in mine.cells[:2]] == ["import functools\nfrom math import ceil, pi", setup]
-    assert not mine.cells[0].metadata
+    sources = ["import functools\nfrom math import ceil, pi", setup, "eval('evil')", WRITTEN]
+    assert [cell.source for cell in mine.cells[:4]] == sources
+    assert not mine.cells[0].metadata and not mine.cells[2].metadata, "they are the student's: unlocked and ungraded"
+    said = Guard(mine, course_in(mine, release)).judged(mine.cells[2])
+    assert said.name == "NotAllowed" and "eval" in said.why
     broken = make_notebook(("import functools\nSIZE =", locked("setup")), *release_checks(release))
     restore(broken, release)
     assert broken.cells[0].source == setup
@@ -255,11 +259,13 @@ def release_checks(release):
 
 @pytest.mark.parametrize("stub", ["def f(x):\n    return 3", STUB + "  # mine"])
 def test_a_cell_that_is_written_or_works_as_it_is_is_not_replaced(make_notebook, stub):
+    """A comment is no answer."""
     released = stub.removesuffix("  # mine")
     release = make_notebook((released, solution("f")), ("check(f)", graded("f-check", 1)))
     mine = make_notebook(WRITTEN, (stub, solution("f")), ("check(f)", graded("f-check", 1)))
-    assert restore(mine, release) == []
-    assert [cell.source for cell in mine.cells] == [WRITTEN, stub, "check(f)"]
+    is_one = stub == released
+    assert restore(mine, release) == ([] if is_one else ["f (answered in another cell)"])
+    assert [cell.source for cell in mine.cells] == [WRITTEN, stub if is_one else WRITTEN, "check(f)"]
 
 
 def test_the_notebook_of_another_unit_is_named(make_notebook):
