@@ -17,7 +17,7 @@ from nbgrader.utils import find_all_files
 from traitlets.config import LoggingConfigurable
 
 from autograder.doors.graded_notebook import UnreadableNotebook, bytes_of, is_graded, read_notebook
-from autograder.doors.handed_in import files_beside, is_plain, notebook_in
+from autograder.doors.handed_in import files_beside, is_plain, make_one_readable, make_readable, notebook_in
 from autograder.doors.nbgrader_steps import origin
 from autograder.doors.register_units import graded_form, released_form
 from autograder.doors.run_submission import Conditions
@@ -85,9 +85,10 @@ class Unit:
             re.DOTALL,
         )
         found = []
-        for folder in sorted(
-            glob.glob(glob.escape(course.root) + anybody.removeprefix(course.root), include_hidden=True)
-        ):
+        anybody = glob.escape(course.root) + anybody.removeprefix(course.root)
+        for student in glob.glob(os.path.dirname(anybody), include_hidden=True):
+            make_one_readable(student)
+        for folder in sorted(glob.glob(anybody, include_hidden=True)):
             if match := pattern.fullmatch(folder):
                 found.append(Submission(self.name, match["student"], Path(folder)))
         return found
@@ -95,6 +96,7 @@ class Unit:
     def notebooks(self, submission: Submission) -> dict[str, bytes]:
         """The notebooks of a submission that can be read as files, by the names that they should have."""
         found = {}
+        make_readable(submission.folder)
         for solution in self.solutions:
             path = notebook_in(submission.folder, solution.name, self._released[solution.stem])
             if path is not None and is_plain(path):

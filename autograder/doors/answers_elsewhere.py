@@ -90,14 +90,13 @@ class _Place:
                 yield from [] if self.is_stub(node) else [node.name]
             elif isinstance(node, ast.Import | ast.ImportFrom):
                 yield from (name for name, _ in imports([node]))
-            else:
+            elif isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case):
                 for target, value in assigned(node):
-                    tried = _called_in(value)
+                    tried = _called_in(value) & read_now(node)  # a `lambda` may call itself
                     tried |= self.stubs.keys() if isinstance(value, ast.Constant) else set()
                     named = (part for part in ast.walk(target) if isinstance(part, ast.Name))
                     yield from (n.id for n in named if isinstance(n.ctx, ast.Store) and n.id not in tried)
-                inner = ast.stmt | ast.ExceptHandler | ast.match_case
-                yield from self._given(part for part in ast.iter_child_nodes(node) if isinstance(part, inner))
+                yield from self._given(ast.iter_child_nodes(node))
 
     def is_stub(self, node: ast.AST) -> bool:
         """Whether a definition is one of the released ones, and nothing of it was written."""

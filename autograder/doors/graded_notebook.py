@@ -40,6 +40,8 @@ def bytes_of(path: Path) -> bytes:
         return path.read_bytes()
     except FileNotFoundError:
         raise UnreadableNotebook(f"{path}: there is no such notebook.") from None
+    except PermissionError:
+        raise UnreadableNotebook(f"{path}: its permissions forbid to read it.") from None
     except OSError:
         raise UnreadableNotebook(f"{path}: this file cannot be read as text; is it a notebook?") from None
 

@@ -22,6 +22,39 @@ def is_plain(path: str | Path) -> bool:
     return not os.path.lexists(path) or stat.S_ISREG(os.lstat(path).st_mode)
 
 
+def make_readable(folder: Path) -> None:
+    """Let us read what lies in a student's folder, and is ours: some archives keep no permissions, and forbid all.
+
+    What is another's stays as it is, and so does what is hidden and can hold no notebook.
+    """
+    make_one_readable(folder)
+    for place, folders, names in os.walk(folder):  # no link is followed; a folder is read after its name was seen here
+        folders[:] = _that_may_hold_notebooks(folders)
+        for name in (*folders, *names):
+            make_one_readable(os.path.join(place, name))
+
+
+def make_one_readable(path: str | Path) -> None:
+    """The same for a file, or for a folder and the names in it."""
+    with suppress(OSError):
+        status = os.lstat(path)
+        needed = stat.S_IRUSR | (stat.S_IXUSR if stat.S_ISDIR(status.st_mode) else 0)
+        is_plain_one = stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
+        if is_plain_one and status.st_mode & needed != needed and status.st_uid == os.geteuid():
+            os.chmod(path, stat.S_IMODE(status.st_mode) | needed)
+
+
+def _that_may_hold_notebooks(folders: list[str]) -> list[str]:
+    return sorted(name for name in folders if not name.startswith(".") or name == ".ipynb_checkpoints")
+
+
+def _size(path: str | Path) -> int | None:
+    """Bytes of a file that lies here itself; None if it does not, or if its folder forbids to look."""
+    with suppress(OSError):
+        return os.lstat(path).st_size if is_plain(path) else None
+    return None
+
+
 class Beside(NamedTuple):
     """What lies beside a submission's notebook: the files that go with it, and how many more there are."""
 
@@ -43,7 +76,7 @@ def files_beside(folder: str, ignored: list[str]) -> Beside:
     for place, folders, names in os.walk(folder):  # no link is followed
         folders[:] = [name for name in folders if not fits(name)]
         paths = [os.path.join(place, name) for name in names if not fits(name)]
-        found += [(os.lstat(path).st_size, path) for path in paths if is_plain(path)]
+        found += [(size, path) for path in paths if (size := _size(path)) is not None]
     for size, path in sorted(found):
         if size <= left and os.access(path, os.R_OK):
             taken.append(path)
@@ -96,13 +129,13 @@ def passed_over(folder: Path, graded: Path, release: NotebookNode) -> PassedOver
 def _files_that_may_be_notebooks(folder: Path) -> Iterator[tuple[int, Path]]:
     """Each with how far its name is from a notebook's. Browsers change the suffix, or leave it out."""
     for place, folders, names in os.walk(folder):  # no link is followed
-        folders[:] = sorted(name for name in folders if not name.startswith(".") or name == ".ipynb_checkpoints")
+        folders[:] = _that_may_hold_notebooks(folders)
         for path in (Path(place, name) for name in sorted(names) if not name.startswith(".")):
-            if not is_plain(path):
+            if (size := _size(path)) is None:
                 continue
             if ".ipynb" in path.name.lower():
                 yield _AUTOSAVED if path.parent.name == ".ipynb_checkpoints" else 0, path
-            elif path.suffix.lower() in ("", ".json", ".txt") and os.lstat(path).st_size <= _TEXT:
+            elif path.suffix.lower() in ("", ".json", ".txt") and size <= _TEXT:
                 yield 1, path
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -67,7 +68,7 @@ class SubmissionExporter(NotebookExporter):
             self.log.error("%s", printable(str(error)))
             # The student's page names the file, not where the instructor keeps it.
             notebook, resources["not_graded"] = new_notebook(), str(error).replace(str(path), path.name)
-            if not os.path.lexists(path) and (instead := sorted(os.listdir(path.parent))):
+            if instead := _lies_instead_of(path):
                 resources["not_graded"] += f" What was handed in: {', '.join(map(repr, instead[:3]))}."
         return self.from_notebook_node(notebook, resources=resources, **kwargs)
 
@@ -80,6 +81,13 @@ class SubmissionExporter(NotebookExporter):
             other = _as_text(found.beside.path.relative_to(path.parent))
             line = f"{other}, with answers to {count(found.beside.tasks, 'task')} that are as released here."
             notebook.metadata["passed_over"] = line
+
+
+def _lies_instead_of(path: Path) -> list[str]:
+    """What a folder holds that should hold this file; nothing if it does, or if nobody may look into it."""
+    with suppress(OSError):
+        return [] if os.path.lexists(path) else sorted(os.listdir(path.parent))
+    return []
 
 
 def _as_text(path: Path) -> str:

@@ -111,6 +111,17 @@ def test_a_stub_does_not_overwrite_what_was_written_above(passed):
     assert passed(TOGETHER, [setup, RIGHT_F, *TOGETHER]) == ["f-check"]
 
 
+@pytest.mark.parametrize(
+    "own",
+    [
+        "f = lambda x: f(0) if x < 0 else x * x",
+        "try:\n    f = nothing\nexcept NameError:\n    def f(x):\n        return 4",
+    ],
+)
+def test_an_answer_that_is_no_plain_def_is_found(passed, own):
+    assert passed(ONE, [setup, *ONE, own]) == ["f-check"]
+
+
 @pytest.mark.parametrize("trial", ["assert f(2) == 5", "print(f('2'))"])
 def test_a_trial_that_fails_costs_nothing_that_stands_below_it(passed, trial):
     own = [f"{RIGHT_F}\n\n\n{trial}\nN = [i for i in range(2)]", "i = 1 / 0", RIGHT_G]

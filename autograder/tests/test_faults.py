@@ -755,6 +755,15 @@ def a_repository_beside(n, folder):
 
 
 @folder_fault(ALL)
+def permissions_that_forbid_all(n, folder):
+    """An archive without permissions was unpacked: whoever has done it may not even look."""
+    put(n, folder / f"{NAME}.ipynb").chmod(0)
+    put("a", folder / "data" / "a.txt").parent.chmod(0)
+    folder.chmod(0)
+    folder.parent.chmod(0)
+
+
+@folder_fault(ALL)
 def names_of_modules_beside(n, folder):
     put(n, folder / f"{NAME}.ipynb")
     for name in (
@@ -1004,6 +1013,47 @@ def everything_merged(n):
 def merged_with_the_check_below(n):
     cell_of(n, "f")["source"] += "\n\n" + cell_of(n, "f-check")["source"]
     n["cells"].remove(cell_of(n, "f-check"))
+
+
+@fault(ONLY_G)
+def merged_with_a_check_and_the_answer_below(n):
+    """The upper answer is wrong, and so nothing below its check would run."""
+    wrong = ANSWERS["f"].replace("x * x", "x")
+    cell_of(n, "f")["source"] = "\n\n".join([wrong, cell_of(n, "f-check")["source"], ANSWERS["g"]])
+    n["cells"] = [cell for cell in n["cells"] if cell["id"] not in ("f-check", "g")]
+
+
+@fault(ALL)
+def an_answer_and_its_helpers_below_its_check(n):
+    _stub_again(n, "f")
+    cell_of(n, "f")["source"] = "# see the end\n" + cell_of(n, "f")["source"]
+    parts = ["import functools", "def square(x):\n    return x * x", "def f(x):\n    return square(x)"]
+    n["cells"] += map(code, [*parts, "f = functools.lru_cache(f)\nprint(f(3))"])
+
+
+@fault(ALL)
+def an_experiment_below_its_check_and_no_names(n):
+    nameless(n)
+    n["cells"].insert(3, code("def f(x):\n    return x * x * 1.01"))
+
+
+@fault(ALL)
+def a_deleted_stub_is_answered_at_the_end(n):
+    n["cells"].append(_stub_again(n, "g"))
+    n["cells"].remove(cell_of(n, "g"))
+
+
+@fault(ALL)
+def a_locked_cell_is_copied_and_rewritten(n):
+    n["cells"].insert(1, {**n["cells"][0], "id": "copy", "source": "def square(x):\n    return x * x"})
+    cell_of(n, "f")["source"] = "def f(x):\n    return square(x)"
+
+
+@fault(ALL)
+def answered_in_the_middle_of_the_check(n):
+    _stub_again(n, "g")
+    first, *rest = cell_of(n, "g-check")["source"].split("\n")
+    cell_of(n, "g-check")["source"] = "\n".join([first, ANSWERS["g"], *rest])
 
 
 @fault(NOTHING)

@@ -9,8 +9,10 @@ import logging
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
+import tempfile
 import time
 from datetime import datetime
 from pathlib import Path
@@ -25,7 +27,8 @@ from nbgrader.coursedir import CourseDirectory
 
 from autograder.doors.box.rules import why_not
 from autograder.doors.graded_notebook import read_notebook
-from autograder.doors.handed_in import files_beside, notebook_in, passed_over
+from autograder.doors.handed_in import files_beside, make_readable, notebook_in, passed_over
+from autograder.doors.nbgrader_steps import SubmissionExporter
 from autograder.doors.submissions import _forgive_times, _take_turns
 from autograder.not_begun import STUB
 
@@ -37,6 +40,7 @@ pytestmark = [
 ]
 
 BOX = [f"--RunNotebook.box={not why_not()}"]
+NOBODY = 65534  # a user without rights
 SLEEPS = "import time; time.sleep({})\n"
 
 
@@ -300,6 +304,57 @@ def test_no_link_leads_to_a_notebook(tmp_path):
     (mallory / RIGHT).symlink_to(ada / RIGHT)
     assert notebook_in(mallory, RIGHT, release) == mallory / RIGHT, "it is said of it that it is a link"
     assert files_beside(str(mallory), []) == ([], 0)
+
+
+@pytest.fixture
+def somebody(monkeypatch):
+    """A folder of a user to whom permissions mean something."""
+    folder, root = Path(tempfile.mkdtemp(dir="/tmp")), os.geteuid() == 0
+    if root:
+        os.chown(folder, NOBODY, NOBODY)
+        os.seteuid(NOBODY)
+    yield folder
+    if root:
+        os.seteuid(0)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def forbid(*paths):
+    for path in paths:
+        path.chmod(0)
+
+
+def test_what_permissions_alone_forbid_is_read(somebody):
+    """Ours is made readable, and nothing more than that; what a link leads to stays as it is."""
+    folder, elsewhere = somebody / "ada" / UNIT, somebody / "elsewhere"
+    (folder / "data").mkdir(parents=True)
+    (folder / ".git").mkdir()
+    for path in (folder / RIGHT, folder / "data" / "a.txt", folder / ".git" / "b", elsewhere):
+        path.write_text(nbformat.writes(handed_in()))
+    (folder / "link").symlink_to(elsewhere)
+    forbid(elsewhere, folder / RIGHT, folder / "data" / "a.txt", folder / "data", folder / ".git", folder)
+    make_readable(folder)
+    assert read_notebook(folder / RIGHT).cells
+    assert notebook_in(folder, RIGHT, handed_in(STUBS)) == folder / RIGHT
+    assert files_beside(str(folder), []).taken == [str(folder / "data" / "a.txt")]
+    modes = [stat.S_IMODE(os.lstat(p).st_mode) for p in (folder, folder / RIGHT, folder / ".git", elsewhere)]
+    assert modes == [0o500, 0o400, 0, 0]
+
+
+@pytest.mark.parametrize("what", ["", RIGHT, "data"])
+def test_what_another_forbids_to_read_has_a_grade_and_its_reason(somebody, monkeypatch, what):
+    folder = somebody / UNIT
+    (folder / "data").mkdir(parents=True)
+    for name in (RIGHT, "data/a.txt", "data/b.ipynb"):
+        (folder / name).write_text(nbformat.writes(handed_in()))
+    (folder / what).chmod(stat.S_IRUSR if what == "data" else 0)
+    monkeypatch.setattr(os, "geteuid", lambda: -1)
+    make_readable(folder)
+    assert files_beside(str(folder), []).taken == ([str(folder / "data" / "a.txt")] if what == RIGHT else [])
+    assert passed_over(folder, folder / RIGHT, handed_in(STUBS)) is None or what == RIGHT
+    _, resources = SubmissionExporter().from_filename(str(folder / RIGHT))
+    reason = f"{RIGHT}: its permissions forbid to read it."
+    assert resources.get("not_graded") == (None if what == "data" else reason)
 
 
 def test_small_files_come_along_and_what_is_hidden_or_ignored_does_not(tmp_path):
