@@ -76,9 +76,11 @@ def _of_locked(
         locked = from_dict({**cell, "source": original.source})
         parts = _cut_all(parts, missing)
         return [(known, locked if known == name else new_code_cell(source)) for known, source in parts]
-    above, below = _added(cell.source, original)  # untouched, or rewritten
+    if parts[0][0] == name:
+        return [(name, cell)]
+    above, below = _added(cell.source, original)
     around: list[Named] = [(None, new_code_cell(above)), (name, cell), (None, new_code_cell(below))]
-    return [part for part in around if part[1].source]
+    return [part for part in around if part[0] or part[1].source]
 
 
 def _of_unlocked(

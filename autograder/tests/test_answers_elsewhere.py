@@ -283,6 +283,11 @@ def test_statements_in_the_middle_of_a_locked_cell_run_behind_it(passed):
     assert passed.changes == ["setup (edited)"]
 
 
+def test_a_locked_cell_that_was_emptied_is_put_back(passed):
+    assert passed(ONE, [("", locked("setup")), (RIGHT_F, solution("f")), check]) == ["f-check"]
+    assert passed.changes == ["setup (edited)"]
+
+
 def test_an_answer_in_the_middle_of_a_check_is_one(passed):
     text = '"""2 points."""\nvalue = f(2)\ncheck(value, 4)'
     release = [stub, (text, graded("f-check", 2))]
