@@ -52,7 +52,7 @@ class PythonText:
         return "\n".join(line for line in lines if line is not None).strip("\n") if None in lines else self.text
 
 
-def read_now(statement: ast.stmt) -> set[str]:
+def read_now(statement: ast.AST) -> set[str]:
     """The names that are read when a statement is carried out; those in functions that it defines are not."""
     return _read_now(ast.unparse(statement), statement)
 
