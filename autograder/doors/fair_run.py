@@ -3,7 +3,8 @@
 An answer that ends its kernel, or hangs in compiled code, costs the checks of its own task that are still to come, and
 so does a check in which that happens; a cell of the student's own costs none. For what follows a new kernel is started,
 and what may be needed is run again in it: every cell above that is no check, but for the one that did it. A kernel can
-also die a while after the cell that is to blame; so a cell in which it died without a word is run once more.
+also die a while after the cell that is to blame; so a cell in which it died without a word is run once more. A
+student's own cells share a part of the time for the whole: however slow they are, the answers below them are run.
 """
 
 import time
@@ -17,6 +18,7 @@ from .graded_notebook import asks_the_clock, bound_in, is_graded, nbgrader_metad
 from .kernel_runner import End, Runner
 
 _ONCE_MORE = 5.0  # seconds for a student's own cell that was stopped, when a new kernel runs it again
+_OF_OWN_CELLS = 0.4  # of the time for the whole notebook; when it is used up, each of them gets `_ONCE_MORE` seconds
 Alone = Callable[[], AbstractContextManager[object]]  # a block in which nothing else computes where this notebook does
 
 
@@ -34,6 +36,7 @@ class _FairRun:
         self.alone = alone
         self.cells = runner.notebook.cells
         self.end = time.monotonic() + budget
+        self.for_own = _OF_OWN_CELLS * budget
         self.again: dict[int, float] = {}  # cells that a new kernel runs again, and their seconds
         self.guilty: dict[str, str] = {}  # for a task, the cell that ended a kernel
 
@@ -49,11 +52,11 @@ class _FairRun:
                 continue
             self._run(index)
             if self.runner.end in (End.DIED, End.HUNG, End.LIMIT):
-                if nbgrader_metadata(cell):  # one of the student's own is missed by no check
+                if not self._is_own(index):  # one of the student's own is missed by no check
                     self.guilty[task] = cell_name(cell)
             elif not is_graded(cell) and not any(o.get("ename") == "TimeLimit" for o in cell.outputs):
                 self.again[index] = self.each
-            elif not nbgrader_metadata(cell) and bound_in(cell):  # what it binds above an endless loop may be asked for
+            elif self._is_own(index) and bound_in(cell):  # what it binds above an endless loop may be asked for
                 self.again[index] = min(_ONCE_MORE, self.each)
 
     def _run(self, index: int) -> None:
@@ -64,8 +67,12 @@ class _FairRun:
                 return
             waits = time.monotonic()
             with self.alone() if asks_the_clock(self.cells[index]) else nullcontext():
-                self.end += time.monotonic() - waits
+                begins = time.monotonic()
+                self.end += begins - waits
+                if self._is_own(index):
+                    self.runner.seconds = min(self.runner.seconds, max(self.for_own, _ONCE_MORE))
                 self.runner.run(index)
+                self.for_own -= time.monotonic() - begins if self._is_own(index) else 0
             if self.runner.end is not End.DIED:
                 return
 
@@ -79,9 +86,14 @@ class _FairRun:
                 self._run_again(index)
                 if self.runner.end:
                     del self.again[index]
-                    self.guilty[task_of(self.cells, index)] = cell_name(self.cells[index])
+                    if not self._is_own(index):
+                        self.guilty[task_of(self.cells, index)] = cell_name(self.cells[index])
                     break
         return self._time()
+
+    def _is_own(self, index: int) -> bool:
+        """Whether a cell is the student's own."""
+        return not nbgrader_metadata(self.cells[index])
 
     def _run_again(self, index: int) -> None:
         """What the cell showed the first time is what its reader sees."""

@@ -3,7 +3,7 @@
 import pytest
 from conftest import graded, locked, solution
 
-from autograder.doors import kernel_runner
+from autograder.doors import fair_run, kernel_runner
 from autograder.doors.fair_run import run_fairly
 from autograder.doors.faults import fault
 from autograder.doors.graded_notebook import failure_text, is_graded, score
@@ -115,6 +115,16 @@ def test_the_whole_notebook_has_a_limit_of_its_own(make_notebook, tmp_path):
     assert points(notebook, tmp_path, budget=8) == [1, 2, 0, 0, 0, 0]
     assert said(notebook, "c2") == "TimeLimit: not run, because the 8 s for the whole notebook were over"
     assert fault(notebook).lost == 6
+
+
+@pytest.mark.thorough
+def test_slow_cells_of_the_students_own_leave_time_for_the_answers(make_notebook, tmp_path, monkeypatch):
+    monkeypatch.setattr(fair_run, "_ONCE_MORE", 0.5)
+    notebook = tasks(make_notebook)
+    notebook.cells[1:1] = make_notebook(*["import time; time.sleep(60)"] * 4).cells
+    assert points(notebook, tmp_path, budget=20) == [1, 2, 1, 2, 1, 2]
+    found = fault(notebook)
+    assert (found.title, found.others, found.lost) == ("The time was over", 3, 0)
 
 
 def test_a_cell_that_prints_without_measure_is_cut_while_it_runs(make_notebook, tmp_path, monkeypatch):
