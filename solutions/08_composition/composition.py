@@ -883,11 +883,6 @@ found = newton(lambda x: (stiff * (x - 1) ** 2).sum(), far, 1)
 assert_allclose(found, np.ones_like(far), atol=0.02, name="one step to the bottom of a longer valley")
 bottom = np.ones_like(fresh)  # where the gradient is 0
 assert_allclose(newton(bowl, bottom, 1), bottom, rtol=1e-3, name="one step from the bottom of a bowl")
-found = newton(lambda x: -bowl(x), fresh, 1)
-assert_allclose(found, np.ones_like(fresh), rtol=1e-3, name="one step to the top of a hill")
-stiff, far = np.linspace(1, 40, 400, dtype=np.float32) ** 2, np.linspace(-2, 2, 400, dtype=np.float32)
-found = newton(lambda x: (stiff * (x - 1) ** 2).sum(), far, 1)
-assert_allclose(found, np.ones_like(far), atol=0.06, name="one step to the bottom of a very long valley")
 ### END HIDDEN TESTS
 
 # %% [markdown]

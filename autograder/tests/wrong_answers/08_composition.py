@@ -3120,41 +3120,6 @@ def newton(loss, x, steps):
     return jax.lax.fori_loop(0, steps, step, x)
 
 
-# %% task="newton" name="conjugate gradients for 50 rounds" fails=["newton-check"] hidden=1 message="very long valley"
-def hvp(loss, x, v):
-    """The Hessian of `loss` at x, times v, without the Hessian. x, v: float32[n]. Returns float32[n]."""
-    return jax.jvp(jax.grad(loss), (x,), (v,))[1]
-
-
-@jax.jit(static_argnames=("loss", "steps"))
-def newton(loss, x, steps):
-    """`steps` steps of Newton's method for `loss`, from x: float32[n]. Returns float32[n]."""
-
-    def step(_, x):
-        p, _ = jax.scipy.sparse.linalg.cg(lambda v: hvp(loss, x, v), jax.grad(loss)(x), maxiter=50)
-        return x - p
-
-    return jax.lax.fori_loop(0, steps, step, jnp.asarray(x))
-
-
-# %% task="newton" name="every step leads downhill" fails=["newton-check"] hidden=1 message="top of a hill"
-def hvp(loss, x, v):
-    """The Hessian of `loss` at x, times v, without the Hessian. x, v: float32[n]. Returns float32[n]."""
-    return jax.jvp(jax.grad(loss), (x,), (v,))[1]
-
-
-@jax.jit(static_argnames=("loss", "steps"))
-def newton(loss, x, steps):
-    """`steps` steps of Newton's method for `loss`, from x: float32[n]. Returns float32[n]."""
-
-    def step(_, x):
-        gradient = jax.grad(loss)(x)
-        p, _ = jax.scipy.sparse.linalg.cg(lambda v: hvp(loss, x, v), gradient)
-        return x - p * jnp.where(jnp.vdot(p, gradient) < 0, -1.0, 1.0)  # always downhill
-
-    return jax.lax.fori_loop(0, steps, step, jnp.asarray(x))
-
-
 # %% task="diet" name="a scan of one round, written out" fails=["diet-check"] hidden=1 message="lines more than for 100"
 def simulate_lean(step, u, length):
     """The same as simulate, on a diet. length: a square number, k². u: float32[n]. Returns float32[n]."""
