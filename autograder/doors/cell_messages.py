@@ -266,6 +266,7 @@ class _Answers(NamedTuple):
 
     version: tuple
     defined: set[str]
+    read: set[str]  # names that an answer reads, or may come by through other cells of the reader's
     theirs: list[str]  # what is not locked
     course: "Course"
     of_checks: frozenset[str]
@@ -275,24 +276,31 @@ class _Answers(NamedTuple):
         """Whether a cell is one of the answers."""
         return any(name in self.defined for name in _DEFINES.findall(source))
 
+    def needs(self, source: str) -> bool:
+        """Whether an answer may need what a cell defines."""
+        from .guard.course import bound, parsed
+
+        return bool(bound(parsed(source)) & self.read)
+
 
 _answers: _Answers | None = None
 
 
 def _say_left_out(result) -> None:
-    """After an answer that would not be run when it is graded, or not all of it: why."""
+    """After a cell that an answer needs and that would not be run when it is graded, or not all of it: why."""
     if line := left_out(result.info.raw_cell):
         print(f"When this is graded, {line}")
 
 
 def left_out(source: str) -> str:
-    """What of a cell would not be run when its notebook is graded, and why; empty if all would, or if it is no answer.
+    """What of a cell would not be run when its notebook is graded, and why; empty if all would, or if no answer needs
+    the cell.
 
     What no answer needs, such as an import that nobody uses, is not spoken of.
     """
-    judged = _judged(source)
+    judged = _judged(source, of_helpers=True)
     if judged is not None and judged.text and judged.why:  # an import would be left out, unless another cell uses it
-        judged = _judged(source, beside_others=True)
+        judged = _judged(source, of_helpers=True, beside_others=True)
     if judged is None:
         return ""
     if judged.parts:
@@ -306,15 +314,18 @@ def names_of_answer(source: str) -> frozenset[str]:
     return frozenset() if judged is None else judged.apart
 
 
-def _judged(source: str, *, beside_others: bool = False) -> "Judged | None":
-    """What is done with an answer when its notebook is graded, alone or beside all others; None if it is none."""
+def _judged(source: str, *, of_helpers: bool = False, beside_others: bool = False) -> "Judged | None":
+    """What is done with an answer when its notebook is graded, alone or beside all others; None if it is none.
+
+    `of_helpers`: and with a cell that an answer needs.
+    """
     path = notebook_file()
     if path is None:
         return None
     from .guard.parts import judge_in_parts  # a notebook that is no exercise does without
 
     known = _read_answers(path)
-    if not known.has(source):
+    if not known.has(source) and not (of_helpers and known.needs(source)):
         return None
     if (source, beside_others) not in known.judged:
         sources = [source, *known.theirs] if beside_others else [source]
@@ -344,5 +355,18 @@ def _read_answers(path: Path) -> _Answers:
         theirs = [cell.source for cell in cells if not cell.locked]
         released = course_of(locked, checks)  # no cell that is handed out open binds a name of a locked one
         course = course_of(locked, checks, theirs)._replace(kept=released.kept)
-        _answers = _Answers(version, defined, theirs, course, released.of_checks, {})
+        answers = [cell.source for cell in cells if cell.answer]
+        _answers = _Answers(version, defined, _read_by(answers, theirs), theirs, course, released.of_checks, {})
     return _answers
+
+
+def _read_by(answers: list[str], theirs: list[str]) -> set[str]:
+    """The names that answers read, and those that are read in what the reader's cells bind to these."""
+    from .guard.course import bound, parsed
+    from .guard.names_of_answers import behind_all, read_in
+
+    behind: dict[str, set[str]] = {}
+    for tree in map(parsed, theirs):
+        for name in bound(tree):
+            behind.setdefault(name, set()).update(read_in(tree))
+    return behind_all({name for answer in answers for name in read_in(parsed(answer))}, behind)

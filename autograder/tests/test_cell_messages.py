@@ -238,6 +238,15 @@ def test_an_answer_that_grading_would_leave_out_says_so_before(run):
     assert "".join(o.get("text", "") for o in own.outputs + right.outputs) == ""
 
 
+def test_so_does_a_cell_that_an_answer_needs(run):
+    answer = TWICE.replace(f'raise NotImplementedError("{STUB}")', "return double(x)")
+    helpers = ["def double(x):\n    return times(x)", "def times(x):\n    return eval('2 * x')"]
+    cells = [("from autograder import assert_equal", locked("setup")), (answer, solution("twice"))]
+    *_, fine, needed, other = run(*cells, *helpers, "def show(x):\n    return eval('x')")
+    assert printed(fine) == printed(other) == ""
+    assert printed(needed).startswith("When this is graded, the cell is left out: line 2 uses eval; ")
+
+
 def test_a_helper_with_a_name_of_the_courses_is_the_answers_alone(run):
     helper = "def given():\n    return 3\n\n\ndef twice(x):\n    return x * given()"
     cells = [(f"{SETUP}\ndef given():\n    return 2", locked("setup")), (helper, solution("twice"))]

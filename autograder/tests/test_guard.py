@@ -5,6 +5,7 @@ import collections
 import dataclasses
 import enum
 import functools
+import gc
 import importlib
 import re
 import subprocess
@@ -36,9 +37,12 @@ from autograder.doors.guard.words import (
     ASKED_OF_VALUES,
     EVERYTHING,
     FORBIDDEN,
+    HANDED_ON,
     MODULES,
+    OF_HANDED_ON,
     OF_MODULES,
     OF_PACKAGES,
+    PATHS,
     UNDER_ANOTHER_NAME,
 )
 from autograder.doors.kernel_runner import Runner
@@ -333,6 +337,40 @@ HONEST = [
     "def f(path): return open(path, mode='r').readlines()",
     "import timeit\nprint(timeit.timeit(lambda: g(1), number=3), timeit.default_timer())",
     "import hashlib, pprint, os\npprint.pprint((hashlib.sha256(b'a').hexdigest(), os.cpu_count()))",
+    # a class of one's own, and what it is called by
+    "class A:\n    def __eq__(self, it): return it.__class__ is self.__class__ and self.__dict__ == it.__dict__",
+    "class A:\n    def __eq__(self, it): return self.__class__ == it.__class__ == A and type(it) == self.__class__",
+    "class A:\n    def half(self): return self.__class__(1, 2, 3)\n    def other(self): return type(self)(1, 2, a=3)\n"
+    "    def count(self): self.__class__.n += 1\ndef f(x): return x.__class__(x)",
+    "class A:\n    def __str__(self): return 'a'\n    def __repr__(self): return self.__str__() + super().__repr__()",
+    "class Watch:\n    obj: object = None\n    def measure(self, f): return f()\n    def eval(self, x): return x\n"
+    "    def run(self):\n        self.obj = self.measure(lambda: self.eval(3))\n        return self.obj\n"
+    "    @classmethod\n    def register(cls, kind): return kind\nWatch.register(Watch().run)",
+    "from flax import nnx\ndef g(model):\n    model.eval()\n    return model",
+    # types, and what is said of them
+    "def f(x: int or None = 3, y: 'tuple or list' = ()): pass",
+    "n = d = 3\ndef f(x: 'float32[n]', y: 'array (n, d)', z: 'k > n', w: 'int8[expected]') -> 'Vector of[n]': pass",
+    "import jax\ntry:\n    Array = jax.Array\nexcept AttributeError:\n    Array = jax.numpy.ndarray\n"
+    "def f():\n    def g(x: Array): return x",
+    "from typing import TypeVar\nT = TypeVar('T')\nPair = tuple[T, T]\nT = TypeVar('T')\nPair = list[T]\n"
+    "def f(x: T) -> Pair: pass",
+    "def f(x): return isinstance(x, type) or isinstance(x, (int, type)) or issubclass(x, type)",
+    # functions that look like others
+    "import functools\ndef f(g):\n    def h(): pass\n    return functools.update_wrapper(h, g)",
+    "import functools, jax\n@functools.wraps(print)\n@functools.partial(jax.jit, static_argnums=0)\ndef f(x): pass\n"
+    "@functools.wraps(f)\n@jax.jit\ndef g(x): return x",
+    # what only looks
+    "import warnings\ndef f():\n    warnings.warn('a', RuntimeWarning, stacklevel=2)\n    warnings.warn(message='b')",
+    "import jax\ndef f(name, x): jax.debug.print(name + ': {}', x)",
+    "import glob\nfrom glob import iglob\ndef f(folder): return sorted(glob.glob(folder + '/*')) + list(iglob(folder))",
+    "import gc\ndef f():\n    on = gc.isenabled()\n    gc.disable()\n    if on: gc.enable()",
+    "def f(tape, xp=np): return tape.types, tape.process, tape.io, xp.zeros(3)",
+    "def f(i): return xs.at[i].add(1)\nif __debug__: print(f(1))",
+    "import numpy as np\nprint(np.__version__, print.__name__, np.sum.__name__, object.__init__.__doc__)",
+    # a helper with the name of one of Python's that no answer may use
+    "def help(x): return x\nhelp(3)\ndef g(x): return help(x)",
+    "def open(x, mode): return x\ninput = np.zeros(3)\ndef g(x): return open(input, 'w')",
+    "def eval(x): return x\nclass A:\n    def run(self): return eval(self)",
     "class A:\n    def __eq__(self, other): return vars(self) == vars(other)\n    @classmethod\n"
     "    def tree_unflatten(cls, aux, parts):\n        me = cls.__new__(cls)\n        me.n = parts\n        return me",
     *(
@@ -629,6 +667,76 @@ TRICKS = {
     "match g:\n    case object(append=f): pass": "asks for .append",
     "import typing\n@typing.runtime_checkable\nclass A(typing.Protocol):\n    n: int": "asks for .runtime_checkable",
     "class A:\n    kind = 'eval(1)'\n    def f(self, x: kind): pass": "has kind in an annotation",
+    # a twelfth: what may be used in one way alone, asked for an attribute that is it again
+    "from operator import attrgetter\nattrgetter.mro()[0]('__globals__')(check)": "hands operator.attrgetter on",
+    "open.__call__('a', 'w')": "uses open",
+    "getattr(open, '__call__')('a', 'w')": "uses open",
+    "vars.__call__()": "uses vars",
+    "super.__call__(Box, xs)": "hands super on",
+    "object.__setattr__.__call__(check, 'n', 1)": "asks for .__setattr__",
+    "getattr(object.__setattr__, '__call__')(check, 'n', 1)": "asks for .__setattr__",
+    "import types\nkind = types.SimpleNamespace.mro()[0]": "hands SimpleNamespace on",
+    "import abc\nkind = abc.ABCMeta.mro()[1]": "uses ABCMeta otherwise",
+    f"{POOL}pool = ThreadPoolExecutor.mro()[0](1)": "uses ThreadPoolExecutor otherwise than in a `with`",
+    # what is asked where it is called by its name, under another
+    "from functools import wraps as w\ndef f(x):\n    @w(x)\n    def g(): pass": "imports wraps under another name",
+    "from functools import update_wrapper as u": "imports update_wrapper under another name",
+    "from jax.tree_util import register_pytree_node as r": "imports register_pytree_node under another name",
+    "from warnings import warn as w": "imports warn under another name",
+    "import numpy as np\ndef f(xp): return xp.char.functools.wraps\nf(np)": "asks for .functools",
+    # memory, by a keyword
+    "from types import SimpleNamespace\nSimpleNamespace(__array_interface__={})": "says __array_interface__",
+    "def f(model, kind): model.train(__class__=kind)": "says __class__",
+    # beside what is let through
+    "def f(x): return x.__class__(1, 2, 3)": "calls a type with three arguments",
+    "def f(x): return x.__class__(1, a=2, b=3)\nint.__class__('A', (), {})": "calls a type with three arguments",
+    "int.__class__(1)": "asks for the type of a class",
+    "class A:\n    def __new__(cls): return cls.__class__('A', (), {})": "calls a type with three arguments",
+    "class A:\n    def __new__(cls): return type(cls)('A', (), {})": "calls a type with three arguments",
+    "class A:\n    def __new__(cls): return [cls.__class__]": "asks for .__class__",
+    "class A:\n    @classmethod\n    def f(cls): return cls.__class__": "asks for .__class__",
+    "def f(x, y): return x.__class__ == y": "asks for .__class__",
+    "def f(x, y): return x.__class__ in [y]": "asks for .__class__",
+    "class type: pass\ndef f(x, y): return x.__class__ == type(y)": "asks for .__class__",
+    "class A:\n    def f(self): return A.__repr__(xs)": "asks for .__repr__",
+    "class A:\n    def f(self): return self.__repr__": "asks for .__repr__",
+    "class A:\n    def f(self): return self.__dict__": "asks for .__dict__",
+    "import functools\ndef f(): pass\nfunctools.update_wrapper(f, g, updated=())": "asks for .update_wrapper",
+    "import functools, jax\n@functools.wraps(g)\n@jax.vmap\ndef f(x): pass": "uses wraps otherwise than right above",
+    "import functools, jax\n@functools.wraps(g)\n@jax.jit\n@g\ndef f(x): pass": "uses wraps otherwise than right above",
+    "import functools\ndef f(jit):\n    @functools.wraps(g)\n    @jit\n    def h(): pass": "uses wraps otherwise",
+    "import warnings\ndef f(): warnings.warn('a', RuntimeWarning, 2)": "uses warnings.warn in an unusual way",
+    "import warnings\ndef f(): warnings.warn(*['a', RuntimeWarning, 2])": "uses warnings.warn in an unusual way",
+    "import warnings\ndef f(): warnings.warn('a', skip_file_prefixes=('x',))": "uses warnings.warn in an unusual way",
+    "import warnings\nsay = warnings.warn": "uses warnings.warn in an unusual way",
+    "import warnings\ndef f(n): warnings.warn('a', stacklevel=n)": "says stacklevel",
+    "import functools, warnings\nfunctools.partial(warnings.warn, stacklevel=2)": "says stacklevel",
+    "import jax\ndef f(t, u, x): jax.debug.print(t if u else u + '{}', x)": "calls format of a text",
+    "class A: pass\nA.obj": "asks for .obj",
+    "class A:\n    def eval(self): pass\ngetattr(g, 'eval')": "asks for .eval",
+    "class A:\n    def register(self): pass\nimport abc\nabc.ABC.register(int)": "asks for .register",
+    "class A:\n    obj = 1\nmatch g:\n    case object(obj=f): pass": "asks for .obj",
+    "class A:\n    def measure(self): pass\nprint('{0.measure}'.format(g))": "asks for .measure",
+    "class A:\n    obj = 1\ndef f(x): x.obj = 3": "writes .obj",
+    "class A:\n    def eval(self): pass\n    run = eval": "uses eval",
+    "x = eval\ndef eval(x): return x": "uses eval",
+    "def run(x): return eval(x)\nrun('1')\ndef eval(x): return x": "means its own eval",
+    "if g:\n    def eval(x): return x\ndef f(x): return eval(x)": "gives eval another meaning",
+    "n = 'eval(1)'\ndef f(x: 'list[n]'): pass": "has n in an annotation",
+    "n = 'eval(1)'\ndef f(x: n or int): pass": "has n in an annotation",
+    "n = 'eval(1)'\ndef f(x: 'n[float32]'): pass": "has n in an annotation",
+    "def f(x: 'float32[eval(1)]'): pass": "uses eval",
+    "def f(x: 'float32[check.__code__]'): pass": "asks for .__code__",
+    "class A:\n    x: 'float32[words]'\n    float32 = list\nwords = 'eval(1)'": "in an annotation",
+    "P = int\nif P:\n    P = 'eval(1)'\nP = str\ndef f(x: P): pass": "has P in an annotation",
+    "P = int\nfor P in ['eval(1)']: pass\nP = str\ndef f(x: P): pass": "has P in an annotation",
+    "[P := int for int in ['eval(1)']]\ndef f(x: P): pass": "has P in an annotation",
+    "def isinstance(x, k): return k\nprint(isinstance(1, type))": "hands type on",
+    "def f(isinstance): return isinstance(1, type)": "hands type on",
+    "xs.at[0].append(1)": "calls .append of xs.at[0]",
+    "xs[0].add(1)": "calls .add of xs[0]",
+    "import glob\nglob.os": "uses glob.os",
+    "import gc\ngc.get_objects()": "uses gc.get_objects",
     **(
         {
             "type A = eval('1')": "calculates an annotation",
@@ -744,6 +852,20 @@ def test_a_refusal_says_where_why_and_what_to_do():
         "line 2 uses eval; with it, a cell could run or change what nobody sees. "
         "An answer has no need of it: leave it out."
     )
+
+
+@pytest.mark.once
+def test_what_is_handed_on_leads_to_modules_that_calculate():
+    """By names that an answer may ask a value for of which nobody can see what it is."""
+    waiting, seen = [importlib.import_module(name) for name in HANDED_ON], set()
+    while waiting:
+        module = waiting.pop()
+        seen.add(module)
+        for name in ({*dir(module)} | {*vars(module)}) - FORBIDDEN - PATHS - OF_HANDED_ON:
+            value = None if name.startswith("_") else getattr(module, name, None)
+            waiting += [value] if isinstance(value, types.ModuleType) and value not in seen else []
+    assert {module.__name__ for module in seen} <= {name for name in MODULES if MODULES[name] is EVERYTHING}
+    assert OF_HANDED_ON <= OF_MODULES
 
 
 @pytest.mark.once
@@ -919,6 +1041,35 @@ OTHERS = {  # what a cell does to a value that nobody can see in its text, and w
     "import jax\ndef f(g): g.defjvp(lambda p, t: (p, t))\nf(jax.nn.relu)": "an object of function is written",
     "'{0.__class__}'.format_map({'0': value})": "to be formatted asks for '__class__'",
     "def give(box): box.n = 3\ngive(held)": "an object of Held is written",
+    # a twelfth
+    "class A:\n    def two(self): return self.__class__(1, 2, 3)\nA.two(value)": "was given an object of Handed",
+    "class A:\n    def two(self): return type(self)(1, 2, 3)\nA.two(int)": "was given an object of type",
+    "class A:\n    def kind(self): return [self.__class__]\nA.kind(int)": "was given an object of type",
+    "class A:\n    def __class_getitem__(cls, n): return type(cls)('A', (), {})\nA[1]": "was given an object of type",
+    "def f(x): return x.__class__(x)\nf(int)": "type(int) is a class of classes",
+    "import math\ndef f(x): return x.__class__('a')\nf(math)": "type(x) of a module makes modules",
+    "class A:\n    def __eq__(self, other): return self.__dict__ == other.__dict__\nA() == value": "names in Handed",
+    "class A:\n    def register(self): pass\nimport abc\nclass B(abc.ABC): pass\nB.register(int)": "asked for 'reg",
+    "class A:\n    def obj(self): pass\ntry: [].nothing\nexcept AttributeError as e: e.obj": "is asked for 'obj'",
+    "class A:\n    obj = 1\nclass E(AttributeError):\n    def __init__(self): vars(self)['obj'] = 1\n"
+    "E().obj": "an object of E is asked for 'obj'",
+    "class A:\n    def rename(self): pass\nfrom pathlib import Path\nclass P(Path): pass\n"
+    "P('a').rename('b')": "asked for 'rename'",
+    "class A:\n    def measure(self): pass\ndef f(x): return x.measure\nf(value)": "Handed is asked for 'measure'",
+    "from flax import nnx\nimport numpy as np\nclass A:\n    def load(self): pass\nclass V(nnx.Variable): pass\n"
+    "V(np).load('a', None, True)": "an object of V is asked for 'load'",
+    "from flax import nnx\nimport numpy as np\nclass V(nnx.Variable): pass\n"
+    "vars(V(np))['__builtins__']": "an object of V has no names of its own",
+    "from flax import nnx\nimport pathlib\nclass A:\n    def eval(self): pass\n"
+    "nnx.Variable(pathlib).eval": "an object of Variable is asked for 'eval'",
+    "import functools, jax\n@jax.jit\ndef f(x): return x\nfunctools.update_wrapper(f, len)": "is named after another",
+    "import functools\n@functools.cache\ndef f(x): pass\nfunctools.update_wrapper(f, len)": "is named after another",
+    "import functools\nclass A: pass\ndef f(): pass\nf = value\n"
+    "functools.update_wrapper(f, len)": "an object of Handed is written",
+    "import functools, jax\nif False: from jax import jit\ndef jit(f): return theirs\n"
+    "@functools.wraps(len)\n@jit\ndef f(): pass": "an object of function is written",
+    "import functools, jax\ndef jit(f): return f\n@functools.wraps(len)\n@jit\ndef f(): pass": "something else than",
+    "import functools, jax\n@functools.wraps(value)\n@jax.jit\ndef f(x): return x": "is handed to functools.wraps",
 }
 
 
@@ -1083,6 +1234,73 @@ def test_what_is_of_an_own_class_or_of_a_file_is_read_as_ever(tmp_path):
     assert names["rows"] == [["1", "2"], ["3", "4"]] and names["raw"] is False
 
 
+CALLED = """
+import functools, jax, warnings
+class Tape:
+    obj = None
+    def eval(self, x):
+        return x + 1
+    def load(self):
+        return "loaded"
+    def again(self, *args):
+        return self.__class__(), type(self)(*args), self.__class__ is Tape
+    def __str__(self):
+        return "a tape"
+    def __repr__(self):
+        return self.__str__()
+    def __eq__(self, other):
+        return self.__class__ == other.__class__ and self.__dict__ == other.__dict__
+class Own(Tape):
+    kinds = []
+    def load(self):
+        return super().load() + " again"
+    def keep(self):
+        self.obj = self.eval(1)
+        return self.obj
+    @classmethod
+    def register(cls, kind):
+        cls.kinds.append(kind)
+        return kind
+@Own.register
+class Other(Own): pass
+def plain(x):
+    "Twice."
+    return 2 * x
+plain.lower = plain.seen = 3
+@functools.wraps(plain)
+@jax.jit
+def jitted(x):
+    return x + 1
+def wraps(then):
+    return lambda fn: lambda x: then(fn(x))
+@wraps(repr)
+@wraps(abs)
+def mine(x):
+    return x
+def named(fn):
+    def inner(x):
+        return fn(x)
+    return functools.update_wrapper(inner, fn)
+with warnings.catch_warnings(record=True) as seen:
+    warnings.simplefilter("always")
+    def warns():
+        warnings.warn("so", stacklevel=2)
+    warns()
+found = [Own().keep(), Own().load(), repr(Own()), Own() == Own(), Own() == Tape(), Own.kinds == [Other]]
+found += [[type(x).__name__ for x in Own().again()[:2]], jitted.__name__, jitted.__doc__, float(jitted(1.0))]
+found += [jitted.__wrapped__ is plain, hasattr(jitted, "seen"), named(plain).__wrapped__ is plain, named(plain)(3)]
+found += [seen[0].lineno, mine(-2)]
+"""
+
+
+def test_what_is_ones_own_may_have_any_name():
+    found = ran(CALLED)["found"]
+    line = 1 + CALLED.splitlines().index('        warnings.warn("so", stacklevel=2)')
+    assert found == [2, "loaded again", "a tape", True, False, True, ["Own", "Own"], "plain", "Twice.", 2.0] + [
+        *(False, False, True, 6, line, "2")  # whoever calls is not shown
+    ]
+
+
 PARENTS = """
 class Base(list):
     kept = 2
@@ -1141,6 +1359,15 @@ def ran(cell):
         tree = asking.OwnObjects().visit(ast.parse(cell))
         exec(compile(tree, "cell", "exec"), names)
     return names
+
+
+def test_python_collects_garbage_after_a_cell_as_before(monkeypatch):
+    assert gc.isenabled()
+    backs = restorer._of_settings()
+    gc.disable()
+    for back in backs:
+        back()
+    assert gc.isenabled()
 
 
 def test_who_has_begun_to_listen_in_a_cell_is_forgotten():

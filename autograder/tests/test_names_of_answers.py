@@ -43,7 +43,13 @@ OWN = {
     "import numpy.linalg\nnumpy = 3": set(),
     "xs, = [1]": {"xs"},
     "class Box:\n    pass\ndef g(x):\n    return Box()": set(),  # may pass for the course's
-    "def eval(x):\n    return x\ndef g(x):\n    return eval(x)": set(),
+    # one of Python's that no answer may use: what is called so is the cell's own, and Python's is not to be had
+    "def eval(x):\n    return x\ndef g(x):\n    return eval(x)": {"eval"},
+    "def compile(x):\n    return x\nvars = input = compile(3)": {"compile", "vars", "input"},
+    "eval = print\ndef g(x):\n    return eval(x)": set(),
+    "eval('1')\ndef eval(x):\n    return x": set(),
+    "def getattr(x, name):\n    return x\ndef g(x):\n    return getattr(x, 'a')": set(),
+    "def get_ipython():\n    return 3\ndef g(x):\n    return get_ipython()": set(),
     "__name__ = 1\ndef g(x):\n    return __name__": set(),
     "mine = 1": set(),
     # what is called before it is given
@@ -138,6 +144,34 @@ def test_the_name_under_which_it_stands_can_be_neither_written_nor_read():
     ):
         assert "that name is the grader's" in judged(cell).why
     assert judged("x = 'sum__of_the_answer'").name == ""
+
+
+PYTHONS = """
+def compile(x, y):
+    return x * y
+def open(path, mode):
+    return compile(path, mode)
+def vars(*parts):
+    return sum(parts)
+def eval(x):
+    return vars(x, x)
+input = eval(1)
+class A:
+    def eval(self, x):
+        return eval(x)
+def g(x):
+    return open(input, A().eval(1)) * vars(x, 0)
+"""
+
+
+def test_a_helper_with_the_name_of_a_builtin_that_is_refused_is_the_cells_own(tmp_path):
+    made, release = answered(PYTHONS, CHECK + "\nassert eval('1 + 1') == 2 and compile('1', '', 'eval')")
+    guard = Guard(made, course_in(made, release))
+    assert guard.judged(made.cells[1]).apart == {"compile", "open", "vars", "eval", "input"}
+    with Runner(made, tmp_path, 60, guard=guard) as runner:
+        runner.run_all()
+    assert [failure_text(cell) for cell in made.cells if is_graded(cell)] == [""]
+    assert made.cells[1].outputs == []
 
 
 REFUSED = {

@@ -34,6 +34,19 @@ PARTS = {  # a cell, and the lines that are left out of it
     f"{G}\neval('1')\nexec('2')\n{G}\ninput()": [3, 4, 7],
     "x = 1\neval('2')": [2],
     f"%reset -f\n{G}\nt = %timeit -o g(1)": [1, 4],
+    # what is called needs it
+    f"import platform\ndef where():\n    return platform.machine()\nprint('on', where())\n{G}": [1, 4],
+    f"import platform\ndef f():\n    return platform.machine()\ndef h():\n    return f()\nm = h()\n{G}\nm += 'a'": [
+        *(1, 6, 9)
+    ],
+    f"import platform\nclass A:\n    def f(self):\n        return platform.machine()\na = A()\nprint(a.f())\n{G}": [
+        1,
+        6,
+    ],
+    f"import platform\ndef f(x):\n    return platform.machine()\nstep = jax.jit(f)\n@f\ndef h(): pass\n"
+    f"y = step(1)\nfor t in [f]: t(1)\n{G}": [1, 6, 7, 8],
+    f"log = input()\ndef f(x):\n    log.info(x)\n    return x\nprint(f(1))\n{G}": [1, 3],
+    f"log = input()\ndef f(log):\n    return log\nprint(f(1))\n{G}": [1],
 }
 WHOLE = {
     "def g(x):\n    return eval('x')": "line 2 uses eval",

@@ -9,7 +9,7 @@ from typing import Any
 
 from .course import bound, loop_names, parameters
 from .memory import close_libraries
-from .names import name_called, own_statements
+from .names import is_its_class, name_called, own_statements
 from .own_objects import (
     attribute,
     attributes,
@@ -22,18 +22,22 @@ from .own_objects import (
     mine,
     no_file,
     of_objects,
+    of_own,
     own,
     own_class,
     own_tuple,
     parent,
     readable,
     theirs,
+    to_be_named,
     to_wrap,
+    type_of,
     update_of,
     with_own_rules,
+    wraps_above,
 )
 from .plain_texts import asked, plain_fields, plain_name, plain_names, plain_text
-from .words import OF_FILES, PRIVATE_OF_LIBRARIES, RULES, UNDERSCORE, is_mangled, is_private
+from .words import OF_OWN, PRIVATE_OF_LIBRARIES, RULES, UNDERSCORE, is_mangled, is_private
 
 _WRITES = {"setattr", "delattr", "vars", "getattr"}
 _BY_NAME = {"__setattr__", "__delattr__", "__dict__", "obj", *PRIVATE_OF_LIBRARIES} - UNDERSCORE
@@ -84,6 +88,9 @@ class OwnObjects(ast.NodeTransformer):
         others = _bound_anywhere(node.body) | {arg.arg for arg in parameters(node.args)} - {me}
         before, self._me = self._me, (self._me | {me}) - others
         self.generic_visit(node)
+        for decorator in node.decorator_list[:-1]:  # what stands below is jitted, see `rules`
+            if isinstance(decorator, ast.Call) and name_called(decorator) == "wraps":
+                decorator.func = _placed(_call(wraps_above, decorator.func), decorator)
         node.returns = _annotation(node.returns)
         self._me = before
         return node
@@ -131,8 +138,10 @@ class OwnObjects(ast.NodeTransformer):
 
     def _read(self, value: ast.expr, name: str) -> ast.expr:
         """A value that is asked for an attribute, which asks the value first."""
-        if name in OF_FILES | {"replace"}:
-            return _placed(_call(no_file, value, ast.Constant(name)), value)
+        if name in OF_OWN:
+            return _placed(_call(of_own, value, ast.Constant(name)), value)
+        if name == "replace":
+            return _placed(_call(no_file, value), value)
         if name in RULES:
             return _placed(_call(with_own_rules, value, ast.Constant(name)), value)
         mine = isinstance(value, ast.Name) and value.id in self._me
@@ -188,7 +197,13 @@ class OwnObjects(ast.NodeTransformer):
                 if keyword.arg:
                     keyword.value = _placed(_call(plain_fields, keyword.value), keyword.value)
         if name_called(node) == "update_wrapper" and node.args:
-            node.args[0] = _placed(_call(mine, node.args[0]), node.args[0])
+            node.args[0] = _placed(_call(to_be_named, node.args[0]), node.args[0])
+        if name_called(node) == "warn":
+            for keyword in node.keywords:
+                if keyword.arg == "stacklevel":  # of whoever calls nothing is shown
+                    keyword.value = _placed(ast.Constant(1), keyword.value)
+        if is_its_class(node.func):
+            node.func = _placed(_call(type_of, node.func.value), node.func)  # type: ignore[attr-defined]
         if name_called(node) in ("update_wrapper", "wraps") and node.args:
             node.args[-1] = _placed(_call(to_wrap, node.args[-1]), node.args[-1])
         if isinstance(node.func, ast.Name) and node.func.id == "super":
@@ -266,7 +281,26 @@ def _asked_of(method: ast.FunctionDef) -> str:
             return places[0].arg
         if isinstance(part, ast.Name) and part.id in _WRITES:
             return places[0].arg
-    return ""
+    return places[0].arg if _uses_class_of(places[0].arg, method) else ""
+
+
+def _uses_class_of(name: str, method: ast.FunctionDef) -> bool:
+    """Whether `name.__class__` is more than compared or shown, or `type(name)` called with what could make a class."""
+    shown: set[ast.AST] = set()
+    for part in ast.walk(method):
+        if isinstance(part, ast.Attribute) and part.attr in ("__name__", "__qualname__"):
+            shown.add(part.value)
+        elif isinstance(part, ast.Compare):
+            values = [part.left, *part.comparators]
+            same = all(isinstance(operator, ast.Is | ast.IsNot) for operator in part.ops)
+            shown.update(values if same or all(map(is_its_class, values)) else [])
+    for part in ast.walk(method):
+        if is_its_class(part) and part not in shown and ast.unparse(part) == f"{name}.__class__":
+            return True
+        many = isinstance(part, ast.Call) and len(part.args) + bool(part.keywords) > 2
+        if many and ast.unparse(part.func) == f"type({name})":  # type: ignore[attr-defined]
+            return True
+    return False
 
 
 def _name_asked(method: ast.FunctionDef) -> ast.Call | None:

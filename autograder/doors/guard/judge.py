@@ -157,7 +157,8 @@ class _Plain:
         """
         if self.tree is None:
             return
-        spare = [(node, refused) for node in self.tree.body if (refused := _spare(node, course, used)) is not None]
+        own, body = bound(self.tree), self.tree.body
+        spare = [(node, refused) for node in body if (refused := _spare(node, course, used, own)) is not None]
         if not spare or len(spare) == len(self.tree.body):
             return
         if self._become(with_reasons(self.text, self.tree, dict(spare))):
@@ -219,11 +220,11 @@ def _depth(tree: ast.AST) -> int:
     return depth
 
 
-def _spare(node: ast.stmt, course: Course, used: set[str]) -> Refusal | None:
-    """Why a statement is refused; None if it is not, or if the answer may need it."""
+def _spare(node: ast.stmt, course: Course, used: set[str], own: set[str]) -> Refusal | None:
+    """Why a statement is refused; None if it is not, or if the answer may need it, or calls one of its `own` names."""
     alone = ast.Module(body=[node], type_ignores=[])
     called = node.value.func if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) else None
-    shows = isinstance(called, ast.Name) and called.id in SHOWS
+    shows = isinstance(called, ast.Name) and called.id in SHOWS - own
     if not (shows or isinstance(node, ast.Import | ast.ImportFrom)) or bound(alone) & (used | {"*"}):
         return None
     return refusal(alone, course, cells_together([], course))

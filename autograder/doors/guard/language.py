@@ -61,8 +61,7 @@ class _Reader(OfAnnotations):
         if node.name in _SHOWS_ITSELF:
             self.refuse(node, f"defines {node.name}", "errors are shown as they are")
         for place, decorator in enumerate(node.decorator_list):
-            innermost = place == len(node.decorator_list) - 1
-            self.decorator(decorator, innermost)
+            self.decorator(decorator, all(map(self.jits, node.decorator_list[place + 1 :])))
         self.all(getattr(node, "type_params", []))
         self.annotations(node)
         self.all(part for part in around(node) if not any(part is d for d in node.decorator_list))

@@ -28,7 +28,7 @@ class Cells(NamedTuple):
     methods: the names of their methods.
     writers: those of methods, special ones left out, that write attributes of their object.
     only_classes: names that nothing but a `class` binds, below decorators of Python's and JAX's alone.
-    types: names that are bound once, at the top of a cell, to what can be nothing but a type: `Pair = tuple[int, int]`.
+    types: names that are bound outside of functions alone, to what can be nothing but a type: `Pair = tuple[int, int]`.
     otherwise: names that something else than an import binds, anywhere.
     hand_on: whether one of them hands a module on, as in `def f(x, xp=np)`.
     """
@@ -111,7 +111,13 @@ def cells_together(trees: Iterable[ast.Module], course: Course) -> Cells:
     once = {target.id: value for target, value in given if isinstance(target, ast.Name) and often[target.id] == 1}
     arguments = {node.arg for node in nodes if isinstance(node, ast.arg)}
     cells = cells._replace(otherwise=frozenset((stored | classes | arguments) - (renamed & once.keys())))
-    return cells._replace(types=_types(once, course, cells))
+    aliases: dict[str, list[ast.AST]] = {}
+    for statement in (part for tree in trees for part in own_statements(tree.body)):
+        for target, value in assigned(statement) if isinstance(statement, ast.Assign | ast.AnnAssign) else ():
+            if isinstance(target, ast.Name):
+                aliases.setdefault(target.id, []).append(value)
+    aliases = {name: values for name, values in aliases.items() if len(values) == often[name]}
+    return cells._replace(types=_types(aliases, course, cells))
 
 
 def _modules_renamed(
@@ -125,12 +131,13 @@ def _modules_renamed(
                 yield target.id, origins
 
 
-def _types(once: dict[str, ast.AST], course: Course, cells: Cells) -> frozenset[str]:
+def _types(aliases: dict[str, list[ast.AST]], course: Course, cells: Cells) -> frozenset[str]:
+    """Those that are types whichever of their values they have."""
     known = Names(course, cells)
     for _ in range(_ALIASES):  # aliases of aliases
         before = known.cells.classes
-        for name, value in once.items():
-            if name not in known.cells.classes and known.is_type(value):
+        for name, values in aliases.items():
+            if name not in known.cells.classes and all(map(known.is_type, values)):
                 known.cells = known.cells._replace(classes=known.cells.classes | {name})
         if known.cells.classes == before:
             break
@@ -382,6 +389,11 @@ def root_of(node: ast.AST) -> ast.AST:
     while isinstance(node, ast.Attribute | ast.Subscript | ast.Starred):
         node = node.value
     return node
+
+
+def is_its_class(node: ast.AST) -> bool:
+    """Whether this is `x.__class__`, of whatever."""
+    return isinstance(node, ast.Attribute) and node.attr == "__class__"
 
 
 def name_called(node: ast.Call) -> str:

@@ -6,12 +6,12 @@ all others the name means what it does in the release.
 """
 
 import ast
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from .course import Course, around, assigned, bound
 from .names import own_statements
 from .names_of_checks import Apart
-from .words import ALL_BUILTINS, BUILTINS, OF_TYPES
+from .words import ALL_BUILTINS, BUILTINS, OF_TYPES, OTHER_BUILTINS, RUN_TEXTS
 
 _END = "__of_the_answer"
 _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -28,20 +28,22 @@ def own_names(tree: ast.Module, course: Course) -> frozenset[str]:
     Nothing of the course's ever stands under the other name: a statement at the top of the cell binds it, none that is
     carried out before reads it, and nothing else writes it. Raises nothing.
     """
-    theirs = (course.kept - ALL_BUILTINS) | BUILTINS
+    theirs = (course.kept - ALL_BUILTINS) | BUILTINS | OTHER_BUILTINS
     given: set[str] = set()  # by the statements above
     other: set[str] = set()  # read before they are given, or bound otherwise
     modules: set[str] = set()
     behind: dict[str, set[str]] = {}  # the names that may be read by whoever uses a name of the statements above
     for statement in tree.body:
         now = set(_read_by(statement))
-        other |= _behind_all(now, behind) - given
+        other |= behind_all(now, behind) - given
         mine = _given_by(statement)
         given |= mine
+        if not isinstance(statement, ast.FunctionDef):
+            other |= mine & RUN_TEXTS  # a function may be called `eval`, and nothing else
         modules |= mine if isinstance(statement, ast.Import | ast.ImportFrom) else set()
         other |= bound(ast.Module(body=[statement], type_ignores=[])) - mine
         for name in mine | (now - course.imported.keys() - modules):  # what a module is handed does not stay there
-            behind.setdefault(name, set()).update(_read_in(statement))
+            behind.setdefault(name, set()).update(read_in(statement))
     own = {name for name in given & theirs - other if not name.startswith("__")} - course.classes
     for node in ast.walk(tree):
         if isinstance(node, ast.Global):
@@ -62,11 +64,12 @@ def _read_right_in(node: ast.ClassDef) -> Iterator[str]:
             yield part.id
 
 
-def _read_in(node: ast.AST) -> set[str]:
+def read_in(node: ast.AST) -> set[str]:
+    """The names that are read in a part of a text, functions in it included."""
     return {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)}
 
 
-def _behind_all(names: set[str], behind: dict[str, set[str]]) -> set[str]:
+def behind_all(names: set[str], behind: Mapping[str, set[str]]) -> set[str]:
     """These names, and all that may be read by whoever uses them."""
     found, ahead = set(names), [*names]
     while ahead:

@@ -15,7 +15,7 @@ import sys
 import types
 import typing
 import weakref
-from collections.abc import Collection, Iterator, Mapping, MutableMapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping
 from typing import IO, Any
 
 from .memory import LIBRARIES, ask_first, close_memory
@@ -24,6 +24,7 @@ from .words import (
     HANDED_ON,
     LEADS_OUT,
     MUTATORS,
+    OF_FILES,
     OF_MODULES,
     PRIVATE_OF_LIBRARIES,
     READ_MODES,
@@ -235,6 +236,36 @@ def _function_in(value: Any) -> types.FunctionType | None:
     return None
 
 
+def to_be_named(value: Any) -> Any:
+    """What `functools.update_wrapper` names after another function, as it is: an object or a function of one's own.
+
+    Raises TypeError if it is anything else, or calls what it has in `__wrapped__`: the checks look there.
+    """
+    kind = type(mine(value))
+    if kind.__module__ != "__main__" and (kind is type(functools.lru_cache(len)) or hasattr(kind, "clear_cache")):
+        raise TypeError(f"an object of {kind.__name__} is named after another: name the function before it is wrapped")
+    return value
+
+
+def wraps_above(function: Any) -> Any:
+    """What stands in the place of `functools.wraps` above a jitted function; anything else of that name as it is."""
+    return _named_after if function is functools.wraps else function
+
+
+def _named_after(value: Any) -> Any:
+    """As `functools.wraps(value)`; but `__wrapped__` stays what JAX has put there."""
+
+    def named(function: Any) -> Any:
+        inside = getattr(mine(function), "__wrapped__", None)
+        if type(inside) is not types.FunctionType or not hasattr(type(function), "clear_cache"):
+            raise TypeError("functools.wraps stands above something else than a function, or a jitted one")
+        functools.update_wrapper(function, value, assigned=("__name__", "__qualname__", "__doc__"), updated=())
+        function.__wrapped__ = inside
+        return function
+
+    return named
+
+
 def to_wrap(value: Any) -> Any:
     """What `functools.wraps` is handed, as it is: its attributes are copied. Raises TypeError if it is no function."""
     kind = type(value)
@@ -287,7 +318,7 @@ def _assert_readable(value: Any, name: Any) -> None:
 def _is_of_a_library(value: Any, name: str) -> bool:
     """Whether a private attribute of an own class, or of its object, is that of a class which it derives from."""
     kind = _class_of(value)
-    if kind is not value and name in getattr(value, "__dict__", ()):
+    if kind is not value and name in (_names_in(value) or ()):
         return False
     for base in [*kind.__mro__, *(type(kind).__mro__ if kind is value else [])]:
         if name in vars(base):
@@ -335,20 +366,60 @@ def value_of_setting(name: str, to: Any) -> Any:
     return to
 
 
-def no_file(value: Any, name: str) -> Any:
-    """What is asked for `load`, `open` and the like, as it is. Raises TypeError if that would read or write files."""
-    kind = _class_of(value)
-    if name == "replace":  # that of texts, of modules, of anything but paths, and what hands on theirs
-        found = getattr(value, name, None)
-        allowed = not issubclass(_class_of(getattr(found, "__self__", found)), pathlib.PurePath)
-        allowed = allowed and getattr(found, "__func__", found) not in _REPLACES
-    elif issubclass(kind, types.ModuleType):  # of others the guard has seen which they are
-        allowed = value.__name__ not in HANDED_ON
-    else:
-        allowed = (kind.__module__ == "__main__" and not _is_of_a_library(value, name)) or kind is types.SimpleNamespace
-    if not allowed:
-        raise TypeError(f"an object of {kind.__name__} is asked for {name!r}, with which files are read or written")
+def no_file(value: Any) -> Any:
+    """What is asked for `replace`, as it is. Raises TypeError if that is the method of a file's path."""
+    found = getattr(value, "replace", None)  # that of texts, of modules, or of what hands on another's
+    allowed = not issubclass(_class_of(getattr(found, "__self__", found)), pathlib.PurePath)
+    if not allowed or getattr(found, "__func__", found) in _REPLACES:
+        raise TypeError(f"an object of {type(value).__name__} is asked for 'replace', with which files are written")
     return value
+
+
+def of_own(value: Any, name: str) -> Any:
+    """What is asked for `load`, `eval` and the like, as it is: an own class may have methods that are called so.
+
+    Raises TypeError if it is anything else, for there they read files, run texts, or change what the checks use.
+    """
+    kind = _class_of(value)
+    if issubclass(kind, types.ModuleType):  # of others the guard has seen which they are
+        allowed = name in OF_FILES and value.__name__ not in HANDED_ON
+    else:
+        nnx = sys.modules.get("flax.nnx")
+        allowed = kind is types.SimpleNamespace or _has_of_its_own(value, name)
+        allowed = allowed or (name == "eval" and nnx is not None and issubclass(type(value), nnx.Module))
+    if not allowed:
+        raise TypeError(f"an object of {kind.__name__} is asked for {name!r}, which is not this notebook's own")
+    return value
+
+
+def _has_of_its_own(value: Any, name: str) -> bool:
+    """Whether what an object, a class or `super()` is asked for comes of the notebook's own classes, or of the object.
+
+    What no class has, may be asked of another one's `__getattr__`, which hands on what something else has.
+    """
+    kind = _class_of(value)
+    if kind is super:
+        kinds = list(vars(super)["__self_class__"].__get__(value).__mro__)
+        kinds = kinds[kinds.index(vars(super)["__thisclass__"].__get__(value)) + 1 :]
+        return _home_of(name, kinds) == "__main__"
+    home = _home_of(name, [*kind.__mro__, *(type(kind).__mro__ if kind is value else ())])
+    if home or kind.__module__ != "__main__":
+        return home == "__main__" == kind.__module__
+    own = kind is not value and name in (_names_in(value) or ())
+    return own or _home_of("__getattr__", type(value).__mro__) in ("", "__main__")
+
+
+def _names_in(value: Any) -> dict[str, Any] | None:
+    """The attributes that an object itself has, by name, whatever its class hands on; None if it can have none."""
+    try:
+        return object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return None
+
+
+def _home_of(name: str, kinds: Iterable[type]) -> str:
+    """The module of the first of these classes that has a name; empty if none has."""
+    return next((kind.__module__ for kind in kinds if name in vars(kind)), "")
 
 
 def keywords(value: Any) -> Any:
@@ -362,7 +433,7 @@ def of_objects(function: Any) -> Any:
     """`type` that is asked for objects alone, `vars` that is no way to Python's names, `open` that reads; all else
     as it is."""
     if function is type:
-        return _type_of
+        return type_of
     if function is open:
         return _opened
     return attributes if function is vars else function
@@ -383,7 +454,8 @@ def _opened(file: Any, mode: str = "r", *, encoding: str | None = None) -> IO[An
     return io.BytesIO(held) if isinstance(held, bytes) else io.StringIO(held)
 
 
-def _type_of(value: Any) -> type:
+def type_of(value: Any) -> type:
+    """`type(value)`. Raises TypeError if by that class objects are made that no answer needs."""
     if type(value) is types.SimpleNamespace:
         raise TypeError("type(x) of a SimpleNamespace makes objects with any attributes, which no answer needs")
     if isinstance(value, types.ModuleType):
@@ -406,7 +478,9 @@ def attributes(value: Any) -> MutableMapping[str, Any]:
         own = any(base in _theirs for base in kind.__mro__)
     if not own:
         raise TypeError(f"the names in {getattr(value, '__name__', kind.__name__)} are not this notebook's own")
-    return _Attributes(vars(value))
+    if (names := _names_in(value)) is None:
+        raise TypeError(f"an object of {kind.__name__} has no names of its own to be asked for")
+    return _Attributes(names)
 
 
 class _Attributes(MutableMapping[str, Any]):

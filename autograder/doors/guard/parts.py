@@ -8,10 +8,11 @@ costs no answer that it stands beside, or in.
 import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from .course import Course, around, bound
+from .course import Course, around, bound, parameters
 from .judge import SAID, Judged, judge, with_reasons
 from .language import Refusal
 from .magics import NoPython, first_line, python_of
+from .names_of_answers import behind_all
 
 _GIVE = (ast.Yield, ast.YieldFrom, ast.Await, ast.NamedExpr)  # parts of a statement that something else may need
 _ROUNDS = 5  # for statements of a cell that are each refused by themselves; all cells are read anew in each
@@ -70,8 +71,12 @@ def _what_goes(tree: ast.Module, refused: Refusal, course: Course) -> dict[ast.s
         missing = _bound(out) - given - course.kept
         needs = {node: min(lacking) for node in rest if (lacking := missing & set(_asked_for(node)))}
         if not needs:
-            needs = {node: min(lacking) for node in _inside(rest) if (lacking := missing & set(_asked_for(node)))}
-            return out | _needing(needs)
+            spare = {node: min(lacking) for node in _inside(rest) if (lacking := missing & set(_asked_for(node)))}
+            behind, classes = _behind(rest, spare), _bound(node for node in rest if isinstance(node, ast.ClassDef))
+            called = {node: _asked_behind(node, behind, classes) for node in rest}
+            needs = {node: min(lacking) for node in rest if (lacking := missing & called[node])}
+            if not needs:
+                return out | _needing(spare)
         out |= _needing(needs)
 
 
@@ -98,6 +103,39 @@ def _asked_for(node: ast.AST) -> Iterator[str]:
     function = isinstance(node, ast.FunctionDef | ast.Lambda)
     for inner in around(node) if function else ast.iter_child_nodes(node):
         yield from _asked_for(inner)
+
+
+def _asked_behind(node: ast.stmt, behind: Mapping[str, set[str]], classes: set[str]) -> set[str]:
+    """The names that must be there for what a statement calls, as far as that is seen.
+
+    `log = start()` calls one function; of a statement that nothing needs whatever it names may be called, and by it.
+    """
+    if not _bound([node]):
+        return behind_all(set(_asked_for(node)), behind)
+    return behind_all(set(_called(node)), {name: asked for name, asked in behind.items() if name not in classes})
+
+
+def _behind(nodes: Iterable[ast.stmt], spare: Collection[ast.stmt]) -> dict[str, set[str]]:
+    """By the names that these statements bind: what is read in them, but for what is left out of them."""
+    without = {part for node in spare for part in ast.walk(node)}
+    behind: dict[str, set[str]] = {}
+    for node in nodes:
+        parts = [part for part in ast.walk(node) if part not in without]
+        read = {part.id for part in parts if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Store)}
+        for function in (part for part in parts if isinstance(part, ast.FunctionDef)):
+            read -= _bound(function.body) | {arg.arg for arg in parameters(function.args)}
+        for name in _bound([node]):
+            behind.setdefault(name, set()).update(read)
+    return behind
+
+
+def _called(node: ast.AST) -> Iterator[str]:
+    """The names of what is called when a statement is run."""
+    functions = [node.func] if isinstance(node, ast.Call) else getattr(node, "decorator_list", [])
+    yield from (function.id for function in functions if isinstance(function, ast.Name))
+    function = isinstance(node, ast.FunctionDef | ast.Lambda)
+    for inner in around(node) if function else ast.iter_child_nodes(node):
+        yield from _called(inner)
 
 
 def _is_worth_running(rest: list[ast.stmt], tree: ast.Module) -> bool:

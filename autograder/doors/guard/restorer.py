@@ -8,6 +8,7 @@ import builtins
 import collections
 import contextlib
 import functools
+import gc
 import hashlib
 import importlib
 import os
@@ -320,8 +321,8 @@ def _attributes_back(holder: Any, before: dict) -> Callable[[], None]:
 
 
 def _of_settings() -> list[Callable[[], None]]:
-    """JAX's, NumPy's, and what becomes of warnings: left on, they would change what the checks of later tasks see."""
-    return [_warnings_back(), _numpy_back(), _flax_back, *_of_jax(), *_listeners_back()]
+    """JAX's, NumPy's, Python's, and what becomes of warnings: left on, they would change what later checks see."""
+    return [_warnings_back(), _numpy_back(), _collection_back(), _flax_back, *_of_jax(), *_listeners_back()]
 
 
 def _flax_back() -> None:
@@ -329,6 +330,11 @@ def _flax_back() -> None:
     interceptors = getattr(sys.modules.get("flax.linen.module"), "_global_interceptor_stack", None)
     while interceptors:
         interceptors.pop()
+
+
+def _collection_back() -> Callable[[], None]:
+    """Whether Python collects garbage by itself: an answer may switch that off while it measures."""
+    return gc.enable if gc.isenabled() else gc.disable
 
 
 def _warnings_back() -> Callable[[], None]:

@@ -50,7 +50,8 @@ MODULES: dict[str, frozenset[str] | None] = dict.fromkeys(
         "flax": "linen nnx",
         "flax.jax_utils": "replicate unreplicate",
         "flax.training.train_state": "TrainState",
-        "gc": "collect",
+        "gc": "collect disable enable isenabled",
+        "glob": "escape glob iglob",
         "hashlib": "blake2b blake2s md5 sha1 sha224 sha256 sha384 sha512 sha3_256",
         "inspect": "Parameter Signature getdoc isclass isfunction ismethod signature",
         "io": "BytesIO StringIO",
@@ -103,7 +104,7 @@ BUILTINS = (
     | _words("Ellipsis False None NotImplemented True abs all any ascii bin bool bytearray bytes callable")
     | _words("chr classmethod complex dict divmod enumerate filter float format frozenset hash hex id int")
     | _words("isinstance issubclass iter len list map max min next object oct ord pow print property range")
-    | _words("repr reversed round set slice sorted staticmethod str sum super tuple type zip __name__")
+    | _words("repr reversed round set slice sorted staticmethod str sum super tuple type zip __name__ __debug__")
 )
 READ_MODES = ("r", "rt", "rb")  # with which an answer may open a file
 ATTRIBUTE_FUNCTIONS = {"getattr", "hasattr", "setattr", "delattr"}  # called with a name that can be read here
@@ -113,6 +114,9 @@ SIGNATURES = _words(
 )
 ALL_BUILTINS = set(dir(builtins)) | {"get_ipython", "exit", "quit", "display", "In", "Out"}
 
+# Those that no answer may use, and by whose names it may call a function of its own: see `names_of_answers`.
+OTHER_BUILTINS = _words("breakpoint compile dir eval exec exit globals help input locals memoryview open quit vars")
+RUN_TEXTS = {"eval", "exec"}
 # Attributes with a leading underscore that an answer may read or call; its own classes' are added.
 UNDERSCORE = _words(
     "__name__ __qualname__ __doc__ __version__ __version_info__ __call__ __wrapped__ __len__ __iter__ __next__ "
@@ -153,6 +157,8 @@ OF_MODULES = _words(
     "signal site thread tools types version warnings xla "
     "betabinom bit_generator dtypes gennorm hermite_e microbatching perturbations polyutils pu rec"
 )
+# Those that lead on from the modules which may be handed on. A test holds them to what these have in them.
+OF_HANDED_ON = _words("bit_generator core dtypes emath hermite_e lib ma overrides polyutils pu rec version")
 # What is a module in these packages, which have many and hide none.
 OF_PACKAGES = {
     "flax": _words(
@@ -218,10 +224,11 @@ BANS = _words(
 )
 FORBIDS = (True, "disallow", "disallow_explicit", "raise", "log", "warn")
 NOT_IN_A_THREAD = {name for name in BANS if name.startswith(("no_tracing", "transfer_guard"))}
-# Of these, an answer's own classes may have methods.
+# Of these, an answer's own classes may have methods: the value is asked whose it is when it is there.
 OF_FILES = _words("load save dump open")
+OF_OWN = OF_FILES | _words("eval exec finalize inspect measure obj register rename system")
 # Of what is no import, these may be modules that lead to others.
-PATHS = _words("testing lib ABCMeta")
+PATHS = _words("testing lib ABCMeta functools")
 # Methods that change a list, a dict, a set or an array: not for the course's own.
 MUTATORS = _words(
     "append extend insert remove pop popitem clear update setdefault sort reverse add discard appendleft popleft "
@@ -335,11 +342,13 @@ SHOWS = _words("breakpoint dir help")
 AS_DECORATOR = {"functools.wraps", "functools.total_ordering", "dataclasses.dataclass"}
 
 # What may be used in one way alone: `with ThreadPoolExecutor(…) as …:`, `with redirect_stdout(text):`,
-# `print(..., file=sys.stderr)`, a class as a wrapper, `timeit(lambda: …)`,
+# `print(..., file=sys.stderr)`, a class as a wrapper, `warn(text, kind)`, `timeit(lambda: …)`,
 POOL = "concurrent.futures.ThreadPoolExecutor"
 STREAMS = {"contextlib.redirect_stdout", "contextlib.redirect_stderr"}
-FITTING = STREAMS | {"sys.stdout", "sys.stderr", "functools.update_wrapper"}
+FITTING = STREAMS | {"sys.stdout", "sys.stderr", "functools.update_wrapper", "warnings.warn"}
 TIMERS = {"timeit.timeit", "timeit.repeat"}
+# what asks, where it is called by its name, what it is given,
+CALLED_BY_NAME = {"functools.wraps", "functools.update_wrapper", "warnings.warn"}
 # what is asked for attributes by its first arguments, their names,
 GETTERS = {"operator.attrgetter", "operator.methodcaller"}
 # and what changes settings, of NumPy's printing and of JAX.
@@ -371,12 +380,14 @@ LEADS_OUT = (FORBIDDEN | BANS | PATHS | CLOCKS | {"format", "format_map", "loads
 OF_PALLAS = _words("load")
 RULES = _words("defjvp defjvps defvjp def_vmap")  # what gives a function rules of its own
 # Attributes of which the value is asked first, while the cell runs: to be read with a dot.
-ASKED_FIRST = OF_FILES | RULES | _words("update replace environ keywords")
+ASKED_FIRST = OF_OWN | RULES | _words("update replace environ keywords")
 # What these return is a type.
 MAKE_TYPES = {"typing.TypeVar", "typing.ParamSpec", "typing.NewType", "collections.namedtuple"}
 
 # Of these, private functions only calculate.
-_CALCULATE = _words("operator math cmath bisect heapq itertools statistics fractions decimal random time functools")
+_CALCULATE = _words(
+    "operator math cmath bisect heapq itertools statistics fractions decimal random time functools glob"
+)
 
 
 def is_private(name: str) -> bool:

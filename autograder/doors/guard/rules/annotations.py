@@ -4,6 +4,7 @@ import ast
 
 from ..course import parameters
 from ..names import root_of
+from ..words import ALL_BUILTINS
 from .bindings import OfBindings
 
 
@@ -58,8 +59,23 @@ class OfAnnotations(OfBindings):
                     continue  # nor can it be evaluated
                 for child in ast.walk(inner):
                     ast.copy_location(child, part)
-                self.annotation(inner)
+                if self._ends_at_once(inner):  # `float32[n]`: whoever evaluates it does not come as far as `n`
+                    self.unread.update(child for child in ast.walk(inner) if isinstance(child, ast.Name))
+                else:
+                    self.annotation(inner)
                 self.visit(inner)
+
+    def _ends_at_once(self, node: ast.AST) -> bool:
+        """Whether a text that is evaluated ends in a NameError: what it begins with, nobody has given a value."""
+        while not isinstance(node, ast.Name):
+            inner = getattr(node, _EVALUATED_FIRST.get(type(node), ""), None)
+            inner = inner[0] if isinstance(inner, list) and inner else inner
+            if not isinstance(inner, ast.AST):
+                return False
+            node = inner
+        known = self.cells.names | self.cells.fields | self.course.kept | self.course.in_checks | ALL_BUILTINS
+        of_scopes = any(node.id in scope.names for scope in self.scopes)
+        return node.id not in known and not of_scopes and not self.origins(node)
 
     def _is_literal(self, node: ast.AST) -> bool:
         """Whether this is `Literal`, whose texts are values."""
@@ -78,5 +94,17 @@ class OfAnnotations(OfBindings):
 # What an annotation may consist of; nothing that calculates with texts.
 _OF_ANNOTATIONS = (
     *(ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.Tuple, ast.List, ast.BinOp, ast.BitOr, ast.Load),
-    *(ast.UnaryOp, ast.USub, ast.Slice),
+    *(ast.UnaryOp, ast.USub, ast.Slice, ast.BoolOp, ast.boolop),
 )
+# Which part of an expression Python evaluates first.
+_EVALUATED_FIRST = {
+    ast.Attribute: "value",
+    ast.Subscript: "value",
+    ast.Call: "func",
+    ast.BinOp: "left",
+    ast.BoolOp: "values",
+    ast.Compare: "left",
+    ast.UnaryOp: "operand",
+    ast.Tuple: "elts",
+    ast.List: "elts",
+}

@@ -1,11 +1,12 @@
 """Rules for attributes, of modules and of whatever else: `a.b`, "{0.b}".format(a); and for what is written into."""
 
 import ast
+import builtins
 import contextlib
 import re
 import string
 
-from ..names import Scope, root_of
+from ..names import Scope, is_its_class, root_of
 from ..words import (
     AS_DECORATOR,
     ASKED_FIRST,
@@ -13,6 +14,7 @@ from ..words import (
     ASKED_OF_VALUES,
     ATTRIBUTE_FUNCTIONS,
     BANS,
+    BUILTINS,
     CLOCKS,
     EVERYTHING,
     FITTING,
@@ -23,9 +25,10 @@ from ..words import (
     MUTATORS,
     OF_A_CACHE,
     OF_A_PARENT,
-    OF_FILES,
+    OF_HANDED_ON,
     OF_IMPORTED,
     OF_MODULES,
+    OF_OWN,
     OF_PACKAGES,
     OF_PALLAS,
     OTHER_SETTINGS,
@@ -44,6 +47,7 @@ from ..words import (
 from .reading import ONLY_CALCULATES, READ_FROM_OUTSIDE, Reading
 
 _THEIR_OWN = {"__name__", "__qualname__", "__doc__"}  # what an answer may write on its own functions
+SHOWN = {"__str__", "__repr__"}  # how an object shows itself
 _OF_JITTED = ("_cache_", "_fun", "_jit", "_cpp", "_clear", "_signature", "_apply", "_src", "_core", "_sys", "_os")
 _COUNTS = "autograder.assert_max_traces"
 
@@ -63,10 +67,27 @@ class OfAttributes(Reading):
                     self.bare(node, origin)
         else:
             self.written(node, node.value, node.attr)
-        builtin = isinstance(node.value, ast.Name) and node.value.id in (*ATTRIBUTE_FUNCTIONS, "type")
-        if isinstance(node.value, ast.Name | ast.Attribute) and not builtin:
-            self.allowed.add(node.value)
+        if node.attr in _THEIR_OWN or not self._in_one_way_alone(node.value):
+            self.followed(node.value)
         self.visit(node.value)
+
+    def followed(self, value: ast.AST) -> None:
+        """A module may stand where an attribute of it is asked for, and so may whatever is no more than a value."""
+        if isinstance(value, ast.Name | ast.Attribute):
+            self.allowed.add(value)
+
+    def _in_one_way_alone(self, value: ast.AST) -> bool:
+        """Whether there are rules for how this is called: `open.__call__` and `attrgetter.mro()[0]` are it again."""
+        if isinstance(value, ast.Name) and value.id in {*ATTRIBUTE_FUNCTIONS, "type", "super", "open", "vars"}:
+            return True
+        if isinstance(value, ast.Attribute) and value.attr in OF_A_PARENT | BANS:
+            return True
+        return any(
+            origin in FITTING | TIMERS | GETTERS | AS_DECORATOR | {POOL, "types.SimpleNamespace"}
+            or origin.startswith("jax.tree_util.register_")
+            or origin.endswith(".ABCMeta")
+            for origin in self.origins(value)
+        )
 
     def visit_MatchClass(self, node: ast.MatchClass) -> None:
         """Its keywords are attributes, which it reads."""
@@ -85,7 +106,7 @@ class OfAttributes(Reading):
             self.of_module(node, module, attr)
         if attr in ("format", "format_map"):
             self.formats(node, value, asked=node in self.fitting)
-        if not sure and (attr in PATHS or (self.cells.hand_on and attr in OF_MODULES)):
+        if not sure and (attr in PATHS or (self.cells.hand_on and attr in OF_HANDED_ON)):
             self.refuse(node, f"asks for .{attr}", "nobody can see here what that leads to", "Import what you need.")
         if attr == "loads" and sure != {"json"}:
             self.refuse(node, "asks for .loads", "what is read may be run")
@@ -95,10 +116,10 @@ class OfAttributes(Reading):
         if attr in self.cells.writers and isinstance(value, ast.Name) and value.id in self.cells.classes:
             what = f"asks for {value.id}.{attr}"
             self.refuse(node, what, "that writes attributes of whatever it is given", "Call the method of an object.")
-        own_file = attr in OF_FILES & self.cells.methods and not modules and isinstance(node, ast.Attribute)
+        of_own = attr in OF_OWN & self._of_own_classes() and not modules and isinstance(node, ast.Attribute)
         if (
             attr in FORBIDDEN
-            and not own_file
+            and not of_own
             and not any(f"{m}.{attr}" in (*MODULES, *GETTERS) or ("pallas" in m and attr in OF_PALLAS) for m in sure)
             and node not in self.fitting
         ):
@@ -116,9 +137,15 @@ class OfAttributes(Reading):
         usual = attr in (OF_IMPORTED if sure else OF_IMPORTED & UNDERSCORE if modules else UNDERSCORE)
         if not attr.startswith("_") or usual or (node in self.allowed and attr in OF_A_PARENT):
             return
-        if attr == "__dict__" and self._me_unreachable(value):
+        if attr == "__dict__" and (
+            self._me_unreachable(value) or (self._compares() and isinstance(node, ast.Attribute))
+        ):
+            return  # the value is asked, see `own_objects`
+        if attr in ("__class__", *SHOWN) and node in self.fitting:
             return
-        if (attr == "__class__" and node in self.fitting) or (is_mangled(attr) and self._me(value)):
+        if attr == "__class__" and isinstance(node, ast.Attribute) and self._my_object(value):
+            return
+        if is_mangled(attr) and self._me(value):
             return
         mine = self._me(value) or (self._own_function(value) and not attr.startswith(_OF_JITTED))
         if attr in self.cells.private and not modules and (attr not in PRIVATE_OF_LIBRARIES or mine):
@@ -126,6 +153,28 @@ class OfAttributes(Reading):
         self.refuse(
             node, f"asks for .{attr}", "such names belong to Python or to a library, and lead behind the checks"
         )
+
+    def _of_own_classes(self) -> frozenset[str]:
+        """What objects are asked for that an answer may have made: those of its classes, and Flax's networks."""
+        of_flax = any("flax.nnx" in origins for origins in self.cells.imported.values())
+        return self.cells.methods | self.cells.fields | ({"eval"} if of_flax else set())
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        """`a.__class__ is b.__class__`: classes are compared, and handed to nobody."""
+        values = [node.left, *node.comparators]
+        same = all(isinstance(operator, ast.Is | ast.IsNot) for operator in node.ops)
+        equal = all(isinstance(operator, ast.Eq | ast.NotEq) for operator in node.ops)
+        if same or (equal and all(map(self._is_plain_class, values))):
+            self.fitting.update(value for value in values if is_its_class(value))
+        self.generic_visit(node)
+
+    def _is_plain_class(self, node: ast.AST) -> bool:
+        """Whether this is a class that equals itself alone: no answer has classes of another kind."""
+        if isinstance(node, ast.Name):
+            plain = node.id in BUILTINS and isinstance(getattr(builtins, node.id, None), type)
+            return self._own_class(node.id) or (plain and self.is_pythons(node.id))
+        of_type = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "type"
+        return is_its_class(node) or (of_type and self.is_pythons("type"))
 
     def of_module(self, node: ast.AST, module: str, attr: str) -> None:
         """`module.attr`, for a module that may be imported, or for what stands in one."""
@@ -210,13 +259,14 @@ class OfAttributes(Reading):
 
     def written(self, node: ast.AST, value: ast.AST, attr: str) -> None:
         """An attribute that is written or deleted."""
-        if attr in FORBIDDEN:
+        if attr in FORBIDDEN and not (attr in OF_OWN and self._my_object(value)):
             self.refuse(node, f"writes .{attr}", READ_FROM_OUTSIDE)
         if attr in CLOCKS:
             self.refuse(node, f"writes .{attr}", "the checks measure with what has that name", "Take another name.")
         if self._me(value) is not None and (is_mangled(attr) or not attr.startswith("__")):
             return
         mine = value.args[0] if isinstance(value, ast.Call) and ast.unparse(value).startswith("type(") else None
+        mine = value.value if is_its_class(value) else mine  # type: ignore[attr-defined]
         if mine is not None and self._me(mine) and not attr.startswith("_") and attr not in ASKED_OF_JITTED:
             return  # `type(self).count += 1`
         own = isinstance(value, ast.Name) and (value.id in self.cells.names or self.home(value.id) is not None)

@@ -13,6 +13,7 @@ from ..words import (
     ATTRIBUTE_FUNCTIONS,
     BANS,
     BUILTINS,
+    CALLED_BY_NAME,
     CLASS_NAMES,
     EVERYTHING,
     FITTING,
@@ -21,6 +22,7 @@ from ..words import (
     MODULES,
     OF_FILES,
     OF_MODULES,
+    OF_OWN,
     SIGNATURES,
     SPECIAL_METHODS,
     UNDER_ANOTHER_NAME,
@@ -51,7 +53,8 @@ class OfBindings(OfCalls):
             self.refuse(node, f"gives a class {name}", "a class that has it can pass for something else")
         if self.in_class and name == "__qualname__":
             self.refuse(node, f"gives a class {name}", "a class that has it can pass for another one")
-        if self.in_class and name in FORBIDDEN - OF_FILES:
+        may = OF_OWN if isinstance(node, ast.FunctionDef) else OF_OWN - (ALL_BUILTINS - OF_FILES)
+        if self.in_class and name in FORBIDDEN - may:
             self.refuse(node, f"gives a class {name}", READ_FROM_OUTSIDE, "Take another name.")
 
     def visit_Import(self, node: ast.Import) -> None:
@@ -72,6 +75,11 @@ class OfBindings(OfCalls):
                 self.without_jit(node)
             if whole in self.course.imported.values() or (whole in MODULES and not node.level):
                 continue
+            if alias.asname not in (None, alias.name) and _is_known_by_its_name(whole):
+                what = f"imports {alias.name} under another name"
+                self.refuse(
+                    node, what, "what it is given is asked where it is called by its own", "Import it as it is."
+                )
             allowed = MODULES.get(module, frozenset()) if not node.level else frozenset()
             hidden = alias.name in FORBIDDEN | OF_MODULES | BANS or alias.name.startswith("_") or alias.name == "*"
             hidden = (hidden and whole not in GETTERS) or whole in UNDER_ANOTHER_NAME
@@ -111,7 +119,8 @@ class OfBindings(OfCalls):
             return
         if name in self.course.kept and name not in self.rebound and name not in ALL_BUILTINS:
             return
-        if name in self.rebound and any(scope.kind == "function" for scope in self.scopes):
+        comes_to_it = node not in self.unread
+        if comes_to_it and name in self.rebound and any(scope.kind == "function" for scope in self.scopes):
             whose = "Python's" if name in ALL_BUILTINS else "the course's"
             self.refuse(
                 node,
@@ -120,7 +129,7 @@ class OfBindings(OfCalls):
                 "Take another name.",
             )
         of_checks = (name in self.course.of_checks and name not in self.cells.names) or is_of_a_check(name)
-        if of_checks and name not in BUILTINS:
+        if of_checks and name not in BUILTINS and (comes_to_it or is_of_a_check(name)):
             self.refuse(node, f"reads {name}", "the checks keep something of their own there", "Take another name.")
         if name in ALL_BUILTINS - BUILTINS - ATTRIBUTE_FUNCTIONS and name != "display":
             if name in ("vars", "open") and node in self.allowed:
@@ -193,6 +202,11 @@ class OfBindings(OfCalls):
         if isinstance(node.target, ast.Name) and self.owner(node.target) == "course":
             self.refuse(node, f"changes {node.target.id}", "that belongs to the course", "Take another name.")
         self.generic_visit(node)
+
+
+def _is_known_by_its_name(whole: str) -> bool:
+    """Whether a cell, where it calls this, asks first what it is given (see `asking`): it knows it by its name."""
+    return whole in CALLED_BY_NAME or whole.startswith("jax.tree_util.register_")
 
 
 def _instead_of(module: str) -> str:

@@ -44,6 +44,7 @@ class Reading(Names):
         super().__init__(course, cells)
         self.allowed: set[ast.AST] = set()  # nodes that were judged where they stand
         self.fitting: set[ast.AST] = set()  # nodes that may stand where they stand, and nowhere else
+        self.unread: set[ast.AST] = set()  # names in texts that nobody comes to, if the text is evaluated
         self.functions: set[str] = set()  # those that this cell defines
         self.rebound: set[str] = set()  # names of the course's that this cell binds
         self._steps, self._began = 0, time.process_time()
@@ -75,6 +76,19 @@ class Reading(Names):
             return None
         home = self.home(value.id)
         return home if home is not None and home.me == value.id else None
+
+    def _my_object(self, value: ast.AST) -> bool:
+        """The same, where it is an object: `cls` of `__new__` is a class, and its class makes classes."""
+        method = self._me(value)
+        return method is not None and method.method not in ("__new__", "__class_getitem__", "__init_subclass__")
+
+    def _compares(self) -> bool:
+        """Whether this stands in a method that compares, and is handed what it compares with."""
+        return any(scope.method in ("__eq__", "__ne__", "__lt__", "__hash__") for scope in self.scopes)
+
+    def is_pythons(self, name: str) -> bool:
+        """Whether one of Python's names means here what it does in Python."""
+        return self.home(name) is None and name not in self.cells.names
 
     def _me_unreachable(self, value: ast.AST) -> bool:
         method = self._me(value)
