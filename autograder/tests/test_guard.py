@@ -855,6 +855,7 @@ def test_a_refusal_says_where_why_and_what_to_do():
 
 
 @pytest.mark.once
+@pytest.mark.filterwarnings("ignore")
 def test_what_is_handed_on_leads_to_modules_that_calculate():
     """By names that an answer may ask a value for of which nobody can see what it is."""
     waiting, seen = [importlib.import_module(name) for name in HANDED_ON], set()
