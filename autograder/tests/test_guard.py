@@ -398,6 +398,7 @@ TRICKS = {
     "class A:\n    _oh = 1\n    del _oh\n    x = _oh": "reads _oh",
     "import jax\ndef g(x):\n    with jax.no_tracing(False) if x else g(x): pass": "asks for .no_tracing",
     "def g(x): pass\ng.clear_cache = print": "writes .clear_cache",
+    "class A(np.matrix): pass": "derives A from numpy.matrix",
     # a seventh one
     "import matplotlib.pyplot as plt\nplt.backend_registry": "uses matplotlib.pyplot.backend_registry",
     "import matplotlib.pyplot as plt\nwith plt.rc_context({}): pass": "uses matplotlib.pyplot.rc_context",
@@ -1421,13 +1422,6 @@ made += [collections.namedtuple("A", "b"), dataclasses.make_dataclass("A", "b")]
     library = {"__name__": "jax.made", "collections": collections}
     exec("A = collections.namedtuple('A', 'b')", library)  # as it is imported
     assert library["A"].__module__ == "jax.made"
-
-
-def test_no_class_of_a_notebooks_derives_from_an_array(monkeypatch):
-    monkeypatch.setattr(own_objects, "_theirs", {})
-    for base in (np.matrix, np.ndarray, np.float32):
-        with pytest.raises(TypeError, match=f"Late derives from numpy.*{base.__name__}"):
-            own_objects.theirs(type("Late", (base,), {}))
 
 
 def test_constants_of_the_courses_modules_are_put_back():

@@ -13,7 +13,7 @@ from .words import ALL_BUILTINS, SPECIAL_METHODS, UNDERSCORE, is_mangled
 
 _SHOWS_ITSELF = {"_render_traceback_", "_ipython_display_", "_ipython_canary_method_should_not_exist_"}
 _REACHED = {"__new__", "__class_getitem__"}  # special methods that are given what their caller likes
-_ARRAYS = {"jax.Array", "jax.numpy.ndarray", "jax.core.Tracer", "numpy.ndarray"}
+_ARRAYS = {"jax.Array", "jax.numpy.ndarray", "jax.core.Tracer", "numpy.ndarray", "numpy.matrix"}
 TOO_DEEP = Refusal(1, "is nested too deeply", "what nobody can read is not run", "Write it in several steps.")
 CANNOT_BE_READ = Refusal(1, "belongs to a cell that cannot be read", "it is not known to be harmless", "")
 

@@ -89,11 +89,9 @@ def theirs(kind: Any) -> Any:
 
 def _assert_derives_plainly(kind: type) -> None:
     """A base may be an argument of the function around, which the reader of a cell does not know."""
-    numpy = sys.modules.get("numpy")
-    arrays = (numpy.ndarray, numpy.generic) if numpy is not None else ()
     for base in kind.__mro__[1:]:
         what = f"{base.__module__}.{base.__qualname__}"
-        if issubclass(base, (type, types.ModuleType, *_HAND_ON, *arrays)) or what in _NO_BASES:
+        if issubclass(base, (type, types.ModuleType, *_HAND_ON)) or what in _NO_BASES:
             raise TypeError(f"{kind.__name__} derives from {what}; an object of it can pass for something else")
 
 
