@@ -288,6 +288,7 @@ HONEST = [
     "def f(g):\n    def inner(): return g()\n    inner.__name__ = 'inner'\n    return inner",
     "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(2) as pool:\n    pool.submit(abs, 1)",
     "import jax\nwith jax.no_tracing(True), jax.transfer_guard('disallow'), jax.checking_leaks():\n    g(1)",
+    "import jax\ndef f(g):\n    for _ in 'ab':\n        with jax.checking_leaks(): found = g()\n        yield found",
     "import contextlib, jax\ndef g(x):\n    with jax.checking_leaks() if x else contextlib.nullcontext(): pass",
     "from jax.experimental.jet import jet\n_kept = {}\ndef g(n): return _kept[n]\ng.cache_clear = _kept.clear",
     "g(3)\n%debug",
@@ -1055,7 +1056,7 @@ OTHERS = {  # what a cell does to a value that nobody can see in its text, and w
     "class A:\n    def obj(self): pass\ntry: [].nothing\nexcept AttributeError as e: e.obj": "is asked for 'obj'",
     "class A:\n    obj = 1\nclass E(AttributeError):\n    def __init__(self): vars(self)['obj'] = 1\n"
     "E().obj": "an object of E is asked for 'obj'",
-    "class A:\n    def rename(self): pass\nfrom pathlib import Path\nclass P(Path): pass\n"
+    "class A:\n    def rename(self): pass\nfrom pathlib import Path\nclass P(type(Path())): pass\n"
     "P('a').rename('b')": "asked for 'rename'",
     "class A:\n    def measure(self): pass\ndef f(x): return x.measure\nf(value)": "Handed is asked for 'measure'",
     "from flax import nnx\nimport numpy as np\nclass A:\n    def load(self): pass\nclass V(nnx.Variable): pass\n"

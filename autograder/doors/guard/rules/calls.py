@@ -277,25 +277,26 @@ class OfCalls(OfAttributes):
         self.visit(node)
 
     def visit_With(self, node: ast.With) -> None:
-        """Threads end with the block that they are made for."""
+        """Threads end with the block that they are made for, and so does what is forbidden in it."""
+        held = any(isinstance(part, ast.Yield | ast.YieldFrom) for part in ast.walk(node))  # open between two values
         entered = ((call, item.optional_vars) for item in node.items for call in _either(item.context_expr))
         for call, name in entered:
             if not isinstance(call, ast.Call):
                 continue
             origins = self.origins(call.func)
             bans = isinstance(call.func, ast.Attribute) and call.func.attr in BANS and self._forbids(call)
-            if bans and name is None and not self._in_a_generator():
+            if bans and name is None and not held:
                 self.allowed.add(call.func)  # nobody keeps what it returns, and could lift a check's by it
             if POOL in origins:
-                self.pool(call)
+                self.pool(call, held)
                 self.allowed.add(call.func)
-            if (origins & STREAMS or name_called(call) == "printoptions") and not self._in_a_generator():
+            if (origins & STREAMS or name_called(call) == "printoptions") and not held:
                 self.fitting.add(call.func)
         self.generic_visit(node)
 
-    def pool(self, node: ast.AST) -> None:
-        """Threads are made, for a block."""
-        if self._in_a_generator():
+    def pool(self, node: ast.AST, held: bool) -> None:
+        """Threads are made, for a block, which a generator may have `held` open."""
+        if held:
             why = "between two values of a generator its threads would run on behind the answer"
             self.refuse(node, "uses ThreadPoolExecutor in a generator", why, "Write a function that returns.")
         for ban in sorted(self.course.bans & NOT_IN_A_THREAD):

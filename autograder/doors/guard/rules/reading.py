@@ -144,8 +144,3 @@ class Reading(Names):
         if isinstance(node, ast.Name) and self.home(node.id) is None and not self.origins(node):
             return node.id in (BUILTINS - {"print"}) | self.cells.classes | self.course.classes
         return any(origin.rsplit(".", 1)[-1][:1].isupper() for origin in self.origins(node))
-
-    def _in_a_generator(self) -> bool:
-        function = next((scope for scope in reversed(self.scopes) if scope.kind == "function"), None)
-        body = [] if function is None else function.statements
-        return any(isinstance(part, ast.Yield | ast.YieldFrom) for part in body)
