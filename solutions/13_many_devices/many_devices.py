@@ -272,7 +272,7 @@ assert_equal(again, MAPS, name="the map of specs_of_maps(), called once more,")
 # neighbours, and the last point is a neighbour of the first. An older post does it with `pmap`, and its users must
 # bring a table of eight rows. You get the plain vector, cut over `RING` along `"i"`; its length is a multiple of 8.
 #
-# Write it twice, jitted:
+# Write it twice, jitted, with one trace for all rings of one length:
 #
 # - `diffuse_shards(u)`: with `jax.shard_map`. You are one device, and you send your neighbours what they need.
 # - `diffuse(u)`: as if there were one device, without `shard_map`.
@@ -447,8 +447,8 @@ with assert_max_traces(diffuse, 1):
 # needs one collective, and loses all digits when the mean is large (unit 09).
 #
 # Write `moments` with `jax.shard_map`, such that its digits are good, in **at most two collectives (2 points)**; and in
-# **one (2 more)**. The whole table must not be sent round: no intermediate may be larger than a quarter of the table,
-# which has at least 64 rows.
+# **one (2 more)**. It is jitted, with one trace for all tables of one shape. The whole table must not be sent round: no
+# intermediate may be larger than a quarter of the table, which has at least 64 rows.
 #
 # <details><summary>Hint 1</summary>
 # Every device knows the mean and the variance of its own rows, and these have all their digits. They are few numbers.
