@@ -1964,7 +1964,7 @@ def replay_rows(tape, args, mapped, size):
     return bind("spread", value(tape.output), axis=0, size=size)
 
 
-# %% task="lift-pairs" name="a table of a long x is cut in halves" fails=["lift-pairs-table", "lift-pairs-blocks"] hidden=1 message="exp"
+# %% task="lift-pairs" name="a table of a long x is cut in halves" fails=["lift-pairs-table", "lift-pairs-blocks"] hidden=1 message="is unrolled"
 def columns(x):
     """[n,m] -> [n,m]: rescale, applied to each column."""
     return jax.vmap(rescale, in_axes=1, out_axes=1)(x)
