@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell
 
 from .guard.course import assigned, imports
 from .python_text import PythonText, read_now
@@ -23,6 +24,15 @@ _Stub = dict[str, str]  # of a function or a class: what is still to be written 
 def is_stub(cell: NotebookNode) -> bool:
     """Whether a released cell holds a function, or a class, of which something is to be written."""
     return is_to_fill_in(cell) and bool(_stubs_in(cell))
+
+
+def is_begun(text: str, released: NotebookNode) -> bool:
+    """Whether a text holds more of an answer than its released cell: a stub in another form does not."""
+    stub = _stubs_in(released)
+    if not stub:
+        return text.strip() not in ("", released.source.strip())
+    place = _Place(0, new_code_cell(text), stub)
+    return bool(text.strip()) and not all(map(place.lacks, stub))
 
 
 def fill_in(cells: list[NotebookNode], release: NotebookNode) -> list[str]:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from nbformat import NotebookNode
 
+from .answers_elsewhere import is_begun
 from .graded_notebook import bound_in, is_to_fill_in, nbgrader_metadata, read_notebook
 
 BESIDE = 100 * 2**20  # bytes of files beside a submission's notebooks that go with them, as in the box
@@ -144,9 +145,14 @@ def _is_worked_in(path: Path, release: NotebookNode) -> bool:
     notebook = _read(path)
     texts = {"", *(cell.source.strip() for cell in release.cells)}
     stubs = list(filter(is_to_fill_in, release.cells))
-    names, wanted = ({name for cell in stubs for name in of(cell)} for of in (_names, bound_in))
-    written = [cell for cell in (notebook.cells if notebook else ()) if cell.source.strip() not in texts]
-    return any(names.intersection(_names(cell)) or wanted & bound_in(cell) for cell in written)
+    wanted = {name for cell in stubs for name in bound_in(cell)}
+    by_name = {name: cell for cell in stubs for name in _names(cell)}
+    for cell in notebook.cells if notebook else ():
+        known = next((by_name[name] for name in _names(cell) if name in by_name), None)
+        written = cell.source.strip() not in texts
+        if written and (is_begun(cell.source, known) if known is not None else wanted & bound_in(cell)):
+            return True
+    return False
 
 
 def _known_cells(path: Path, release: NotebookNode) -> tuple[int, int]:
@@ -160,7 +166,7 @@ def _answered(theirs: dict[str, str], release: NotebookNode) -> set[str]:
     found = set()
     for cell in release.cells:
         known = [theirs[name] for name in _names(cell) if name in theirs]
-        if known and nbgrader_metadata(cell).get("solution") and known[0] not in ("", cell.source.strip()):
+        if known and nbgrader_metadata(cell).get("solution") and is_begun(known[0], cell):
             found.add(_names(cell)[0])
     return found
 

@@ -228,6 +228,7 @@ def test_a_time_stamp_counts_however_many_were_graded_before(tmp_path):
 
 STUBS = {name: f'def {name}(x):\n    raise NotImplementedError("{STUB}")' for name in ANSWERS}
 HALF = ANSWERS | {"g": STUBS["g"]}
+FORMATTED = {name: f"# to do\ndef {name}(x):\n    raise NotImplementedError('...')" for name in ANSWERS}
 RIGHT = f"{NAME}.ipynb"
 
 
@@ -237,6 +238,7 @@ WHICH = {  # of these files, the latest below, which is taken
     "the right name": ({RIGHT: HALF, "a.ipynb": ANSWERS}, RIGHT),
     "the right name, untouched": ({RIGHT: STUBS}, RIGHT),
     "only untouched ones": ({RIGHT: STUBS, "a.ipynb": STUBS}, RIGHT),
+    "the right name, in another form": ({RIGHT: FORMATTED, "a.ipynb": HALF}, "a.ipynb"),
     "a copy of the release": ({RIGHT: STUBS, "a.ipynb": HALF}, "a.ipynb"),
     "no notebook at the right name": ({RIGHT: None, "b/a.ipynb": HALF}, "b/a.ipynb"),
     "no notebook at all": ({RIGHT: None, "a.json": None}, RIGHT),
@@ -268,6 +270,7 @@ PASSED_OVER = {  # of these files, the first of which is graded, the one that ha
     "the same": ({RIGHT: HALF, "a.ipynb": HALF, "essay.txt": None}, None),
     "fewer": ({RIGHT: ANSWERS, "a.ipynb": HALF}, None),
     "more": ({RIGHT: HALF, "a.ipynb": ANSWERS}, ("a.ipynb", 1)),
+    "another form": ({RIGHT: HALF, "a.ipynb": FORMATTED}, None),
     "the most": ({RIGHT: STUBS, "a.ipynb": HALF, "b.txt": ANSWERS}, ("b.txt", 2)),
     "an autosaved one": ({RIGHT: HALF, ".ipynb_checkpoints/a.ipynb": ANSWERS}, None),
 }
