@@ -17,7 +17,7 @@ from nbgrader.utils import find_all_files
 from traitlets.config import LoggingConfigurable
 
 from autograder.doors.graded_notebook import UnreadableNotebook, bytes_of, is_graded, read_notebook
-from autograder.doors.handed_in import files_beside, is_plain, make_one_readable, make_readable, notebook_in
+from autograder.doors.handed_in import files_beside, is_plain, make_readable, notebook_in, student_folders
 from autograder.doors.nbgrader_steps import origin
 from autograder.doors.register_units import graded_form, released_form
 from autograder.doors.run_submission import Conditions
@@ -85,10 +85,7 @@ class Unit:
             re.DOTALL,
         )
         found = []
-        anybody = glob.escape(course.root) + anybody.removeprefix(course.root)
-        for student in glob.glob(os.path.dirname(anybody), include_hidden=True):
-            make_one_readable(student)
-        for folder in sorted(glob.glob(anybody, include_hidden=True)):
+        for folder in sorted(student_folders(glob.escape(course.root) + anybody.removeprefix(course.root))):
             if match := pattern.fullmatch(folder):
                 found.append(Submission(self.name, match["student"], Path(folder)))
         return found

@@ -72,7 +72,8 @@ class _FairRun:
                 if self._is_own(index):
                     self.runner.seconds = min(self.runner.seconds, max(self.for_own, _ONCE_MORE))
                 self.runner.run(index)
-                self.for_own -= time.monotonic() - begins if self._is_own(index) else 0
+                if self._is_own(index):
+                    self.for_own -= time.monotonic() - begins
             if self.runner.end is not End.DIED:
                 return
 

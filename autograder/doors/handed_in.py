@@ -1,6 +1,7 @@
 """What lies in a student's folder: the file that holds the notebook, whatever it is called, and what goes with it."""
 
 import fnmatch
+import glob
 import os
 import stat
 from collections.abc import Iterator
@@ -23,19 +24,26 @@ def is_plain(path: str | Path) -> bool:
     return not os.path.lexists(path) or stat.S_ISREG(os.lstat(path).st_mode)
 
 
+def student_folders(pattern: str) -> list[str]:
+    """The folders that fit `…/<student>/<unit>`, also those below one that forbade its owner to look."""
+    for student in glob.glob(os.path.dirname(pattern), include_hidden=True):
+        _make_one_readable(student)
+    return glob.glob(pattern, include_hidden=True)
+
+
 def make_readable(folder: Path) -> None:
     """Let us read what lies in a student's folder, and is ours: some archives keep no permissions, and forbid all.
 
     What is another's stays as it is, and so does what is hidden and can hold no notebook.
     """
-    make_one_readable(folder)
+    _make_one_readable(folder)
     for place, folders, names in os.walk(folder):  # no link is followed; a folder is read after its name was seen here
         folders[:] = _that_may_hold_notebooks(folders)
         for name in (*folders, *names):
-            make_one_readable(os.path.join(place, name))
+            _make_one_readable(os.path.join(place, name))
 
 
-def make_one_readable(path: str | Path) -> None:
+def _make_one_readable(path: str | Path) -> None:
     """The same for a file, or for a folder and the names in it."""
     with suppress(OSError):
         status = os.lstat(path)

@@ -7,6 +7,7 @@ from contextlib import suppress
 from functools import cached_property
 
 from .guard.course import bound, loop_names
+from .guard.names_of_answers import read_by
 
 
 class PythonText:
@@ -40,7 +41,7 @@ class PythonText:
     def asked_for(self) -> set[str]:
         """The names of the notebook that are read when it is run, or when one of its functions is."""
         inner = (symbol for table in _tables(self.text)[1:] for symbol in table.get_symbols())
-        return _read_now(self.text, self.tree) | {s.get_name() for s in inner if s.is_global() and s.is_referenced()}
+        return read_now(self.tree) | {s.get_name() for s in inner if s.is_global() and s.is_referenced()}
 
     def without(self, nodes: Iterable[ast.stmt]) -> str:
         """The text without the lines of some statements."""
@@ -54,15 +55,8 @@ class PythonText:
 
 def read_now(statement: ast.AST) -> set[str]:
     """The names that are read when a statement is carried out; those in functions that it defines are not."""
-    return _read_now(ast.unparse(statement), statement)
-
-
-def _read_now(text: str, tree: ast.AST) -> set[str]:
-    loops = [loop for node in ast.walk(tree) for loop in getattr(node, "generators", [])]
-    read = {
-        symbol.get_name() for table in _tables(text)[:1] for symbol in table.get_symbols() if symbol.is_referenced()
-    }
-    return read - loop_names(loops)  # since Python 3.12 they are counted among the names around a comprehension
+    loops = [loop for node in ast.walk(statement) for loop in getattr(node, "generators", [])]
+    return set(read_by(statement)) - loop_names(loops)
 
 
 def _tables(text: str) -> list[symtable.SymbolTable]:

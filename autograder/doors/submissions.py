@@ -22,7 +22,7 @@ from nbgrader.converters.base import BaseConverter
 
 from autograder.wording import count
 
-from .handed_in import BESIDE, PassedOver, files_beside, make_one_readable, make_readable, notebook_in, passed_over
+from .handed_in import BESIDE, PassedOver, files_beside, make_readable, notebook_in, passed_over, student_folders
 from .register_units import graded_form, released_form
 
 if sys.platform != "win32":
@@ -231,10 +231,7 @@ def _find_notebooks(converter: Autograde) -> dict[str, HandedIn]:
     releases: dict[Path, NotebookNode] = {}
     course = converter.coursedir
     for unit in sorted({Path(folder).name for folder in converter.assignments}):
-        anybody = converter._format_source(unit, course.student_id)
-        for student in glob.glob(os.path.dirname(anybody), include_hidden=True):
-            make_one_readable(student)
-        for folder in glob.glob(anybody, include_hidden=True):
+        for folder in student_folders(converter._format_source(unit, course.student_id)):
             if course.notebook_id == "*":
                 converter.assignments.setdefault(folder, [])
     for folder in list(converter.assignments):

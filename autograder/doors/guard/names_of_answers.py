@@ -34,7 +34,7 @@ def own_names(tree: ast.Module, course: Course) -> frozenset[str]:
     modules: set[str] = set()
     behind: dict[str, set[str]] = {}  # the names that may be read by whoever uses a name of the statements above
     for statement in tree.body:
-        now = set(_read_by(statement))
+        now = set(read_by(statement))
         other |= behind_all(now, behind) - given
         mine = _given_by(statement)
         given |= mine
@@ -59,7 +59,7 @@ def _read_right_in(node: ast.ClassDef) -> Iterator[str]:
     """The names that a class reads, and no function or class in it."""
     for part in own_statements(node.body):
         inner = around(part) if isinstance(part, _FUNCTIONS | ast.ClassDef) else []
-        yield from (name for each in inner for name in _read_by(each))
+        yield from (name for each in inner for name in read_by(each))
         if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
             yield part.id
 
@@ -93,12 +93,12 @@ def _is_plain(statement: ast.Import) -> bool:
     return all(alias.asname or "." not in alias.name for alias in statement.names)
 
 
-def _read_by(node: ast.AST) -> Iterator[str]:
+def read_by(node: ast.AST) -> Iterator[str]:
     """The names that are read when a statement is carried out, those in functions that it defines left out."""
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
         yield node.id
     for part in around(node) if isinstance(node, _FUNCTIONS) else ast.iter_child_nodes(node):
-        yield from _read_by(part)
+        yield from read_by(part)
 
 
 class OfAnswers(Apart):

@@ -34,7 +34,6 @@ from autograder.measuring.wire.messages import (
     GuestReply,
     GuestRequest,
     Inputs,
-    Leaf,
     LoadCandidate,
     OtherStructure,
     Prepare,
@@ -126,23 +125,25 @@ class Local(Timed):
 
     def result(self) -> list[Value]:
         out = self._out
-        self.forget()
+        self._forget()
         return out
 
-    def sent(self) -> list[Leaf] | OtherStructure:
+    def sent(self) -> Result | OtherStructure:
         """The same as they travel.
 
         They are looked at before anything is thrown away: what an answer has left may be called then, and write into
         what it returned.
         """
-        for leaf in self._out:  # what computes its values when it is asked for them has computed nothing yet
-            if not arrays.is_data(leaf):
-                return OtherStructure(f"it returns a {type(leaf).__name__}, which is neither an array nor a number")
-        found = list(map(arrays.encode, self._out))
-        self.forget()
-        return found
+        reply: Result | OtherStructure
+        # What computes its values when it is asked for them has computed nothing yet.
+        if others := [type(leaf).__name__ for leaf in self._out if not arrays.is_data(leaf)]:
+            reply = OtherStructure(f"it returns a {others[0]}, which is neither an array nor a number")
+        else:
+            reply = Result(list(map(arrays.encode, self._out)))
+        self._forget()
+        return reply
 
-    def forget(self) -> None:
+    def _forget(self) -> None:
         """Throw away what the last block was given, and what it returned."""
         self._out, self._until, self._after = [], [], []
 
@@ -274,8 +275,7 @@ class Candidates:
                     self._prepared = self._sides[request.job]
                     self._prepared.prepare(request.calls, request.draw)
                 case GetResult():
-                    leaves = self._prepared.sent()
-                    return Result(leaves) if isinstance(leaves, list) else leaves
+                    return self._prepared.sent()
                 case LoadCandidate():
                     self._sides[request.job] = build("candidate", request.candidate, request.inputs, fresh=True)
                 case Drop():
