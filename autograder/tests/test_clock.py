@@ -49,6 +49,7 @@ BUSY = """import sys, threading, time
 def busy():
     end = time.thread_time() + 0.02
     while time.thread_time() < end: pass
+print(flush=True)
 for line in sys.stdin:
     thread = threading.Thread(target=busy)
     thread.start()
@@ -61,7 +62,9 @@ for line in sys.stdin:
 def test_what_a_thread_has_run_counts_when_it_has_ended():
     """However long the threads that are watched had to wait."""
     with subprocess.Popen([sys.executable, "-c", BUSY], stdin=-1, stdout=-1) as process:
+        assert process.stdout.readline()  # a thread that has not run yet cannot be watched
         watching = Clock((process.pid, process.pid))
+        assert watching.scheduled
         before = watching.read()
         process.stdin.write(b"\n")
         process.stdin.flush()
