@@ -851,7 +851,7 @@ assert_allclose(traced, get_negatives_spec(odd, 4), name="get_negatives, under j
 # **Repair** (2 points): write `Settings` and `Amplifier` so that `make_amplifier` returns an amplifier which
 # computes what `amplify_spec` says, and
 #
-# - turning the knob (`amplifier.gain = 10.0`) takes effect and never traces again;
+# - turning the knob (`amplifier.gain = 10.0`, to another `float`) takes effect and never traces again;
 # - new settings (`amplifier.settings = ...`) take effect, with one trace for settings that there have not been yet
 #   (two modes of one ceiling: two traces), which equal settings share;
 # - settings cannot be changed in place, nor what is in them;

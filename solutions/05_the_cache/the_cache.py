@@ -305,7 +305,7 @@ def count_left(epochs):
 for epochs in (2, 3):
     assert_prediction(detective, lambda: count_left(epochs), args=(epochs,), hints=why_wrong)
 ### BEGIN HIDDEN TESTS
-for epochs in (4, 23):
+for epochs in (4, 9):
     assert_prediction(detective, lambda: count_left(epochs), args=(epochs,), hints=why_wrong)
 few, more = count_left(4), count_left(5)
 far = {name: few[name] + 4996 * (more[name] - few[name]) for name in few}
@@ -318,9 +318,9 @@ assert_prediction(detective, far, args=(5000,), hints=why_wrong)
 # `relax_slow` lets heat flow along a rod, with another rate in each step. It is correct, and it compiles in every step.
 # The author wrote a lambda because `rate` and `edge` had to get in somehow.
 #
-# Write `diffuse`, one step, and `relax`, the loop of jitted steps, for any number of rates, none included. `relax`
+# Write `diffuse`, one step, and `relax`, the loop of jitted steps, for any number of rates, or for none. `relax`
 # leaves its arguments as they were, and does not call back into Python. A new rate must not cost a trace, in this run or
-# in the next. A new `edge` may cost one trace, and two edges two traces: `edge` is a name, and the trace must know it.
+# in the next. A new `edge` may cost one trace, and two edges two traces, in whatever order they come: `edge` is a name, and the trace must know it.
 #
 # <details><summary>Hint 1</summary>
 # Which of the two does the trace need to know by value, and which is just a number that takes part?
@@ -588,8 +588,8 @@ partial_credit(speedup(in_your_buckets, all_at_longest, lengths, *short, at_leas
 # ## Task 5 · No tracing allowed (3 points)
 #
 # `fit_slow` fits `x @ w` to `y` by small steps as in task 2, one batch of up to 32 rows at a time. Write it in JAX, so
-# that after one epoch of warm-up the whole run passes inside `jax.no_tracing(True)`, **for any number of rows**, none
-# included. The last batch and the falling rate are part of the run. No callback into Python.
+# that after one epoch of warm-up the whole run passes inside `jax.no_tracing(True)`, **for any number of rows**, or for
+# none. The last batch and the falling rate are part of the run. No callback into Python.
 #
 # `train_step` is jitted, returns the next `w`, and gets batches of 32 rows, always. `real` is for you to define: it
 # says which rows count.

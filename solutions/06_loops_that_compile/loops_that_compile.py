@@ -241,7 +241,7 @@ assert_prediction(
 # - `step(row, rule)`: one step for all cells at once, no loop.
 # - `history(row, rule, steps)`: jitted; every row from the first to the last. One trace serves all rules; a new `steps`
 #   may cost one, since it decides a shape. A longer row or more steps add no equation.
-# - `evolve(row, rule, steps)`: jitted; only the last row. **One trace for all rules and all numbers of steps.** A
+# - `evolve(row, rule, steps)`: jitted; only the last row. **One trace for all rules and all numbers of steps** of one type. A
 #   longer row adds no equation.
 #
 # None of them calls back into Python.
@@ -430,7 +430,7 @@ plt.show()
 # 1937 that you always come down to 1. Nobody knows whether that is true, and 27 makes quite a flight of it.
 #
 # `flight(n)`, jitted and without a callback, takes a Python integer or an `int32` and returns the number of steps until 1 is reached and the
-# highest number on the way (the start counts), both as `int32`. One trace for all starts, a `while` on the tape, and
+# highest number on the way (the start counts), both as `int32`. One trace for all starts of one type, a `while` on the tape, and
 # `jax.vmap` (which turns a function of one into a function of many: see
 # [the words](../../lessons/00_before_you_start.ipynb#The-words)) must be able to send many at once. The check stays far
 # from numbers that do not fit.

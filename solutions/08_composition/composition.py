@@ -362,7 +362,7 @@ assert_allclose(bent, expected, rtol=1e-4, atol=1e-4, name="the tower of a funct
 # - `tape_grad(tape, args)` reads forward to get the values, then **backward**. It keeps for each name a cotangent: how
 #   fast the *result* changes with it. Returns the list of the inputs' cotangents: the gradient, all of it from one
 #   walk. When `tape_grad` is traced itself, the tape of the gradient of a product of forty sines may have at most 8
-#   times the equations of the product, and no arrays.
+#   times the equations of the product, and each of its values is one number.
 #
 # Take every partial derivative from `PARTIALS`: a check puts in a rule of its own. The tapes are flat (no `jit` inside),
 # everything on them and every partial derivative is a finite number, and there is one result. A tape may be thousands

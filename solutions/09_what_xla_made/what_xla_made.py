@@ -63,8 +63,8 @@ from autograder import (
 # </details>
 # <details><summary>Hint 3</summary>
 # XLA removes what is never read, what is there twice, what undoes itself by moving elements or signs, and what is
-# decided before the program runs; a sum of equal copies is a product. Other arithmetic on values that it does not know
-# stays, however obvious the result. It does not know what a sort is for.
+# decided before the program runs; a sum of equal copies is a product, and a limit that is set twice is one limit. Other
+# arithmetic on values that it does not know stays, however obvious the result. It does not know what a sort is for.
 # </details>
 
 # %% nbgrader={"grade": false, "grade_id": "survivors-spec", "locked": true, "schema_version": 3, "solution": false, "task": false}

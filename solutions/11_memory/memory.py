@@ -791,8 +791,8 @@ assert_equal(built, {"for a table in which numbers occur twice": "none"}, name="
 # A flight recorder is a ring. State number n (from 0, over all flights together) is written into row `n % k` of `box`,
 # a ref (an array that a jitted function may write into) of k rows; `count`, a ref of one integer, says how many states
 # there have been. Write `flight(x, box, count)`: 1000 steps from `x` with the recorder switched on, by `simulate` or a
-# loop like it. It returns the last state. Every state *after* a step is recorded. All flights share one program,
-# whatever box of k rows they get, and it has no room for all states: its scratch space is at most 5000 bytes, where
+# loop like it. It returns the last state. Every state *after* a step is recorded. All flights share one program
+# for each k, whatever box of k rows they get, and it has no room for all states: its scratch space is at most 5000 bytes, where
 # 1000 states fill 8000.
 #
 # <details><summary>Hint 1</summary>

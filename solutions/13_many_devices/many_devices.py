@@ -448,7 +448,7 @@ with assert_max_traces(diffuse, 1):
 #
 # Write `moments` with `jax.shard_map`, such that its digits are good, in **at most two collectives (2 points)**; and in
 # **one (2 more)**. It is jitted, with one trace for all tables of one shape. The whole table must not be sent round: no
-# intermediate may be larger than a quarter of the table, which has at least 64 rows.
+# intermediate on a device may be larger than a quarter of the whole table, which has at least 64 rows.
 #
 # <details><summary>Hint 1</summary>
 # Every device knows the mean and the variance of its own rows, and these have all their digits. They are few numbers.
