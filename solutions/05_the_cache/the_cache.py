@@ -588,8 +588,8 @@ partial_credit(speedup(in_your_buckets, all_at_longest, lengths, *short, at_leas
 # ## Task 5 · No tracing allowed (3 points)
 #
 # `fit_slow` fits `x @ w` to `y` by small steps as in task 2, one batch of up to 32 rows at a time. Write it in JAX, so
-# that after one epoch of warm-up the whole run passes inside `jax.no_tracing(True)`, **for any number of rows**, or for
-# none. The last batch and the falling rate are part of the run. No callback into Python.
+# that after one epoch of warm-up on two batches or more the whole run passes inside `jax.no_tracing(True)`, **for any
+# number of rows**, or for none. The last batch and the falling rate are part of the run. No callback into Python.
 #
 # `train_step` is jitted, returns the next `w`, and gets batches of 32 rows, always. `real` is for you to define: it
 # says which rows count.

@@ -211,8 +211,8 @@ assert_prediction(
 # Write `transposed`, one kernel that returns `X.T`, tile by tile: **no block has more than 1,024 elements** (32 x 32, for
 # instance). The table has any number of rows and columns, which need not be multiples of a block's. Nothing is computed
 # outside of the kernel: `X` goes in as it is, and the kernel's output is the result. Together the blocks may move **at most
-# twice** the bytes of `X` and of its result. (Of a table larger than a few tiles, that is: the padding of a smaller one may
-# cost more.)
+# twice** the bytes of `X` and of its result. (Of a table more than a few tiles long and wide, that is: the
+# padding of a smaller or narrower one may cost more.)
 #
 # <details><summary>Hint 1</summary>
 # Two maps: one says which tile of <code>X</code> a step reads, the other where the turned tile belongs.

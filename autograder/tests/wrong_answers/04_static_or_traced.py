@@ -2178,3 +2178,33 @@ def exhibit_slice(x):
     """Raises IndexError under jit, and no child of it."""
     traced = isinstance(x, jax.core.Tracer)
     return [x][int(traced)]
+
+
+# %% task="sealed-box" name="counts on from 1001" fails=["sealed-box-check"] message="A static value that it has seen costs no trace" hidden=1
+import itertools
+
+numbers_that_are_new = itertools.count(1001)
+
+
+def find_static(box, args):
+    static = []
+    box(*args)
+    for position, arg in enumerate(args):
+        fresh = type(arg)(next(numbers_that_are_new))
+        with trace_log(box) as log:
+            box(*args[:position], fresh, *args[position + 1 :])
+        if log.traces:
+            static.append(position)
+    return static
+
+
+# %% task="sealed-box" name="a thousand more" fails=["sealed-box-check"] message="A static value that it has seen costs no trace" hidden=1
+def find_static(box, args):
+    static = []
+    for position, arg in enumerate(args):
+        box(*args)
+        with trace_log(box) as log:
+            box(*args[:position], arg + 1000 + position, *args[position + 1 :])
+        if log.traces:
+            static.append(position)
+    return static
