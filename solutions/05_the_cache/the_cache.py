@@ -378,6 +378,17 @@ with assert_max_traces(relax, 1):
     relax(rod, [0.1, 0.2, 0.3, 0.25, 0.15], "wrap")
     relax(rod, [0.31, 0.32], "wrap")
 ### BEGIN HIDDEN TESTS
+
+
+def relax_by_hand(x, rates, edge):
+    """As relax_slow, which compiles in every step."""
+    x = np.asarray(x, np.float64)
+    for rate in rates:
+        padded = np.pad(x, 1, mode=edge)
+        x = x + rate * (padded[2:] - 2 * x + padded[:-2])
+    return x.astype(np.float32)
+
+
 fresh_rod = np.random.default_rng().normal(np.linspace(0, 100, 17)).astype(np.float32)
 given_rods, given_rates = [fresh_rod.copy(), jnp.array(fresh_rod)], [0.2, 0.1]
 for given in given_rods:
@@ -392,8 +403,8 @@ assert_equal(after_call, kept, name="relax (its arguments after the call)")
 rates = [0.05, 0.8, -0.1, 0.4]
 for edge in ("edge", "wrap"):
     for heated in (fresh_rod, 2 * fresh_rod):
-        assert_allclose(relax(heated, rates, edge), relax_slow(heated, rates, edge), rtol=1e-4, atol=1e-3, name=edge)
-    assert_allclose(diffuse(rod, 0.3, edge), relax_slow(rod, [0.3], edge), rtol=1e-4, atol=1e-5, name="diffuse")
+        assert_allclose(relax(heated, rates, edge), relax_by_hand(heated, rates, edge), rtol=1e-4, atol=1e-3, name=edge)
+    assert_allclose(diffuse(rod, 0.3, edge), relax_by_hand(rod, [0.3], edge), rtol=1e-4, atol=1e-5, name="diffuse")
     assert_primitives(lambda v, edge=edge: diffuse(v, 0.3, edge), rod, excludes={"pure_callback"})
     assert_allclose(relax(rod[:1], [0.2, 0.1], edge), rod[:1], rtol=1e-4, atol=1e-5, name=f"a rod of one place, {edge}")
     many = np.linspace(0.05, 0.001, 1100).tolist()
@@ -414,7 +425,7 @@ for edge in ("edge", "wrap"):
     assert_allclose(within, diffuse(rod, 0.3, edge), rtol=1e-4, atol=1e-5, name="diffuse within a jitted function")
     for places in (1, 2, 3):
         short, name = fresh_rod[9 : 9 + places], f"a rod of {places} places, {edge}"
-        assert_allclose(relax(short, rates, edge), relax_slow(short, rates, edge), rtol=1e-4, atol=1e-3, name=name)
+        assert_allclose(relax(short, rates, edge), relax_by_hand(short, rates, edge), rtol=1e-4, atol=1e-3, name=name)
 ### END HIDDEN TESTS
 
 # %% [markdown]
