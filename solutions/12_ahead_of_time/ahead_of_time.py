@@ -1412,10 +1412,19 @@ for layers in (4, 24):
     tried = tower_inputs(layers, seed=layers)
     assert_allclose(tower(*tried), tower_slow(*tried), rtol=1e-3, atol=1e-4, name=f"tower, {layers} layers")
 ### BEGIN HIDDEN TESTS
+
+
+def tower_by_hand(weights, x):
+    """As tower_slow, which compiles each layer."""
+    for number, w in enumerate(weights):
+        x = x + (np.tanh(x @ w) if number % 2 else np.maximum(x @ w, 0))
+    return x
+
+
 rng = np.random.default_rng()
 for layers, width in ((2, 7), (10, 32), (300, 3), (2 * int(rng.integers(3, 9)) + 4, int(rng.integers(1, 40)))):
     tried = tower_inputs(layers, width)
-    assert_allclose(tower(*tried), tower_slow(*tried), rtol=1e-3, atol=1e-4, name=f"tower, {layers} layers of {width}")
+    assert_allclose(tower(*tried), tower_by_hand(*tried), rtol=1e-3, atol=1e-4, name=f"tower, {layers} layers of {width}")
 twice = jax.device_put(tower_inputs(6))
 tower(*twice)
 deleted = {"arguments deleted": sum(array.is_deleted() for array in twice)}
