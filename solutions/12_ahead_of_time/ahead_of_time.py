@@ -1424,7 +1424,9 @@ def tower_by_hand(weights, x):
 rng = np.random.default_rng()
 for layers, width in ((2, 7), (10, 32), (300, 3), (2 * int(rng.integers(3, 9)) + 4, int(rng.integers(1, 40)))):
     tried = tower_inputs(layers, width)
-    assert_allclose(tower(*tried), tower_by_hand(*tried), rtol=1e-3, atol=1e-4, name=f"tower, {layers} layers of {width}")
+    assert_allclose(
+        tower(*tried), tower_by_hand(*tried), rtol=1e-3, atol=1e-4, name=f"tower, {layers} layers of {width}"
+    )
 twice = jax.device_put(tower_inputs(6))
 tower(*twice)
 deleted = {"arguments deleted": sum(array.is_deleted() for array in twice)}
