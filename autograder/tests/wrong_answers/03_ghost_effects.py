@@ -3590,3 +3590,37 @@ def tape_for(operands):
         if x.tape not in OPEN:
             raise Leak(f"{x.type}")
     return max((x.tape for x in tracers), key=OPEN.index)
+
+
+# %% task="seance" name="a tape that holds 0 counts as no tape" fails=["seance-check"] hidden=1 message="predictions are wrong"
+def seance(old, new):
+    """The answers of the ghost as a dict of numbers, for two integers."""
+    tapes = {"~i32[]": old, "~f32[]": old}
+
+    def added(kind):
+        return tapes.get(kind) or new
+
+    return {
+        "a float": 1 + added("~f32[]"),
+        "three floats": 0 + added("f32[3]"),
+        "an int": 1 + added("~i32[]"),
+        "a float32 array": 1 + added("f32[]"),
+        "vmap": 0 + added("f32[]"),
+        "jit again": 2 + added("~f32[]"),
+        "a new function": 2 + new,
+        "not jitted": 2 + new,
+        "boos so far": 6,
+        "after clear_cache": 3 + new,
+    }
+
+
+def haunting(n):
+    """How often each of the six ghosts is heard in n calls: a dict of integers."""
+    return {
+        "print": 1,
+        "print, branch not taken": 1,
+        "debug.print, branch not taken": 0,
+        "debug.print in a scan": 5 * n,
+        "pure_callback, unused": 0,
+        "io_callback, unused": n,
+    }
