@@ -28,6 +28,13 @@ def test_the_default_is_so_many_eps(dtype, relative, absolute):
     )
 
 
+@pytest.mark.parametrize("largest", [3e-30, 0.25])
+def test_small_numbers_are_not_compared_with_one(largest):
+    desired = np.array([largest, np.nan, -largest / 2])
+    assert default_tolerance(np.float32, desired).atol == pytest.approx(8 * 2.0**-23 * largest)
+    assert default_tolerance(np.float32, np.array([np.nan])).atol == 0 == default_tolerance(np.float32, np.ones(0)).atol
+
+
 @pytest.mark.parametrize("dtype", [jnp.int32, jnp.int4, np.uint64, bool, "U3"])
 def test_what_is_no_floating_point_number_is_exact(dtype):
     assert eps(dtype) == 0
@@ -49,6 +56,13 @@ def test_the_relative_part_goes_with_the_element_and_the_absolute_part_with_the_
     tolerance = Tolerance(0.01, 0.5)
     assert agrees(desired + [10.5, 0.51], desired, tolerance).tolist() == [True, True]
     assert agrees(desired + [10.6, 0.52], desired, tolerance).tolist() == [False, False]
+
+
+def test_integers_are_exact_among_themselves_and_a_number_beside_them_is_as_near_as_it_says():
+    assert not agrees(np.array([7]), np.array([8]), Tolerance(0.5, 0))
+    assert agrees(np.array([7]), np.array([8.0]), Tolerance(0.5, 0)) and agrees(
+        np.array([7.0]), np.array([8]), Tolerance(0.5, 0)
+    )
 
 
 def test_nan_and_infinities_agree_with_themselves_alone_whatever_the_tolerance():

@@ -419,6 +419,9 @@ tower = jax.jit(tower)
 
 
 # %% task="tower" name="a cond chooses the kind of layer"
+import functools
+
+
 @functools.partial(jax.jit)
 def tower(weights, x):
     kinds = functools.partial(layer, odd=False), functools.partial(layer, odd=True)
