@@ -253,6 +253,9 @@ HONEST = [
     "import jax, dataclasses\n@jax.tree_util.register_dataclass\n@dataclasses.dataclass\nclass A:\n    x: int",
     "import jax\n@jax.tree_util.register_pytree_node_class\nclass A:\n    def tree_flatten(self): return (), None",
     "import jax\nclass A: pass\njax.tree_util.register_pytree_node(A, lambda a: ((), None), lambda *_: A())",
+    "import jax\nclass A: pass\njax.tree_util.register_pytree_node(nodetype=A, flatten_func=list, unflatten_func=max)",
+    "from collections import namedtuple\nPair = namedtuple('Pair', ['left', 'right'])\ndef f(x: Pair): return x.left",
+    "def step(x):\n    step.traces += 1\n    return x\nstep.traces = 0",
     "import jax\ndef f(x):\n    jax.debug.print('x = {}', x)\n    jax.debug.print(f'{x.shape} {{}}', x)\n    return x",
     "def f(x): return np.r_[x, 1, x[:2]]",
     "ks = [k for x in [1] if (k := x)]",
@@ -502,6 +505,10 @@ TRICKS = {
     "import jax\ndef f(c): jax.debug.print('{0.__globals__}', c)": "format of a text",
     "import jax\ndef f(c, t): jax.debug.print(t, c)": "format of a text",
     "import jax\nclass Mine: pass\ndef f(Mine): jax.tree_util.register_pytree_node(Mine, 1, 2)": "not its own",
+    "import jax\njax.tree_util.register_pytree_node(nodetype=np.ndarray, flatten_func=1)": "not its own",
+    "import jax\njax.tree_util.register_pytree_node(flatten_func=1, unflatten_func=2)": "not its own",
+    "def f(log):\n    log.traces = 1": "writes .traces",
+    "from typing import NamedTuple\nA = NamedTuple('A', [('b', 'eval')])\ndef f(x: A): pass": "in an annotation",
     "import jax\nclass Mine: pass\nMine = np.ndarray\njax.tree_util.register_pytree_node(Mine, 1, 2)": "not its own",
     "import jax, functools\n"
     "@functools.partial(jax.tree_util.register_dataclass, data_fields=[], meta_fields=[])\n"
@@ -1230,11 +1237,13 @@ def test_what_is_of_an_own_class_or_of_a_file_is_read_as_ever(tmp_path):
         "class Pair:\n    def __init__(self, a, b): self.a, self.b = a, b\n"
         "jax.tree_util.register_dataclass(Pair, data_fields=['a'], meta_fields=['b'])\n"
         "leaves = jax.tree.leaves(Pair(1, 2))\n"
+        "options = jax.profiler.ProfileOptions()\noptions.python_tracer_level = 0\n"
         f"rows = [line.split() for line in open({str(tmp_path / 'rows.txt')!r})]\n"
         f"raw = hasattr(open({str(tmp_path / 'rows.txt')!r}, 'rb'), 'raw')\n"
     )
     assert (names["sums"], names["told"], names["leaves"]) == (7, ["type", "int"], [1])
     assert names["rows"] == [["1", "2"], ["3", "4"]] and names["raw"] is False
+    assert names["options"].python_tracer_level == 0
 
 
 CALLED = """

@@ -47,6 +47,14 @@ PARTS = {  # a cell, and the lines that are left out of it
     f"y = step(1)\nfor t in [f]: t(1)\n{G}": [1, 6, 7, 8],
     f"log = input()\ndef f(x):\n    log.info(x)\n    return x\nprint(f(1))\n{G}": [1, 3],
     f"log = input()\ndef f(log):\n    return log\nprint(f(1))\n{G}": [1],
+    # an import inside of a function, and what uses it, of which nothing is needed
+    "def g(x):\n    import logging\n    logging.info(x)\n    return x": [2, 3],
+    "def g(x):\n    try:\n        return x\n    except TypeError:\n        import traceback\n"
+    "        traceback.print_exc()\n        raise": [5, 6],
+    # of an import one name, and what needs it
+    f"from functools import partial, singledispatch\ntwice = partial(max, 2)\n{G}": [1],
+    f"import os.path, platform, math\nsystem = platform.system()\n{G}\nprint(system)": [1, 1, 2, 5],
+    f"from jax.core import Tracer, eval_jaxpr, jaxpr_as_fun\nis_it = isinstance(1, Tracer)\n{G}": [1, 1],
 }
 WHOLE = {
     "def g(x):\n    return eval('x')": "line 2 uses eval",
@@ -57,6 +65,8 @@ WHOLE = {
     "%%script bash\nls": "%%script",
     "def g(x):\n    exec('y = x')\n    return eval('y')": "line 2 uses exec",
     "def g(x):\n    (yield globals())\n": "line 2 uses globals",
+    "def g(x):\n    import platform\n    return platform.machine()": "line 2 imports platform",
+    "def g(x):\n    import platform\n    print(platform.machine())\n    h = platform\n    return x": "line 2 imports",
     "def g(x):\n    print(y := locals())\n    return y['x']": "line 2 uses locals",
     "\n".join(f"eval('{n}')" for n in range(9)) + f"\n{G}": "line 1 uses eval",  # it would be read ten times
 }
@@ -184,3 +194,11 @@ def test_of_several_things_left_out_the_one_that_cost_points_is_named(make_noteb
     assert (fault(notebook).cell, fault(notebook).is_harmless) == ("h", True)
     end_in(notebook.cells[2], "NameError", "name 'g' is not defined")
     assert (fault(notebook).cell, fault(notebook).lost, fault(notebook).others) == ("g", 2, 1)
+
+
+def test_beside_a_refused_line_a_helper_may_have_a_name_of_the_courses():
+    """Above it or below it; what remains is read as if the line had never been there."""
+    line, helper = "print(g.__code__)", "def memo(x):\n    return x\ndef g(x):\n    return memo(x)"
+    for cell in (f"{line}\n{helper}", f"{helper}\n{line}"):
+        found = judged(cell, kept=frozenset({"memo"}))
+        assert found.name == "" and found.apart == {"memo"} and len(found.parts) == 1 and ".__code__" in found.why

@@ -14,7 +14,7 @@ from .course import Course, bound
 from .language import CANNOT_BE_READ, TOO_DEEP, Refusal, refusal
 from .magics import UnknownMagic, python_in, replaced
 from .names import Cells, cells_together
-from .names_of_answers import OfAnswersAsRead, is_of_an_answer, own_names
+from .names_of_answers import OfAnswersAsRead, is_of_an_answer, own_names, speaks_of_one
 from .words import EVERYTHING, MODULES, SHOWS
 
 _LONGEST = 200_000  # characters of a cell
@@ -61,20 +61,21 @@ def _judge(sources: Iterable[str], course: Course) -> dict[str, Judged]:
         text.name_stars(used)
         text.leave_out(course, used)
     _refuse(plain.values(), course)
-    # Where that is all that is wrong with a cell, what it calls by a name of the course's is its own.
+    # What a cell calls by a name of the course's is its own, if that is all that is wrong; what else is, is said first.
     apart = [text.with_names_apart(course) for text in plain.values()]
     if any(text.apart for text in apart):
         _refuse(apart, course)
     judged = {}
     for (source, text), other in zip(plain.items(), apart, strict=True):
-        better = other if other.refused is None else text
-        if better.refused is not None:
-            known = None if better.tree is None else better.refused
-            judged[source] = Judged("", "NotAllowed", str(better.refused), refused=known)
-        elif better.tree is None:
-            judged[source] = Judged("", "SyntaxError", better.error)
+        if other.refused is None or not speaks_of_one(other.refused.what):
+            text = other
+        if text.refused is not None:
+            known = None if text.tree is None else text.refused
+            judged[source] = Judged("", "NotAllowed", str(text.refused), refused=known)
+        elif text.tree is None:
+            judged[source] = Judged("", "SyntaxError", text.error)
         else:
-            judged[source] = Judged(better.text, why="\n".join(better.left_out), apart=better.apart)
+            judged[source] = Judged(text.text, why="\n".join(text.left_out), apart=text.apart)
     return judged
 
 
@@ -233,10 +234,21 @@ def _spare(node: ast.stmt, course: Course, used: set[str], own: set[str]) -> Ref
 SAID = "Left out: "
 
 
-def with_reasons(text: str, tree: ast.Module, left_out: Mapping[ast.stmt, object]) -> str:
-    """The text without these statements: in the place of each, or below all if it stands inside of another, why."""
-    lines = {} if "print" in bound(tree) else {node: f"print({f'{SAID}{why}'!r})" for node, why in left_out.items()}
+def with_reasons(
+    text: str, tree: ast.Module, left_out: Mapping[ast.stmt, object], besides: Iterable[object] = ()
+) -> str:
+    """The text without these statements: in the place of each, or below all if it stands inside of another, why.
+
+    besides: why something else is not there.
+    """
+    silent = "print" in bound(tree)
+    lines = {} if silent else {node: _saying(why) for node, why in left_out.items()}
     inside = left_out.keys() - set(tree.body)
     for node in sorted(left_out, key=lambda node: (node.lineno, node.col_offset), reverse=True):
         text = replaced(text, node, "pass" if node in inside else lines.get(node, "pass"))
-    return "\n".join([text.rstrip("\n"), *(lines[node] for node in left_out if node in inside & lines.keys())])
+    below = [lines[node] for node in left_out if node in inside & lines.keys()]
+    return "\n".join([text.rstrip("\n"), *below, *([] if silent else map(_saying, besides))])
+
+
+def _saying(why: object) -> str:
+    return f"print({f'{SAID}{why}'!r})"

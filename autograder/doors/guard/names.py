@@ -324,13 +324,19 @@ class Names(ast.NodeVisitor):
             return not isinstance(node.value, ast.List) and self.is_type(node.value) and self.is_type(inside)
         if isinstance(node, ast.Call):
             said = [k.value for k in node.keywords]
-            plain = all(isinstance(arg, ast.Constant) or self.is_type(arg) for arg in node.args)
+            plain = all(map(self._is_of_a_type, node.args))
             plain = plain and all(self.is_type(v) or getattr(v, "value", "") in (True, False) for v in said)
             return plain and bool(self.origins(node.func) & MAKE_TYPES)
         if isinstance(node, ast.Name) and node.id not in self.cells.names | self.course.kept - _BUILTINS:
             return isinstance(getattr(builtins, node.id, None), type) or bool(self.origins(node))
         named = isinstance(node, ast.Name) and node.id in self.cells.classes
         return named or any(_OF_A_TYPE.match(origin.rpartition(".")[2]) for origin in self.origins(node))
+
+    def _is_of_a_type(self, node: ast.AST) -> bool:
+        """Whether an expression is a type, a text or a number, or a list of such: `["x", "y"]`, `[("x", int)]`."""
+        if isinstance(node, ast.Tuple | ast.List):
+            return all(map(self._is_of_a_type, node.elts))
+        return isinstance(node, ast.Constant) or self.is_type(node)
 
     def is_number(self, node: ast.AST) -> bool:
         """Whether this is one of the course's numbers: `SIZE`, `xs.size`, `xs.shape[0]`."""

@@ -22,6 +22,11 @@ def is_of_an_answer(name: str) -> bool:
     return name.endswith(_END)
 
 
+def speaks_of_one(text: str) -> bool:
+    """Whether a text names what stands under such a name."""
+    return _END in text
+
+
 def own_names(tree: ast.Module, course: Course) -> frozenset[str]:
     """The names of the course's and of Python's to which a cell gives a meaning of its own, before it reads them.
 

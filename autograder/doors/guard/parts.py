@@ -6,13 +6,15 @@ costs no answer that it stands beside, or in.
 """
 
 import ast
+import copy
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from .course import Course, around, bound, parameters
 from .judge import SAID, Judged, judge, with_reasons
-from .language import Refusal
-from .magics import NoPython, first_line, python_of
-from .names_of_answers import behind_all
+from .language import Refusal, refusal
+from .magics import NoPython, first_line, python_of, replaced
+from .names import cells_together
+from .names_of_answers import behind_all, read_in
 
 _GIVE = (ast.Yield, ast.YieldFrom, ast.Await, ast.NamedExpr)  # parts of a statement that something else may need
 _ROUNDS = 5  # for statements of a cell that are each refused by themselves; all cells are read anew in each
@@ -43,11 +45,19 @@ class _Cell:
             text, tree = python_of(self.text)
         except NoPython:
             return False
-        out = _what_goes(tree, refused, course)
+        besides: list[str] = []  # what stands against names of an import
+        if (partly := _part_of_an_import(tree, refused, course)) is not None:
+            node, besides, rest = partly
+            gone = _bound([node]) - _bound([rest]) if node in tree.body else set()
+            text = replaced(text, node, ast.unparse(rest))
+            tree = python_of(text)[1]
+            out = _with_what_needs(tree, {}, gone, course)
+        else:
+            out = _what_goes(tree, refused, course)
         if not _is_worth_running([node for node in tree.body if node not in out], tree):
             return False
-        self.text = with_reasons(text, tree, out)
-        self.parts += out.values()
+        self.text = with_reasons(text, tree, out, besides)
+        self.parts += [*besides, *out.values()]
         return True
 
     def result(self, judged: Judged, whole: Judged) -> Judged:
@@ -61,14 +71,65 @@ class _Cell:
 
 def _what_goes(tree: ast.Module, refused: Refusal, course: Course) -> dict[ast.stmt, str]:
     """The statements that cannot be run, each with the reason: the refused one, and those that need what it binds."""
-    inside = [node for node in _inside(tree.body) if node.lineno <= refused.line <= (node.end_lineno or 0)]
+    inside = [node for node in _inside(tree.body) if _is_on(refused.line, node)]
     if inside:
         return dict.fromkeys(inside, str(refused))
-    out = {node: str(refused) for node in tree.body if first_line(node) <= refused.line <= (node.end_lineno or 0)}
+    if imports := _imports_inside(tree, refused.line):
+        return dict.fromkeys(imports, str(refused)) | _needing(_calls_alone_with(imports, tree))
+    out = {node: str(refused) for node in tree.body if _is_on(refused.line, node)}
+    return _with_what_needs(tree, out, _bound(out), course)
+
+
+def _is_on(line: int, node: ast.stmt) -> bool:
+    return first_line(node) <= line <= (node.end_lineno or 0)
+
+
+def _part_of_an_import(
+    tree: ast.Module, refused: Refusal, course: Course
+) -> tuple[ast.stmt, list[str], ast.stmt] | None:
+    """An import of several names, some of which are what is refused: itself, why they are, and the rest of it."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom) and _is_on(refused.line, node):
+            why = [refusal(_bare(_with_names(node, [name])), course, cells_together([], course)) for name in node.names]
+            out = [one is not None and (one == refused or one.what.startswith("imports ")) for one in why]
+            if refused in why and not all(out):
+                rest = [name for name, goes in zip(node.names, out, strict=True) if not goes]
+                return node, [str(one) for one, goes in zip(why, out, strict=True) if goes], _with_names(node, rest)
+    return None
+
+
+def _bare(node: ast.stmt) -> ast.Module:
+    return ast.Module(body=[node], type_ignores=[])
+
+
+def _with_names(node: ast.Import | ast.ImportFrom, names: list[ast.alias]) -> ast.stmt:
+    found = copy.copy(node)
+    found.names = names
+    return found
+
+
+def _imports_inside(tree: ast.Module, line: int) -> list[ast.stmt]:
+    """Those on this line inside of functions whose names nothing needs but calls whose results nobody takes."""
+    inner = [part for node in tree.body for part in ast.walk(node) if part is not node]
+    imports = [part for part in inner if isinstance(part, ast.Import | ast.ImportFrom) and _is_on(line, part)]
+    names = _bound(imports)
+    of_calls = {part for node in _calls_alone_with(imports, tree) for part in ast.walk(node)}
+    used = any(isinstance(part, ast.Name) and part.id in names and part not in of_calls for part in inner)
+    return [] if used else imports
+
+
+def _calls_alone_with(imports: list[ast.stmt], tree: ast.Module) -> dict[ast.stmt, str]:
+    """The calls inside of functions that need one of the names of these imports, and nobody takes what they return."""
+    names = _bound(imports)
+    return {node: min(needed) for node in _inside(tree.body) if (needed := names & read_in(node))}
+
+
+def _with_what_needs(tree: ast.Module, out: dict[ast.stmt, str], gone: set[str], course: Course) -> dict[ast.stmt, str]:
+    """With these statements, those that need what they bind, or one of the names that are gone."""
     while True:
         rest = [node for node in tree.body if node not in out]
         given = _bound(node for node in rest if not isinstance(node, ast.AugAssign | ast.Delete))
-        missing = _bound(out) - given - course.kept
+        missing = (gone | _bound(out)) - given - course.kept
         needs = {node: min(lacking) for node in rest if (lacking := missing & set(_asked_for(node)))}
         if not needs:
             spare = {node: min(lacking) for node in _inside(rest) if (lacking := missing & set(_asked_for(node)))}

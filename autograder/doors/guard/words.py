@@ -360,8 +360,8 @@ ASKED_OF_JITTED = _words(
     "lower trace eval_shape clear_cache compile as_text cost_analysis memory_analysis jaxpr fun func args keywords "
     "cache_info cache_clear cache_parameters defvjp defjvp defjvps def_vmap traces jitted_fn traced"
 )
-# Of these, functions of an answer may have some: nothing but a task's own text asks for them.
-OF_A_CACHE = _words("cache_info cache_clear cache_parameters")
+# Of these, functions of an answer may have some: nothing but a task's own text asks a function for them.
+OF_A_FUNCTION = _words("cache_info cache_clear cache_parameters traces")
 # What no answer may say by a keyword, and why.
 ASKS = {
     "stacklevel": "that shows who calls",

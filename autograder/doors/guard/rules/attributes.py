@@ -23,7 +23,7 @@ from ..words import (
     HANDED_ON,
     MODULES,
     MUTATORS,
-    OF_A_CACHE,
+    OF_A_FUNCTION,
     OF_A_PARENT,
     OF_HANDED_ON,
     OF_IMPORTED,
@@ -283,8 +283,8 @@ class OfAttributes(Reading):
         # Where it is not seen whose this is, the value is asked, see `own_objects`. It may be jitted.
         known = own or attr in self.cells.fields
         asked = ASKED_OF_JITTED if known else ASKED_OF_JITTED | ASKED_OF_VALUES
-        clears = attr in OF_A_CACHE and self._own_function(value)
-        if attr in asked | self.course.methods and not (own and attr in _THEIR_OWN) and not clears:
+        of_a_function = attr in OF_A_FUNCTION and self._own_function(value)
+        if attr in asked | self.course.methods and not (own and attr in _THEIR_OWN) and not of_a_function:
             why = "nobody can see here that this is an object of your own class, or your own function"
             self.refuse(node, f"writes .{attr}", why, "Let the class set it.")
 

@@ -243,7 +243,8 @@ class OfCalls(OfAttributes):
         if function in WRITES_INTO or function == "at" and node.args:
             into += node.args[:1]
         if any(origin.startswith("jax.tree_util.register_") for origin in self.origins(node.func)):
-            first = node.args[0] if node.args else None
+            named = [keyword.value for keyword in node.keywords if keyword.arg == "nodetype"]
+            first = next(iter([*node.args, *named]), None)
             if not (isinstance(first, ast.Name) and self._own_class(first.id)):
                 what = f"calls {function} with a class that is not its own"
                 self.refuse(node, what, "it changes what the checks compare", "Define the class in this notebook.")
