@@ -657,6 +657,7 @@ for name, program, registers, limit in (
     ("a circle in which nothing changes", assemble((COPY, 1, 0), (JNZ, 0, 0)), switched_on(4, 4), 11),
     ("a longer program", assemble(*[(ADD, 0, 0)] * 10, (JNZ, 1, 0), length=12), switched_on(3), 100),
     ("a HALT with wild numbers beside it", assemble((SET, 0, 5), (HALT, 9, -7), (SET, 0, 6)), switched_on(0), 100),
+    ("a limit that ends it right before a HALT", assemble((SET, 0, 5), (ADD, 0, 0)), switched_on(0), 2),
 ):
     expected = computer_slow(program, registers, limit)
     assert_allclose(computer(program, registers, limit), expected, name=name)

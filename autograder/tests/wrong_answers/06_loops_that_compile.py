@@ -2109,3 +2109,28 @@ def evolve(row, rule, steps):
         return law[4 * jnp.roll(row, 1) + 2 * row + jnp.roll(row, -1)]
 
     return lax.fori_loop(0, steps, body, row)
+
+
+# %% task="computer" name="takes a HALT off that it did not reach" fails=["computer-check"] hidden=1 message="a limit that ends it right before a HALT"
+@jax.jit
+def computer(program, registers, limit):
+    """(registers, steps): int32[4] and int32[]."""
+    functions = [
+        lambda at, r, a, b: (at, r),
+        lambda at, r, a, b: (at + 1, r.at[a].set(b)),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[b])),
+        lambda at, r, a, b: (at + 1, r.at[a].add(r[b])),
+        lambda at, r, a, b: (at + 1, r.at[a].multiply(r[b])),
+        lambda at, r, a, b: (at + 1, r.at[a].set(r[a] % r[b])),
+        lambda at, r, a, b: (jnp.where(r[a] != 0, b, at + 1), r),
+    ]
+
+    def body(state):
+        at, r, steps, _ = state
+        code, a, b = program[at]
+        at, r = lax.switch(code, functions, at, r, a, b)
+        return at, r, steps + 1, code == HALT
+
+    state = jnp.int32(0), jnp.asarray(registers), jnp.int32(0), jnp.array(False)
+    at, r, steps, _ = lax.while_loop(lambda s: ~s[3] & (s[2] < limit), body, state)
+    return r, jnp.where(program[at, 0] == HALT, steps - 1, steps)  # HALT is not counted
