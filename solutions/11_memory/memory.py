@@ -791,9 +791,9 @@ assert_equal(built, {"for a table in which numbers occur twice": "none"}, name="
 # A flight recorder is a ring. State number n (from 0, over all flights together) is written into row `n % k` of `box`,
 # a ref (an array that a jitted function may write into) of k rows; `count`, a ref of one integer, says how many states
 # there have been. Write `flight(x, box, count)`: 1000 steps from `x` with the recorder switched on, by `simulate` or a
-# loop like it. It returns the last state. Every state *after* a step is recorded. All flights share one program
-# for each k, whatever box of k rows they get, and it has no room for all states: its scratch space is at most 5000 bytes, where
-# 1000 states fill 8000.
+# loop like it. It returns the last state, and leaves `x` as it is. Every state *after* a step is recorded. All
+# flights share one program for each k, whatever box of k rows they get, and it has no room for all states: its scratch
+# space is at most 5000 bytes, where 1000 states fill 8000.
 #
 # <details><summary>Hint 1</summary>
 # You cannot change the loop. But who says that the <code>step</code> you hand in must be <code>glide</code> itself?
@@ -917,6 +917,10 @@ assert_equal({"at most 5000 bytes": room_for <= 5000}, {"at most 5000 bytes": Tr
 box, count = recorder(7)
 jax.jit(flight)(np.float32([1, 0]), box, count)
 assert_allclose(box[...], ring_slow([(1.0, 0.0)], 7)[0], rtol=1e-3, atol=1e-5, name="the ring, under jit")
+start = jnp.array([1.0, 0.0])
+flight(start, *recorder(7))
+kept = {"the start": "deleted" if start.is_deleted() else start.tolist()}
+assert_equal(kept, {"the start": [1.0, 0.0]}, name="flight (its start after the call)")
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -1475,3 +1475,17 @@ def echo(sound, tail):
             break
         heard = heard.at[reach:].add(jnp.float32(0.6 ** (2**k)) * heard[:-reach])
     return heard[delay:]
+
+
+# %% task="recorder" name="gives the start away" fails=["recorder-check"] hidden=1 message="its start after the call"
+@functools.partial(jax.jit, donate_argnums=0)
+def flight(x, box, count):
+    """1000 recorded steps of glide from x: float32[2]. box: ref float32[k, 2]; count: ref int32[]."""
+
+    def recorded(state):
+        state = glide(state)
+        box[count[...] % box.shape[0]] = state
+        count[...] += 1
+        return state
+
+    return simulate(recorded, x, 1000)
