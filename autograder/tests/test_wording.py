@@ -26,6 +26,7 @@ def test_tally_names_the_most_frequent_first():
     counter = Counter(add=1, mul=3, sub=2)
     assert tally(counter) == "mul 3, sub 2, add 1"
     assert tally(counter, most=2) == "mul 3, sub 2, ..."
+    assert not tally(counter, most=len(counter)).endswith("...")
     assert tally(Counter()) == "nothing"
     assert tally(Counter("abcdefghijklm")).count(",") == 12  # of twelve names and the dots
 
