@@ -204,6 +204,8 @@ def raised_by(exhibit, x):
         raise
     except Exception as error:
         return f"{type(error).__name__} without jit already, where it must run"
+    filtering = jax.config.jax_traceback_filtering
+    jax.config.update("jax_traceback_filtering", "off")  # otherwise frames of JAX's may be hidden
     try:
         jax.jit(lambda v: (exhibit(v), v)[1])(x)
     except Exception as error:
@@ -212,6 +214,8 @@ def raised_by(exhibit, x):
             last = last.tb_next
         by_jax = last.tb_frame.f_globals.get("__name__", "").startswith("jax")
         return class_of(error) + ("" if by_jax else ", of Python's own: let JAX raise it")
+    finally:
+        jax.config.update("jax_traceback_filtering", filtering)
     return "no error"
 
 
