@@ -2399,3 +2399,24 @@ def disorder_backward(v, _):
 
 
 disorder.defvjp(disorder_forward, disorder_backward)
+
+
+# %% task="pictures" name="the width of a square is rounded" fails=["pictures-ghosts"] hidden=1 message="squares, where none overlap"
+@functools.partial(jax.jit, static_argnames="size")
+def sow(key, size):
+    """A fresh dish, as lab_sow, in which the key decides all that is random."""
+    width = round(size / 8)
+    places, grit = jax.random.split(key)
+    i, j = jax.random.randint(places, (2, 3), 0, size)
+    rows = (jnp.arange(size)[:, None, None] - i) % size < width
+    columns = (jnp.arange(size)[None, :, None] - j) % size < width
+    seeds = (rows & columns).any(-1)
+    grain = GRAIN * jax.random.uniform(grit, (size, size))
+    return jnp.where(seeds, 0.5, 1.0) - grain, jnp.where(seeds, 0.25, 0.0) + grain
+
+
+@jax.jit
+def render(v, gain):
+    """A picture, as lab_render."""
+    glow = jnp.clip(gain * v, 0.0, 1.0)
+    return jnp.stack([glow**3, glow**1.5, glow * (2 - glow)], -1)
