@@ -880,6 +880,7 @@ fresh = {
     "static, two names": (of(1.0, n=1, m=2), of(1.0, m=2, n=1)),
     "static, exchanged": (of(1.0, n=1, m=2), of(1.0, n=2, m=1)),
     "static, the second name": (of(1.0, m=1), of(1.0, m=2)),
+    "static, one value under two names": (of(1.0, n=3), of(1.0, m=3)),
     "static 1 and '1'": (of(n=1), of(n="1")),
     "static -1 and -2": (of(n=-1), of(n=-2)),
     "a named tuple and a tuple": (of(Point(1.0, 2)), of((1.0, 2))),

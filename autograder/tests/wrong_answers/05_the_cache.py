@@ -2030,3 +2030,10 @@ def minijit(fn):
         return tapes[key](*args)
 
     return jitted
+
+
+# %% task="cache-key" name="static values without their names" fails=["cache-key-check"] hidden=1 message="static, one value under two names"
+def cache_key(args, kwargs, static=()):
+    leaves, packing = jax.tree.flatten((args, {k: v for k, v in kwargs.items() if k not in static}))
+    frozen = tuple((type(kwargs[k]), kwargs[k]) for k in sorted(static) if k in kwargs)
+    return packing, tuple(jax.typeof(leaf) for leaf in leaves), frozen
