@@ -917,9 +917,9 @@ assert_equal({"at most 5000 bytes": room_for <= 5000}, {"at most 5000 bytes": Tr
 box, count = recorder(7)
 jax.jit(flight)(np.float32([1, 0]), box, count)
 assert_allclose(box[...], ring_slow([(1.0, 0.0)], 7)[0], rtol=1e-3, atol=1e-5, name="the ring, under jit")
-start = jnp.array([1.0, 0.0])
-flight(start, *recorder(7))
-kept = {"the start": "deleted" if start.is_deleted() else start.tolist()}
+launch = jnp.array([1.0, 0.0])
+flight(launch, *recorder(7))
+kept = {"the start": "deleted" if launch.is_deleted() else launch.tolist()}
 assert_equal(kept, {"the start": [1.0, 0.0]}, name="flight (its start after the call)")
 ### END HIDDEN TESTS
 
