@@ -1,6 +1,7 @@
 """An answer's helpers may have any name: what a check calls by the same one stands elsewhere when it is graded."""
 
 import ast
+import dis
 
 import pytest
 from conftest import COURSE, UNITS, graded, locked, solution
@@ -181,3 +182,27 @@ def test_no_unit_has_a_name_that_an_answer_may_not_have(name, tmp_path):
     ]
     assert not failures, failures
     assert not made.cells[-1].outputs
+
+
+PUT_BACK = {"FMA", "EXCESS"}  # a check of 10 plays two machines, and ends as this one
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_no_check_gives_another_meaning_to_a_name_that_a_function_reads(name):
+    """Where checks are run again, as learners do, that of another task would meet the new meaning."""
+    notebook = read_notebook(COURSE / "solutions" / name / f"{name[3:]}.ipynb")
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    sources = [cell.source for cell in code if not is_graded(cell)]
+    bound_there = {name for source in sources for name in bound(parsed(source))}
+    read = {name for source in sources for name in read_in_functions(compile(source, "cell", "exec"))}
+    assert bound_there & read
+    for cell in filter(is_graded, code):
+        again = bound(parsed(cell.source)) & bound_there & read - PUT_BACK
+        assert not again, f"{cell.metadata.nbgrader.grade_id} binds {sorted(again)}"
+
+
+def read_in_functions(code, inside=False):
+    """The names of its notebook that the functions of a cell look up."""
+    steps = dis.get_instructions(code) if inside else ()
+    found = {step.argval for step in steps if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    return found.union(*(read_in_functions(part, True) for part in code.co_consts if hasattr(part, "co_consts")))
