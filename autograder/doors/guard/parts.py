@@ -111,7 +111,9 @@ def _with_names(node: ast.Import | ast.ImportFrom, names: list[ast.alias]) -> as
 def _imports_inside(tree: ast.Module, line: int) -> list[ast.stmt]:
     """Those on this line inside of functions whose names nothing needs but calls whose results nobody takes."""
     inner = [part for node in tree.body for part in ast.walk(node) if part is not node]
-    imports = [part for part in inner if isinstance(part, ast.Import | ast.ImportFrom) and _is_on(line, part)]
+    imports: list[ast.stmt] = [
+        part for part in inner if isinstance(part, ast.Import | ast.ImportFrom) and _is_on(line, part)
+    ]
     names = _bound(imports)
     of_calls = {part for node in _calls_alone_with(imports, tree) for part in ast.walk(node)}
     used = any(isinstance(part, ast.Name) and part.id in names and part not in of_calls for part in inner)
