@@ -55,6 +55,8 @@ PARTS = {  # a cell, and the lines that are left out of it
     f"from functools import partial, singledispatch\ntwice = partial(max, 2)\n{G}": [1],
     f"import os.path, platform, math\nsystem = platform.system()\n{G}\nprint(system)": [1, 1, 2, 5],
     f"from jax.core import Tracer, eval_jaxpr, jaxpr_as_fun\nis_it = isinstance(1, Tracer)\n{G}": [1, 1],
+    f"from functools import (\n    partial,\n    singledispatch,\n)\ntwice = partial(max, 2)\n{G}": [1],
+    f"def f(x):\n    from functools import (\n        partial,\n        singledispatch)\n    return x\n{G}": [2],
 }
 WHOLE = {
     "def g(x):\n    return eval('x')": "line 2 uses eval",

@@ -41,19 +41,18 @@ class _Cell:
 
     def leave_out(self, refused: Refusal, course: Course) -> bool:
         """Leave out what is refused; False if no answer would be left, or nothing that does anything."""
+        besides: list[str] = []  # what stands against names of an import
         try:
             text, tree = python_of(self.text)
-        except NoPython:
+            if (partly := _part_of_an_import(tree, refused, course)) is not None:
+                node, besides, rest = partly
+                gone = _bound([node]) - _bound([rest]) if node in tree.body else set()
+                text, tree = python_of(replaced(text, node, ast.unparse(rest)))
+                out = _with_what_needs(tree, {}, gone, course)
+            else:
+                out = _what_goes(tree, refused, course)
+        except NoPython:  # or lines that Python and this module count in another way
             return False
-        besides: list[str] = []  # what stands against names of an import
-        if (partly := _part_of_an_import(tree, refused, course)) is not None:
-            node, besides, rest = partly
-            gone = _bound([node]) - _bound([rest]) if node in tree.body else set()
-            text = replaced(text, node, ast.unparse(rest))
-            tree = python_of(text)[1]
-            out = _with_what_needs(tree, {}, gone, course)
-        else:
-            out = _what_goes(tree, refused, course)
         if not _is_worth_running([node for node in tree.body if node not in out], tree):
             return False
         self.text = with_reasons(text, tree, out, besides)
@@ -89,7 +88,9 @@ def _part_of_an_import(
 ) -> tuple[ast.stmt, list[str], ast.stmt] | None:
     """An import of several names, some of which are what is refused: itself, why they are, and the rest of it."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import | ast.ImportFrom) and _is_on(refused.line, node):
+        if not isinstance(node, ast.Import | ast.ImportFrom) or not _is_on(refused.line, node):
+            continue
+        if node in tree.body or node.lineno == node.end_lineno:  # lines inside of others are indented
             why = [refusal(_bare(_with_names(node, [name])), course, cells_together([], course)) for name in node.names]
             out = [one is not None and (one == refused or one.what.startswith("imports ")) for one in why]
             if refused in why and not all(out):
@@ -112,7 +113,9 @@ def _imports_inside(tree: ast.Module, line: int) -> list[ast.stmt]:
     """Those on this line inside of functions whose names nothing needs but calls whose results nobody takes."""
     inner = [part for node in tree.body for part in ast.walk(node) if part is not node]
     imports: list[ast.stmt] = [
-        part for part in inner if isinstance(part, ast.Import | ast.ImportFrom) and _is_on(line, part)
+        part
+        for part in inner
+        if isinstance(part, ast.Import | ast.ImportFrom) and part.lineno == part.end_lineno == line
     ]
     names = _bound(imports)
     of_calls = {part for node in _calls_alone_with(imports, tree) for part in ast.walk(node)}
