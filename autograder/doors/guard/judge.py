@@ -228,7 +228,12 @@ def _spare(node: ast.stmt, course: Course, used: set[str], own: set[str]) -> Ref
     shows = isinstance(called, ast.Name) and called.id in SHOWS - own
     if not (shows or isinstance(node, ast.Import | ast.ImportFrom)) or bound(alone) & (used | {"*"}):
         return None
-    return refusal(alone, course, cells_together([], course))
+    return refused_alone(node, course)
+
+
+def refused_alone(node: ast.stmt, course: Course) -> Refusal | None:
+    """What stands against a statement, whatever stands beside it; None if nothing does."""
+    return refusal(ast.Module(body=[node], type_ignores=[]), course, cells_together([], course))
 
 
 SAID = "Left out: "

@@ -203,6 +203,7 @@ def mine(value: Any, name: Any = None) -> Any:
         if any(value is known for known in _objects):
             allowed = type(name) is str and not hasattr(value, name)
         allowed = allowed or issubclass(kind, (*_WRAPPERS, BaseException)) or hasattr(kind, "clear_cache")
+        # Whoever wants a profile sets its options so; the course makes its own anew for each.
         allowed = allowed or kind is getattr(sys.modules.get("jax.profiler"), "ProfileOptions", None)
     if not allowed:
         what = f"the class {value.__name__}" if issubclass(kind, type) else f"an object of {kind.__name__}"

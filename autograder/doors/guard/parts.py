@@ -10,10 +10,9 @@ import copy
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from .course import Course, around, bound, parameters
-from .judge import SAID, Judged, judge, with_reasons
-from .language import Refusal, refusal
+from .judge import SAID, Judged, judge, refused_alone, with_reasons
+from .language import Refusal
 from .magics import NoPython, first_line, python_of, replaced
-from .names import cells_together
 from .names_of_answers import behind_all, read_in
 
 _GIVE = (ast.Yield, ast.YieldFrom, ast.Await, ast.NamedExpr)  # parts of a statement that something else may need
@@ -73,8 +72,8 @@ def _what_goes(tree: ast.Module, refused: Refusal, course: Course) -> dict[ast.s
     inside = [node for node in _inside(tree.body) if _is_on(refused.line, node)]
     if inside:
         return dict.fromkeys(inside, str(refused))
-    if imports := _imports_inside(tree, refused.line):
-        return dict.fromkeys(imports, str(refused)) | _needing(_calls_alone_with(imports, tree))
+    if imports := _imports_inside(tree, refused):
+        return imports
     out = {node: str(refused) for node in tree.body if _is_on(refused.line, node)}
     return _with_what_needs(tree, out, _bound(out), course)
 
@@ -91,16 +90,12 @@ def _part_of_an_import(
         if not isinstance(node, ast.Import | ast.ImportFrom) or not _is_on(refused.line, node):
             continue
         if node in tree.body or node.lineno == node.end_lineno:  # lines inside of others are indented
-            why = [refusal(_bare(_with_names(node, [name])), course, cells_together([], course)) for name in node.names]
+            why = [refused_alone(_with_names(node, [name]), course) for name in node.names]
             out = [one is not None and (one == refused or one.what.startswith("imports ")) for one in why]
             if refused in why and not all(out):
                 rest = [name for name, goes in zip(node.names, out, strict=True) if not goes]
                 return node, [str(one) for one, goes in zip(why, out, strict=True) if goes], _with_names(node, rest)
     return None
-
-
-def _bare(node: ast.stmt) -> ast.Module:
-    return ast.Module(body=[node], type_ignores=[])
 
 
 def _with_names(node: ast.Import | ast.ImportFrom, names: list[ast.alias]) -> ast.stmt:
@@ -109,24 +104,23 @@ def _with_names(node: ast.Import | ast.ImportFrom, names: list[ast.alias]) -> as
     return found
 
 
-def _imports_inside(tree: ast.Module, line: int) -> list[ast.stmt]:
-    """Those on this line inside of functions whose names nothing needs but calls whose results nobody takes."""
+def _imports_inside(tree: ast.Module, refused: Refusal) -> dict[ast.stmt, str]:
+    """Those inside of functions that are refused, and the calls that need them, if nothing needs what these return.
+
+    Empty if anything else needs the names. Lines inside of others are indented: an import is on one.
+    """
     inner = [part for node in tree.body for part in ast.walk(node) if part is not node]
     imports: list[ast.stmt] = [
         part
         for part in inner
-        if isinstance(part, ast.Import | ast.ImportFrom) and part.lineno == part.end_lineno == line
+        if isinstance(part, ast.Import | ast.ImportFrom) and part.lineno == part.end_lineno == refused.line
     ]
     names = _bound(imports)
-    of_calls = {part for node in _calls_alone_with(imports, tree) for part in ast.walk(node)}
-    used = any(isinstance(part, ast.Name) and part.id in names and part not in of_calls for part in inner)
-    return [] if used else imports
-
-
-def _calls_alone_with(imports: list[ast.stmt], tree: ast.Module) -> dict[ast.stmt, str]:
-    """The calls inside of functions that need one of the names of these imports, and nobody takes what they return."""
-    names = _bound(imports)
-    return {node: min(needed) for node in _inside(tree.body) if (needed := names & read_in(node))}
+    calls = {node: min(needed) for node in _inside(tree.body) if (needed := names & read_in(node))}
+    of_calls = {part for node in calls for part in ast.walk(node)}
+    if any(isinstance(part, ast.Name) and part.id in names and part not in of_calls for part in inner):
+        return {}
+    return dict.fromkeys(imports, str(refused)) | _needing(calls)
 
 
 def _with_what_needs(tree: ast.Module, out: dict[ast.stmt, str], gone: set[str], course: Course) -> dict[ast.stmt, str]:
