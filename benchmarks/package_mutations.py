@@ -25,6 +25,7 @@ import sys
 import tempfile
 import time
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from importlib import import_module, metadata
 from pathlib import Path
@@ -35,7 +36,7 @@ from _table import machine, read, write
 COURSE = Path(__file__).parents[1]
 TABLE = Path(__file__).with_suffix(".csv")
 REASONS = Path(__file__).with_suffix(".toml")
-FIELDS = ["module", "operator", "line", "change", "verdict", "text"]
+FIELDS = ["module", "operator", "line", "change", "verdict", "text", "machine"]
 ENOUGH = 0.85  # of the mutations that are not harmless
 MEMORY = 8 << 30  # bytes that tests may ask for; a list that a mutation lets grow for ever ends here
 
@@ -229,6 +230,7 @@ def grade(module: str, most: int | None, rows: list[dict]) -> Iterator[dict]:
         if not run(course, module, 600):
             raise SystemExit(f"{module}: its tests fail before anything is changed")
         limit = 10 * (time.monotonic() - began) + 10
+        where = machine({metadata.version("jax")})
         for mutation in made:
             path_of(module, course).write_text(mutation.code)
             verdict = "survived" if run(course, module, limit) else "killed"
@@ -239,6 +241,7 @@ def grade(module: str, most: int | None, rows: list[dict]) -> Iterator[dict]:
                 "change": mutation.change,
                 "verdict": verdict,
                 "text": text,
+                "machine": where,
             }
 
 
@@ -279,13 +282,14 @@ def write_report(rows: list[dict]) -> None:
     of = {module: [row for row in rows if row["module"] == module] for module in TESTS}
     changed = [module for module in TESTS if {row["text"] for row in of[module]} - {digest(module)}]
     left = [module for module in TESTS if not of[module]]
+    machines = Counter(row["machine"] for row in rows).most_common()
     lines = [
         "# Mutations of the package",
         "",
         "Small changes of each module, each run against its own tests: `package_mutations.py` says how. A sample:",
         f"at most {max(map(len, of.values()))} mutations of a module, drawn by chance and always the same ones; "
         "more than 2,300 can be made. For a survivor that did harm a test was written: another sample may do worse.",
-        f"Run on: {machine({metadata.version('jax')})}.",
+        f"Run on: {'; '.join(f'{name} ({count})' for name, count in machines)}.",
         "",
     ]
     if changed:
