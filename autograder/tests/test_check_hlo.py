@@ -55,6 +55,13 @@ def test_many_modules_are_not_all_listed():
     built = int(error.happened.split()[2])
     assert error.evidence.endswith(f", ... {built - 12} more") and error.evidence.count(",") == 12
 
+    def sines(*columns):
+        return [jax.lax.sin(column) for column in columns]
+
+    columns = [X[0, : n + 1] for n in range(13)]
+    assert failure(sines, *columns, modules=1).evidence == ", ".join(["jit(sin)"] * 12) + ", ... 1 more"
+    assert failure(sines, *columns[1:], modules=1).evidence == ", ".join(["jit(sin)"] * 12)
+
 
 def test_operations():
     assert_hlo(norm, X, includes={"fusion", "multiply", "rsqrt|sqrt"}, excludes={"sort", "while"})

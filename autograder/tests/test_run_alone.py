@@ -10,6 +10,7 @@ import sys
 import jax
 import jax.numpy as jnp
 import numpy as np
+import psutil
 import pytest
 from conftest import run_cell
 
@@ -106,6 +107,10 @@ def test_a_layout_comes_along_as_a_tuple(notebook):
     notebook["LAYOUTS"] = {"both": jax.P("x", None), "stripes": jax.P(("x", "y"))}
     source = "def f():\n    return {name: tuple(spec) for name, spec in LAYOUTS.items()}"
     assert ran(source, notebook) == {"both": ("x", None), "stripes": (("x", "y"),)}
+
+
+def test_what_has_no_hash_may_be_called():
+    assert ran("class F(dict):\n    def __call__(self):\n        return 3\nf = F()") == 3
 
 
 def test_the_function_is_run_anew_in_each_call(notebook):
@@ -362,3 +367,19 @@ def test_an_error_of_what_is_lent_is_the_function_s_to_handle():
 def test_text_of_the_function_is_not_taken_for_a_message():
     assert ran("def f():\n    print('{\"value\": 1}')\n    return 2") == 2
     assert ran("def f(text):\n    return text", None, string.printable) == string.printable
+
+
+def test_a_child_that_is_gone_when_it_is_answered_has_returned_nothing():
+    def ends_its_caller():
+        processes = [p for p in psutil.Process().children() if alone_child.__file__ in p.cmdline()]
+        for process in processes:
+            process.kill()
+        psutil.wait_procs(processes)
+        return len(processes)
+
+    assert "ended the Python that it was run in" in refused("def f(g):\n    return g()", None, ends_its_caller)
+
+
+def test_what_is_called_first_is_found_in_this_package():
+    code = f"import runpy; runpy.run_path({alone_child.__file__!r})['call_first']('autograder.wording:count', 2, 'row')"
+    assert subprocess.run([sys.executable, "-I", "-S", "-c", code]).returncode == 0

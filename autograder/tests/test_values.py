@@ -249,6 +249,8 @@ def test_containers_must_be_the_same():
     )
     text = message([1.0, 2.0], jnp.ones(2))
     assert "  got       [*, *]\n  expected  one float32[2]\n" in text
+    shown = [message({"ab": [1.0] * leaves}, 1.0).splitlines()[1].removeprefix("  got       ") for leaves in (24, 25)]
+    assert [len(text) for text in shown] == [80, 80] and [text[-3:] for text in shown] == ["*]}", "..."]
     assert text.endswith("Try: return one array. jnp.stack or jnp.concatenate joins several.")
 
 
@@ -324,6 +326,7 @@ def test_one_tolerance_leaves_the_other():
     with pytest.raises(CheckFailed, match="rtol 0.01, atol 9.5e-07"):
         assert_allclose(jnp.float32(2), 1.0, rtol=0.01)
     assert_allclose(jnp.float32(2), 1.0, rtol=1.0)
+    assert "tolerance: rtol 0.01, atol 0\n" in message(jnp.float32(2), 1.0, rtol=0.01, atol=0)
     assert "1 ulp apart" in message(np.nextafter(np.float32(1), np.float32(2)), np.float32(1), rtol=0, atol=0)
 
 
