@@ -584,6 +584,8 @@ def test_many_traces_are_shortened():
     assert (
         "  trace 5: steps: static 3 -> static 4\n  ... 6 more ...\n  trace 12: steps: static 10 -> static 11\n" in text
     )
+    text = message(power, 1, lambda: [power(3.0, steps) for steps in range(20, 28)])
+    assert "  trace 7: steps: static 25 -> static 26\n  trace 8: steps: static 26 -> static 27\n" in text
 
 
 def test_the_lambda_trap_is_found_inside_a_plain_function():

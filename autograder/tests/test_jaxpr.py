@@ -169,7 +169,17 @@ def test_the_pairs_of_a_long_convolution_are_not_counted_one_by_one():
 
 def test_an_fft_of_no_values_costs_nothing():
     assert statistics(jnp.fft.fft, jnp.ones(0)).flops == 0
+    assert statistics(jnp.fft.fft, jnp.ones((8, 1), jnp.complex64)).flops == 0
     assert statistics(jnp.fft.fft, jnp.ones(8, jnp.complex64)).flops == 5 * 8 * 3
+
+
+def test_a_cholesky_factor_costs_a_third_of_the_size_cubed_for_each_matrix():
+    closed = read_jaxpr.trace(lax.linalg.cholesky, jnp.ones((2, 6, 6)))
+    assert [n for eqn, n in flop_counter.costs(closed) if eqn.primitive.name == "cholesky"] == [2 * 6**3 // 3]
+
+
+def test_what_is_no_array_has_no_elements():
+    assert read_jaxpr.elements(object()) == 0
 
 
 def test_the_body_of_a_scan_costs_as_often_as_it_runs():

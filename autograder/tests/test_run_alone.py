@@ -380,6 +380,13 @@ def test_a_child_that_is_gone_when_it_is_answered_has_returned_nothing():
     assert "ended the Python that it was run in" in refused("def f(g):\n    return g()", None, ends_its_caller)
 
 
+def test_a_child_that_ends_within_a_line_has_returned_nothing(monkeypatch, tmp_path):
+    script = tmp_path / "child.py"
+    script.write_text("print('{\"val', end='')")
+    monkeypatch.setattr(alone_child, "__file__", str(script))
+    assert "ended the Python that it was run in" in refused("def f():\n    return 3")
+
+
 def test_what_is_called_first_is_found_in_this_package():
     code = f"import runpy; runpy.run_path({alone_child.__file__!r})['call_first']('autograder.wording:count', 2, 'row')"
     assert subprocess.run([sys.executable, "-I", "-S", "-c", code]).returncode == 0

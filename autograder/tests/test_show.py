@@ -10,6 +10,7 @@ import pytest
 from jax import lax
 
 from autograder import show_hlo, show_jaxpr
+from autograder.instruments.graphs.graph import Graph, picture
 from autograder.instruments.graphs.layout import lay_out
 from autograder.instruments.graphs.parts import Box, Edge, Node
 from autograder.instruments.graphs.svg import svg
@@ -151,7 +152,15 @@ def test_several_results():
     assert {("cosine", "result 0"), ("sine", "result 1")} <= found
 
 
-def test_a_big_program_is_one_line():
+def test_boxes_that_hold_nothing_but_empty_boxes_are_not_drawn():
+    graph = Graph()
+    graph.node(graph.root, ("sin",))
+    graph.box(graph.box(graph.root, "fusion"), "body")
+    drawn = picture(graph)
+    assert "sin" in drawn and "fusion" not in drawn and "body" not in drawn
+
+
+def test_a_big_program_is_one_line(monkeypatch):
     def unrolled(x):
         for _ in range(200):
             x = 3.7 * x * (1 - x)
@@ -162,6 +171,8 @@ def test_a_big_program_is_one_line():
     lines = str(view).splitlines()
     assert len(lines) == 62
     assert lines[60] == f"... {len(view.text.strip().splitlines()) - 60} more lines; .text has all of it"
+    monkeypatch.setattr("autograder.instruments.show.MAX_LINES", len(view.text.strip().splitlines()))
+    assert str(view).startswith(view.text.strip())
     assert "too many operations to draw" in show_hlo(unrolled, X).svg
 
 
