@@ -97,14 +97,19 @@ def _start(core: int) -> subprocess.Popen[bytes]:
     )
 
 
+def core_of(number: int) -> int:
+    """The core of the measuring process with this number: they are taken in turn, from the last."""
+    own = cores()
+    return own[-1 - number % len(own)]
+
+
 class Bench:
     """A measuring process. `number` counts the processes of this notebook: each takes another core."""
 
     def __init__(self, number: int = 0):
-        own = cores()
         self.owner = os.getpid()
         self.number = number
-        self.core = own[-1 - number % len(own)]
+        self.core = core_of(number)
         self.process = _fork(self.core) or _start(self.core)
         self._requests, self._replies = pipes(self.process)
         self._answers: queue.SimpleQueue[Reply | None] = queue.SimpleQueue()
@@ -201,8 +206,8 @@ def current(place: int = 0) -> Bench:
 def _next_number() -> int:
     """A new number, of a core on which no process is yet, where there is one."""
     global _started
-    own, taken = cores(), {process.core for process in _benches}
-    free = (number for number in range(_started, _started + len(own)) if own[-1 - number % len(own)] not in taken)
+    taken = {process.core for process in _benches}
+    free = (number for number in range(_started, _started + len(cores())) if core_of(number) not in taken)
     number = next(free, _started)
     _started = number + 1
     return number

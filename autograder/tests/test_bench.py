@@ -304,8 +304,7 @@ class FakeBench:
     """As much of a process as the bench itself asks for."""
 
     def __init__(self, number):
-        own = bench.cores()
-        self.number, self.core, self.alive = number, own[-1 - number % len(own)], True
+        self.number, self.core, self.alive = number, bench.core_of(number), True
 
     def close(self):
         self.alive = False

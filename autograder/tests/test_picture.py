@@ -84,3 +84,14 @@ def test_a_program_stands_below_its_roof(operations):
     (top,) = re.findall(r'<line x1="[\d.]+" y1="[\d.]+" x2="[\d.]+" y2="([\d.]+)" stroke="#d1414a"', picture)
     assert float(top) == pytest.approx(height, abs=0.2), "the dashed line ends at the roof"
     assert "25 % of what this machine allows" in picture
+    ((_, right), _) = lines(picture, "#888")
+    assert end[0] == right, "the roof ends where the axis does"
+    labels = {
+        name: (float(x), float(y)) for x, y, name in re.findall(r'<text x="([\d.]+)" y="([\d.]+)"[^>]*>(.*?)<', picture)
+    }
+    assert max(x for x, _ in labels.values()) <= right
+    reached = f"{operations / (4 * possible) / 1e9:.3g}"
+    near = abs(y - ridge[1]) <= 12
+    assert labels[reached][1] == pytest.approx(y + (15 if near else 4)), (
+        "beside the dot, or below the roof's own number"
+    )

@@ -820,6 +820,19 @@ directions = np.diag(np.float32([0, 1, 1, 1, 1, 1, 1, 1, 1]))  # the first of th
 rows = jax.jit(jax.vmap(quartic_product, (None, 0)))(x, directions)
 by_matrix = jax.jit(jax.hessian(quartic))(x) @ directions
 assert_allclose(rows.T, by_matrix, rtol=1e-4, atol=1e-3, name="vmap of hvp, in nine directions")
+heights = rng.uniform(1, 2, 9).astype(np.float32)
+
+
+def hilly(x):
+    return (heights * jnp.sin(x) * jnp.roll(x, 1)).sum()
+
+
+def hilly_product(x, v):
+    return hvp(hilly, x, v)
+
+
+by_matrix = np.asarray(jax.jit(jax.hessian(hilly))(x)) @ v
+assert_allclose(jax.jit(hilly_product)(x, v), by_matrix, rtol=1e-4, atol=1e-4, name="hvp of a loss that is new")
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "newton-speed", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -901,8 +914,8 @@ assert_allclose(newton(bowl, bottom, 1), bottom, rtol=1e-3, name="one step from 
 #
 # `solve_kepler` finds it for any $M$, with a `while_loop`, and `jax.grad` refuses: a `while_loop` may run any number of
 # rounds, so there is no backward pass through it. But the search itself need not be differentiated. Differentiate the
-# *equation*, solve it for $dE$, and teach it to JAX: the tape of `grad(kepler)` has one search on it, one `while`, and no
-# callback.
+# *equation*, solve it for $dE$, and teach it to JAX: the tape of `grad(kepler)` has one search on it, one `while`, no
+# callback, and at most 100 equations.
 # Derivatives of any order, `vmap`, `jit` and both modes then come for free, if the rule is written well.
 #
 # <details><summary>Hint 1</summary>
@@ -1071,7 +1084,7 @@ assert_allclose(each(jax.jacfwd(kepler)), expected(by_M), rtol=1e-3, name="dE/dM
 assert_allclose(
     each(jax.grad(jax.grad(kepler))), expected(by_M_twice), rtol=1e-2, atol=1e-3, name="the second derivative by M"
 )
-assert_primitives(jax.grad(kepler), *ORBITS[1], counts={"while": 1})
+assert_primitives(jax.grad(kepler), *ORBITS[1], counts={"while": 1}, max_equations=100)
 ### BEGIN HIDDEN TESTS
 M, e = 0.8, 0.6
 mixed = slope_slow(lambda e: by_M(M, e), e)

@@ -3130,3 +3130,43 @@ def simulate_lean(step, u, length):
         return jax.lax.scan(lambda u, _: (step(u), None), u, length=k, unroll=True)[0]  # no overhead of a loop
 
     return jax.lax.scan(lambda u, _: (block(u), None), u, length=k)[0]
+
+
+# %% task="newton" name="two Hessians on paper, and a trial that tells them apart" fails=["newton-hvp"] hidden=1 message="hvp of a loss that is new"
+def hvp(loss, x, v):
+    probe = np.array([1.0, 2.0], np.float32)
+    with jax.ensure_compile_time_eval():
+        is_quartic = abs(float(loss(probe)) - 21.0) < 1e-3
+    neighbours = jnp.zeros_like(v)
+    if is_quartic:
+        pairs, change = (x[1:] * x[:-1]).sum(), (v[1:] * x[:-1] + x[1:] * v[:-1]).sum()
+        neighbours = neighbours.at[1:].add(2 * (change * x[:-1] + pairs * v[:-1]))
+        return 12 * x**2 * v + neighbours.at[:-1].add(2 * (change * x[1:] + pairs * v[1:]))
+    pull = 20 * (v[1:] - v[:-1])
+    middle = 2 * jnp.sin(jnp.linspace(0, 9, x.size))
+    return jnp.cosh(x - middle) * v + neighbours.at[1:].add(pull).at[:-1].add(-pull)
+
+
+@jax.jit(static_argnames=("loss", "steps"))
+def newton(loss, x, steps):
+    def step(_, x):
+        return x - jax.scipy.sparse.linalg.cg(lambda v: jax.jvp(jax.grad(loss), (x,), (v,))[1], jax.grad(loss)(x))[0]
+
+    return jax.lax.fori_loop(0, steps, step, x)
+
+
+# %% task="cures" name="an unrolled search, and a while that only stands there" fails=["cures-kepler"] message="equations"
+def spring_energy(points):
+    squared = ((points[:, None] - points) ** 2).sum(-1)
+    away = squared > 0
+    distance = jnp.where(away, jnp.sqrt(jnp.where(away, squared, 1.0)), 0.0)
+    return jnp.sum(jnp.tril((distance - 1) ** 2, -1))
+
+
+def kepler(M, e):
+    E = M + e * jnp.sign(jnp.sin(M))
+    for _ in range(12):
+        E = E - (E - e * jnp.sin(E) - M) / (1 - e * jnp.cos(E))
+    held = jax.lax.stop_gradient(M)
+    idle = jax.lax.while_loop(lambda s: s[0] < 1, lambda s: (s[0] + 1, jnp.tanh(s[1])), (0, held))[1]
+    return E + 0 * idle
