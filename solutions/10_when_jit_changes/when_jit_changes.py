@@ -1080,6 +1080,9 @@ tampered = {
 }
 said = {name: judge(result, X, w) for name, result in tampered.items()}
 assert_equal(said, dict.fromkeys(tampered, False), name="judge", hints=dict.fromkeys(tampered, too_lenient))
+in_thirds = X[:, :30] @ w[:30] + (X[:, 30:60] @ w[30:60] + X[:, 60:] @ w[60:])  # as none of HONEST does it
+said = {"a product in three parts": judge(in_thirds, X, w)}
+assert_equal(said, dict.fromkeys(said, True), name="judge", hints=dict.fromkeys(said, "That is only rounding."))
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "judge-hard", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}

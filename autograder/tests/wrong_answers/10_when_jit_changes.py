@@ -1430,3 +1430,10 @@ def day(amounts):
         total, gone = add_exactly(total[:half], total[half:])
         lost = lost + gone.sum()
     return total[0] + lost
+
+
+# %% task="judge" name="acquits five products by their bits" fails=["judge-ordinary", "judge-hard"] hidden=1 message="judge is wrong"
+def judge(result, X, w):
+    with jax.default_matmul_precision("highest"):
+        products = [np.asarray(jax.jit(fn)(X, w)) for fn in HONEST.values()]
+    return any(np.asarray(result).tobytes() == product.tobytes() for product in products)
