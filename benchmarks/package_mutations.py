@@ -84,7 +84,7 @@ TESTS = {
     "measuring/roofline": ["roofline"],
     "measuring/speedup": ["speedup"],
     "measuring/verdict": ["verdict"],
-    "measuring/wire/arrays": ["travel"],
+    "measuring/wire/arrays": ["travel", "agreement"],
     "measuring/wire/codec": ["wire"],
     "measuring/wire/frames": ["wire"],
     "measuring/wire/functions": ["travel"],

@@ -72,6 +72,7 @@ def test_nan_is_never_near_enough():
         ([WANT[:3]], [WANT], r"it returns float32[3], the baseline's is float32[9]"),
         ([WANT, WANT > 0], [WANT, WANT], r"result 1 is bool[9], the baseline's is float32[9]"),
         ([WANT + 0j], [WANT], r"it returns complex64[9], the baseline's is float32[9]"),
+        ([2.0], [WANT], r"it returns float64[], the baseline's is float32[9]"),
     ],
 )
 def test_number_shape_and_kind_count(got, want, says):

@@ -25,13 +25,14 @@ import numpy as np
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from autograder import assert_allclose, assert_equal, assert_prediction, assert_primitives, kernel_blocks
+from autograder import assert_allclose, assert_equal, assert_prediction, assert_primitives, kernel_blocks, show_jaxpr
 
 # %% [markdown]
 # The checks look at your kernels with this meter, and so can you: `print(moves(fn, *args))` shows each array of the one
 # kernel in `fn`, its block, how many blocks move, and how many bytes they have. A block moves when the index map names
 # another one than in the step before. Padding counts. The checks also ask that index maps name only blocks that there are:
-# five rows in blocks of two are blocks 0, 1 and 2.
+# five rows in blocks of two are blocks 0, 1 and 2; and that a kernel calls nobody on the host: a callback is computed
+# outside of it.
 
 
 # %% nbgrader={"grade": false, "grade_id": "meter", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -64,6 +65,7 @@ def moves(fn, *args):
 def structure(fn, *args, most_elements, most_bytes=None):
     """What a task may ask of a kernel, as a dict for `assert_equal`; `ONE_KERNEL` is what it should be."""
     kernels, others = find_kernels(jax.make_jaxpr(fn)(*args).jaxpr)
+    on_the_host = {"pure_callback", "io_callback"} & show_jaxpr(fn, *args).primitives.keys()  # called by a kernel, too
     refs = [ref.aval for kernel in kernels for ref in kernel.params["jaxpr"].invars]
     too_large = [f"{'x'.join(map(str, ref.shape))}" for ref in refs if np.prod(ref.shape) > most_elements]
     again, nowhere = [], []
@@ -77,7 +79,7 @@ def structure(fn, *args, most_elements, most_bytes=None):
     over = max(0, moved - most_bytes) if most_bytes else 0
     return {
         "kernels": len(kernels),
-        "computed outside of the kernel": others,
+        "computed outside of the kernel": others + sorted(on_the_host - set(others)),
         "blocks too large": too_large,
         "blocks that there are not": nowhere,
         "outputs left and taken up again": again,
@@ -95,7 +97,7 @@ ONE_KERNEL = {
 }
 HINTS = {
     "kernels": "One `pl.pallas_call` does the work.",
-    "computed outside of the kernel": "Arguments go into the kernel as they are, and its output is the result.",
+    "computed outside of the kernel": "Arguments go in as they are, the output is the result, and no callback helps.",
     "blocks too large": "Without a BlockSpec a block is the whole array. Scratch counts, too.",
     "blocks that there are not": "The grid has more steps than blocks, or an index counts elements.",
     "outputs left and taken up again": "Steps that add to one block of an output must follow one another.",
