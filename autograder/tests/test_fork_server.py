@@ -21,6 +21,7 @@ import os, subprocess
 from autograder.measuring.fork_server import ForkServer
 
 def echo(stream_in, stream_out):
+    os.setsid()  # as a measuring process does: its group is not the server's
     while line := stream_in.readline():
         stream_out.write(b"%d heard %s" % (os.getpid(), line))
         stream_out.flush()
