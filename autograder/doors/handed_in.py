@@ -144,7 +144,7 @@ def _files_that_may_be_notebooks(folder: Path) -> Iterator[tuple[int, Path]]:
                 continue
             if ".ipynb" in path.name.lower():
                 yield _AUTOSAVED if path.parent.name == ".ipynb_checkpoints" else 0, path
-            elif path.suffix.lower() in ("", ".json", ".txt") and size <= _TEXT:
+            elif path.suffix.lower() in ("", ".json", ".txt", ".zip", ".gz") and size <= _TEXT:
                 yield 1, path
 
 

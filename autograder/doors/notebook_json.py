@@ -14,6 +14,8 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.validator import normalize
 
+from .unpacked import CannotBeUnpacked, unpacked
+
 
 class NoNotebook(ValueError):
     """What was read is no notebook. The message is one line."""
@@ -22,8 +24,13 @@ class NoNotebook(ValueError):
 def notebook_from(data: bytes) -> NotebookNode:
     """The notebook in a file's bytes, as nbformat 4.5, each cell with an id of its own. Raises `NoNotebook`.
 
-    What stands behind a complete notebook is not read: a program wrote over a longer file, or twice into this one.
+    What stands behind a complete notebook is not read: a program wrote over a longer file, or twice into this one. Of
+    an archive the notebook in it is read.
     """
+    try:
+        data = unpacked(data)
+    except CannotBeUnpacked as error:
+        raise NoNotebook(str(error)) from None
     encoding = json.detect_encoding(data)
     try:
         text, damaged = data.decode(encoding), False

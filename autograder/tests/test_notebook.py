@@ -1,6 +1,9 @@
 """Reading a notebook, bringing it back in line with the release, reading off its points."""
 
+import gzip
+import io
 import json
+import zipfile
 
 import nbformat
 import pytest
@@ -19,6 +22,7 @@ from autograder.doors.graded_notebook import (
     score,
 )
 from autograder.doors.guard.cells import Guard, course_in
+from autograder.doors.unpacked import MOST
 
 
 def ids(notebook):
@@ -27,6 +31,15 @@ def ids(notebook):
 
 def copy(node):
     return nbformat.from_dict(json.loads(json.dumps(node)))
+
+
+def zipped(files):
+    """The bytes of an archive of files: name -> content."""
+    with io.BytesIO() as stream:
+        with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, content in files.items():
+                archive.writestr(name, content)
+        return stream.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -43,6 +56,12 @@ def copy(node):
         ),
         (b"\xff\xfe\x00", "this file cannot be read as text; is it a notebook?"),
         (b"\xff{", "this file cannot be read as text; is it a notebook?"),
+        (b"\x1f\x8b\x08 and no more", "this is a compressed file that cannot be unpacked ("),
+        (b"PK\x03\x04 and no more", "this is a compressed file that cannot be unpacked ("),
+        (zipped({"notes.txt": b""}), "this is an archive with no notebooks in it: unpack it."),
+        (zipped({"a.ipynb": b"", "b.ipynb": b""}), "this is an archive with 2 notebooks in it: unpack it."),
+        (zipped({"a.ipynb": bytes(MOST + 1)}), "this is a compressed file of more than 100 MB."),
+        (gzip.compress(bytes(MOST + 1)), "this is a compressed file of more than 100 MB."),
         (b"[" * 200_000, "this is no notebook: its JSON is nested too deeply."),
         (b'{"cells": 3}', "this is JSON, but no notebook (it has no cells)."),
         (b'{"worksheets": 3}', "this is JSON, but no notebook (it has no cells)."),
@@ -67,6 +86,21 @@ def test_unreadable_files_get_one_line(tmp_path, content, message):
 def test_reads_a_notebook_in_every_encoding_of_unicode(tmp_path, make_notebook, encoding):
     path = tmp_path / "a.ipynb"
     path.write_text(nbformat.writes(make_notebook("x = 'é'")), encoding=encoding)
+    assert read_notebook(path).cells[0].source == "x = 'é'"
+
+
+@pytest.mark.parametrize(
+    "pack",
+    [
+        gzip.compress,
+        lambda data: zipped({"a.ipynb": data}),
+        lambda data: zipped({"mine/05/A.IPYNB": data, "__MACOSX/mine/05/._a.ipynb": b"", "notes.txt": b"none"}),
+        lambda data: zipped({"a.ipynb": data, ".ipynb_checkpoints/a-checkpoint.ipynb": b""}),
+    ],
+)
+def test_a_compressed_notebook_is_unpacked(tmp_path, make_notebook, pack):
+    path = tmp_path / "a.ipynb"
+    path.write_bytes(pack(nbformat.writes(make_notebook("x = 'é'")).encode()))
     assert read_notebook(path).cells[0].source == "x = 'é'"
 
 

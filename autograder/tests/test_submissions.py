@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -249,6 +250,12 @@ WHICH = {  # of these files, the latest below, which is taken
     "an autosaved one last": ({".ipynb_checkpoints/a.ipynb": ANSWERS, "a.txt": HALF}, "a.txt"),
     "an autosaved one": ({".ipynb_checkpoints/a.ipynb": ANSWERS, "a.txt": STUBS}, ".ipynb_checkpoints/a.ipynb"),
 }
+
+
+def test_an_archive_may_hold_the_notebook(tmp_path):
+    with zipfile.ZipFile(tmp_path / "hand in.zip", "w") as archive:
+        archive.writestr(f"mine/{RIGHT}", nbformat.writes(handed_in(HALF)))
+    assert notebook_in(tmp_path, RIGHT, handed_in(STUBS)) == tmp_path / "hand in.zip"
 
 
 @pytest.mark.parametrize(("files", "taken"), WHICH.values(), ids=WHICH)
