@@ -241,8 +241,8 @@ assert_prediction(
 # - `step(row, rule)`: one step for all cells at once, no loop.
 # - `history(row, rule, steps)`: jitted; every row from the first to the last. One trace serves all rules; a new `steps`
 #   may cost one, since it decides a shape. A longer row or more steps add no equation.
-# - `evolve(row, rule, steps)`: jitted; only the last row. **One trace for all rules and all numbers of steps** of one type. A
-#   longer row adds no equation.
+# - `evolve(row, rule, steps)`: jitted; only the last row. **One trace for all rules and all numbers of steps** of one type,
+#   so there is a `while` on its tape. A longer row adds no equation.
 #
 # None of them calls back into Python.
 #

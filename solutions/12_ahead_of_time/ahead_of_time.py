@@ -1112,7 +1112,7 @@ assert_equal(kept_all, once, name="make_scorer")
 # </details>
 # <details><summary>Hint 3</summary>
 # Blocks of 4 by 4: both dimensions are multiples, <code>4*h</code> and <code>4*w</code>. A square has two equal names.
-# The other two need a constraint such as <code>"n >= 5"</code>, or a dimension such as <code>n + 5</code>. For <code>pack</code>:
+# The other two need a constraint such as <code>"n >= 9"</code>, or a dimension such as <code>n + 8</code>. For <code>pack</code>:
 # <code>export.export(jax.jit(lambda x: head(params, x)))(...)</code>, then <code>serialize()</code>; for
 # <code>unpack</code>: <code>export.deserialize(bytearray(blob)).call</code>.
 # </details>
