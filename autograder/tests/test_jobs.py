@@ -174,6 +174,13 @@ def test_what_fails_in_here_is_told(jobs, monkeypatch):
     assert jobs.answer(MeasureLimits(4096, 1)).text == "RuntimeError: no memory"
 
 
+def test_each_side_of_a_first_call_is_its_own_function(jobs):
+    sent = Comparison(plain_double, lambda x: x * 2, (X,), cold=True).load
+    assert sent.candidate != sent.baseline
+    for role, function in (("candidate", sent.candidate), ("baseline", sent.baseline)):
+        assert jobs._cold(role, sent)._load.candidate == function
+
+
 def test_the_guest_is_ended_with_the_jobs_where_there_is_one(jobs, guest):
     jobs.close()
     assert not guest.closed

@@ -8,11 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from autograder.measuring.wire.messages import Done, SideRaised
+from autograder.measuring.request import Comparison
+from autograder.measuring.wire.messages import Artefact, Done, Drop, Run, SideRaised
 from autograder.measuring.worker import sides
 from autograder.measuring.worker.inputs import AS_GIVEN, Block
 from autograder.measuring.worker.refusal import Refused
-from autograder.measuring.worker.sides import Guest, Local, Timed
+from autograder.measuring.worker.sides import Candidates, Guest, Local, Timed, build
 
 
 class Numbered:
@@ -132,3 +133,17 @@ def test_a_guest_that_has_ended_is_told_of_and_collected(monkeypatch, error):
         guest.ask(Done())
     assert caught.value.reply == SideRaised("candidate", "SystemExit", "its process ended without an answer")
     assert ended == ["killed", "waited"]
+
+
+def test_what_a_compiled_function_is_given_lies_on_the_device():
+    sent = Comparison(jax.jit(jnp.sin), jax.jit(jnp.sin), (np.ones(4, np.float32),)).load
+    assert isinstance(sent.candidate, Artefact)
+    side = build("candidate", sent.candidate, sent.inputs, fresh=False)
+    assert [type(leaf) for leaf in side.leaves] == [type(jnp.ones(4))]
+    side.clock.close()
+
+
+def test_an_error_in_the_guest_is_told_and_ends_nothing():
+    candidates = Candidates()
+    assert candidates.answer(Run()).kind == "AttributeError"  # nothing was prepared
+    assert isinstance(candidates.answer(Drop("none")), Done)
