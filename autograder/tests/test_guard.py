@@ -249,6 +249,7 @@ HONEST = [
     "class A:\n    def __new__(cls, *a):\n        return super().__new__(cls)\n"
     "    def __setattr__(self, n, v):\n        object.__setattr__(self, n, v)",
     "class A(tuple):\n    def __new__(cls, a):\n        return tuple.__new__(cls, a)",
+    "class A: pass\ndef f(x):\n    a = object.__new__(A)\n    a.n = x\n    return a",
     "class A:\n    @property\n    def x(self): return self._x\n    @x.setter\n    def x(self, v): self._x = v",
     "import jax, dataclasses\n@jax.tree_util.register_dataclass\n@dataclasses.dataclass\nclass A:\n    x: int",
     "import jax\n@jax.tree_util.register_pytree_node_class\nclass A:\n    def tree_flatten(self): return (), None",
@@ -483,6 +484,8 @@ TRICKS = {
     "read = open": "uses open",
     "list(map(open, ['a']))": "uses open",
     "class A: pass\ndef f(x): return A.__new__(x)": "asks for .__new__",
+    "A = np.ndarray\ndef f(): return object.__new__(A)": "asks for .__new__",
+    "class A: pass\nA = np.ndarray\ndef f(): return object.__new__(A)": "asks for .__new__",
     "kept = []\ndef setter(f):\n    kept.append(f)\n    return f\nclass A:\n    @setter\n"
     "    def __getattr__(self, name): return vars(self)": "uses vars",
     "property = print\nclass A:\n    @property\n    def __getattr__(self, name): return vars(self)": "uses vars",

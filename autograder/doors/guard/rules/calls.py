@@ -191,7 +191,8 @@ class OfCalls(OfAttributes):
             known = known or (
                 isinstance(value, ast.Name) and ast.unparse(first or value) == value.id
             )  # cls.__new__(cls)
-            maker = name == "__new__" and known and isinstance(first, ast.Name) and self.home(first.id) is not None
+            made = first.id if name == "__new__" and known and isinstance(first, ast.Name) else ""
+            maker = made and (self.home(made) is not None or self._own_class(made))
             if parent or (isinstance(value, ast.Name | ast.Attribute) and (me or maker)):
                 if name == "__setattr__":
                     if node.keywords or any(isinstance(arg, ast.Starred) for arg in node.args):
