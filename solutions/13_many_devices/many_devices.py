@@ -717,9 +717,9 @@ rng = np.random.default_rng()
 for devices, examples, large in ((1, 47, 1e4), (int(rng.choice([3, 5, 6, 7])), 1, 1e4), (8, 32, 1e25)):
     params, x, y, real = padded_batch(examples + int(rng.integers(2)), 72 + -72 % devices, 3 if devices == 8 else 1)
     real = rng.permutation(real)  # the padding may be anywhere
-    real[:9], y[:9] = 0, 5000  # of eight devices, the first has one example, which is far off
+    real[:9], y[:9] = 0, 5e8  # of eight devices, the first has one example, which is far off
     real[rng.integers(9)] = 1
-    x[real.argmax()] *= 90
+    x[real.argmax()] *= 9e4
     batch = params, np.where(real[:, None], x, large * x).astype(np.float32), y, real
     placed = spread(devices, *batch)
     found, _ = (jax.block_until_ready(gradient(*placed, devices=devices)) for _ in range(2))

@@ -1471,3 +1471,22 @@ def moments(x):
         return means.mean(0), variances.mean(0) + means.var(0)
 
     return jax.jit(jax.shard_map(body, mesh=RING, in_specs=P("i"), out_specs=P()))(x)
+
+
+# %% task="eight" name="clips what is large, real or not" fails=["eight-values"] hidden=1 message="gradient"
+@functools.partial(jax.jit, static_argnames="devices")
+def gradient(params, x, y, real, devices):
+    """The gradient over all real examples: a dict like params, {"w": float32[features], "b": float32[]}."""
+
+    def one_device(params, x, y, real):
+        x, y = jnp.clip(x, -1e4, 1e4), jnp.clip(y, -1e4, 1e4)  # padding may be 1e25, and its square is inf
+
+        def summed(params):
+            return jnp.sum(real * (x @ params["w"] + params["b"] - y) ** 2)
+
+        slopes = jax.grad(summed)(params)  # the sum over all devices
+        count = lax.psum(real.sum(), "i")
+        return jax.tree.map(lambda slope: slope / count, slopes)
+
+    specs = (P(), P("i"), P("i"), P("i"))
+    return jax.shard_map(one_device, mesh=ring_of(devices), in_specs=specs, out_specs=P())(params, x, y, real)
