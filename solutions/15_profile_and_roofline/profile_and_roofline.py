@@ -876,9 +876,9 @@ def train(device, steps):
 """3 points. Every loss is reported in time, and the device is never idle."""
 
 
-def watch_training(function, fetching, computing, steps=None):
+def watch_training(function, fetching, computing, steps=None, kind=Device):
     """What function(device, steps) reported, which losses came late or too early, and how long the device was idle."""
-    device = Device(fetching, computing)
+    device = kind(fetching, computing)
     shown = SimpleNamespace(
         fetch=lambda step: device.fetch(step),
         step=lambda state, batch: device.step(state, batch),
@@ -927,6 +927,19 @@ except RecursionError as error:
 right = {"idle in 3000 steps, ms": 0, "losses reported": 3000}
 hints = {"losses reported": "From step 1000 on a loss is 0.0, which is a loss like any other."}
 assert_equal(long_run, right, name="train", hints=hints)
+
+
+class WithDigits(Device):
+    """A device whose losses are no whole numbers."""
+
+    def step(self, state, batch):
+        state, whole = super().step(state, batch)
+        return state, Loss(lambda: float(whole) / 7 + 1e-5)
+
+
+exact = [2] * 4, [9] * 4, 4, WithDigits
+right = watch_training(train_slow, *exact) | {"device idle, ms": 0}
+assert_equal(watch_training(train, *exact), right, name="train, losses with digits")
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -1005,6 +1005,12 @@ for rates in (np.float32([0.2]), np.full(70, 0.01, np.float32)):
     with jax.default_matmul_precision("highest"):  # a GPU or TPU drops digits of products (unit 10)
         name = f"fit by {len(rates)} rates"
         assert_allclose(fit(W_start, A_fresh, Y_fresh, rates), W_fresh, rtol=1e-3, atol=1e-4, name=name)
+W_fresh, Y_small = np.zeros_like(W_start), Y_fresh / 1000
+for rate in four_rates:
+    W_fresh = W_fresh - rate * A_fresh.T @ (A_fresh @ W_fresh - Y_small) / len(A_fresh)
+with jax.default_matmul_precision("highest"):
+    found = fit(np.zeros_like(W_start), A_fresh, Y_small, four_rates)
+assert_allclose(found, W_fresh, rtol=1e-3, atol=1e-6, name="fit to small changes")
 reused = used_up(lambda W, A, Y: fit(W, A, Y, four_rates), W_given, A_given, Y_given)
 assert_equal(reused, NOTHING_USED_UP, name="fit", hints=OF_USED_UP)
 four_rates = np.float32([0.1, 0.2, 0.3, 0.4])

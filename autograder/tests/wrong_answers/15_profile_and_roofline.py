@@ -1884,3 +1884,15 @@ def train(device, steps):
             device.report(step - 1, float(unread))
         unread, step = loss, step + 1
     device.report(step - 1, float(unread))
+
+
+# %% task="fed" name="rounds the losses that it reports" fails=["fed-check"] hidden=1 message="losses with digits"
+def train(device, steps):
+    """The same reports as train_slow, in time, and the device is never idle between two steps."""
+    state, unread = 0, None
+    for step in range(steps):
+        state, loss = device.step(state, device.fetch(step))
+        if unread is not None:
+            device.report(step - 1, round(float(unread), 2))
+        unread = loss
+    device.report(steps - 1, round(float(unread), 2))

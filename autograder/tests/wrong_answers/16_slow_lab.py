@@ -2420,3 +2420,31 @@ def render(v, gain):
     """A picture, as lab_render."""
     glow = jnp.clip(gain * v, 0.0, 1.0)
     return jnp.stack([glow**3, glow**1.5, glow * (2 - glow)], -1)
+
+
+# %% task="model" name="the descent ends when the slope is small" fails=["model-recompiles"] hidden=1 message="fit to small changes"
+@jax.jit
+def predict(W, A):
+    """How u and v will change in each cell, as lab_predict."""
+    return A @ W
+
+
+@jax.jit
+def _descend(W, A, Y, rates):
+    slope_of = jax.grad(lab_loss)
+
+    def goes_on(state):
+        number, _, slope = state
+        return (number < len(rates)) & (jnp.abs(slope).max() > 0.01)
+
+    def one_step(state):
+        number, W, slope = state
+        W = W - rates[number] * slope
+        return number + 1, W, slope_of(W, A, Y)
+
+    return lax.while_loop(goes_on, one_step, (0, W, slope_of(W, A, Y)))[1]
+
+
+def fit(W, A, Y, rates):
+    """A step of gradient descent for each of the rates, as lab_fit."""
+    return _descend(W, A, Y, rates)
