@@ -202,7 +202,7 @@ def hold_seance(old, new):
 
 assert_prediction(seance, lambda: hold_seance(1, 10), args=(1, 10), hints=seance_hints)
 ### BEGIN HIDDEN TESTS
-for numbers in ((3, -70), (0, 12)):
+for numbers in ((3, -70), (0, 12), (5, 5)):
     assert_prediction(seance, lambda: hold_seance(*numbers), args=numbers, hints=seance_hints)
 ### END HIDDEN TESTS
 
@@ -2428,4 +2428,14 @@ said = {
 }
 right = {"a number that became a tracer is named, or the tracer": True, "one is read, one is changed": "written"}
 assert_equal(said, right, name="the message")
+
+
+def has_seen_another_break_off(x):
+    with contextlib.suppress(ValueError):
+        trace(breaks_off, x.type)
+    return x * 2
+
+
+said = {"its inner trace broke off": verdict_of(lambda: has_seen_another_break_off)}
+assert_equal(said, {"its inner trace broke off": "a tape, 1 long"}, name="trace")
 ### END HIDDEN TESTS

@@ -3624,3 +3624,50 @@ def haunting(n):
         "pure_callback, unused": 0,
         "io_callback, unused": n,
     }
+
+
+# %% task="seance" name="believes that a tape is written only where g has changed" fails=["seance-check"] hidden=1 message="boos so far"
+def seance(old, new):
+    """The answers of the ghost as a dict of numbers, for two integers."""
+    boos = 4  # an int, a float, and the two calls that run f itself
+    if new != old:
+        boos += 2  # the other types must be traced again
+    return {
+        "a float": 1 + old,
+        "three floats": new,
+        "an int": 1 + old,
+        "a float32 array": 1 + new,
+        "vmap": new,
+        "jit again": 2 + old,
+        "a new function": 2 + new,
+        "not jitted": 2 + new,
+        "boos so far": boos,
+        "after clear_cache": 3 + new,
+    }
+
+
+def haunting(n):
+    """How often each of the six ghosts is heard in n calls: a dict of integers."""
+    ghosts = {"print": 1, "print, branch not taken": 1, "debug.print, branch not taken": 0}
+    return ghosts | {"debug.print in a scan": 5 * n, "pure_callback, unused": 0, "io_callback, unused": n}
+
+
+# %% task="minijit-trace" name="closes all open tapes after an error" fails=["minijit-trace-check"] hidden=1 message="its inner trace broke off"
+def trace(fn, *types):
+    """The tape of fn for arguments of these types."""
+    before = visible(fn)
+    tape = Tape()
+    OPEN.append(tape)
+    try:
+        write(tape, fn, types)
+    except BaseException:
+        OPEN.clear()  # leave nothing open
+        raise
+    OPEN.pop()
+    changed = [name for name, text in visible(fn).items() if before.get(name) != text]
+    if changed:
+        raise Effect(f"changed while the tape was written: {', '.join(changed)}")
+    types_left = [str(tracer.type) for tracer in survivors(tape)]
+    if types_left:
+        raise Leak(f"tracers outlived their tape: {' '.join(types_left)}")
+    return tape
