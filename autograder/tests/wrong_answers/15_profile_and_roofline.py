@@ -1896,23 +1896,3 @@ def train(device, steps):
             device.report(step - 1, round(float(unread), 2))
         unread = loss
     device.report(steps - 1, round(float(unread), 2))
-
-
-# %% task="serve" name="what is not above 0 becomes 0, NaN too" fails=["serve-check"] hidden=1 message="one user with a NaN"
-@jax.jit
-def serve(W1, W2, users):
-    """The same answers as serve_slow, and the weights are read once. users: float32[count, n]."""
-    hidden = users @ W1.T
-    hidden = jnp.where(hidden > 0, hidden, 0.0)
-    return users + hidden @ W2.T
-
-
-# %% task="forecast" name="looks for NaN in the wind of now" fails=["forecast-speed"] hidden=1 message="no end of a storm"
-@jax.jit
-def forecast(moves, now):
-    """The same as forecast_slow, without what nobody reads. moves: float32[n, n]; now: float32[n, forecasts]."""
-    later = lax.fori_loop(0, HOURS, lambda _, wind: jnp.tanh(moves @ wind), now)
-    strong, count = jnp.sort(jnp.abs(later), axis=1), now.shape[1]
-    median = (strong[:, (count - 1) // 2] + strong[:, count // 2]) / 2
-    unknown = jnp.isnan(moves).any() | jnp.isnan(now).any()  # within an hour, it is at all stations
-    return later, jnp.where(unknown, jnp.nan, median)
