@@ -4,6 +4,7 @@ import io
 import zipfile
 import zlib
 
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # others ask for as much memory as they like
 MOST = 100 * 2**20  # bytes that are unpacked; an archive of some kB can hold more than there is memory
 
 
@@ -22,7 +23,9 @@ def unpacked(data: bytes) -> bytes:
             return _within_limits(stream.decompress(data, MOST + 1))
         if data.startswith(b"PK\x03\x04"):
             return _notebook_in(zipfile.ZipFile(io.BytesIO(data)))
-    except (zlib.error, zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:  # damaged, or locked
+    except CannotBeUnpacked:
+        raise
+    except Exception as error:  # it is damaged, or locked: that has many types
         raise CannotBeUnpacked(f"this is a compressed file that cannot be unpacked ({error}).") from None
     return data
 
@@ -31,6 +34,8 @@ def _notebook_in(archive: zipfile.ZipFile) -> bytes:
     notebooks = [entry for entry in archive.infolist() if _may_be_a_notebook(entry.filename)]
     if len(notebooks) != 1:
         raise CannotBeUnpacked(f"this is an archive with {len(notebooks) or 'no'} notebooks in it: unpack it.")
+    if notebooks[0].compress_type not in _METHODS:
+        raise CannotBeUnpacked("this is an archive of an unusual kind: unpack it.")
     with archive.open(notebooks[0]) as file:
         return _within_limits(file.read(MOST + 1))
 

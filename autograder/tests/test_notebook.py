@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import random
 import zipfile
 
 import nbformat
@@ -22,7 +23,7 @@ from autograder.doors.graded_notebook import (
     score,
 )
 from autograder.doors.guard.cells import Guard, course_in
-from autograder.doors.unpacked import MOST
+from autograder.doors.unpacked import MOST, CannotBeUnpacked, unpacked
 
 
 def ids(notebook):
@@ -33,10 +34,10 @@ def copy(node):
     return nbformat.from_dict(json.loads(json.dumps(node)))
 
 
-def zipped(files):
+def zipped(files, method=zipfile.ZIP_DEFLATED):
     """The bytes of an archive of files: name -> content."""
     with io.BytesIO() as stream:
-        with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        with zipfile.ZipFile(stream, "w", method) as archive:
             for name, content in files.items():
                 archive.writestr(name, content)
         return stream.getvalue()
@@ -60,6 +61,7 @@ def zipped(files):
         (b"PK\x03\x04 and no more", "this is a compressed file that cannot be unpacked ("),
         (zipped({"notes.txt": b""}), "this is an archive with no notebooks in it: unpack it."),
         (zipped({"a.ipynb": b"", "b.ipynb": b""}), "this is an archive with 2 notebooks in it: unpack it."),
+        (zipped({"a.ipynb": b""}, zipfile.ZIP_LZMA), "this is an archive of an unusual kind: unpack it."),
         (zipped({"a.ipynb": bytes(MOST + 1)}), "this is a compressed file of more than 100 MB."),
         (gzip.compress(bytes(MOST + 1)), "this is a compressed file of more than 100 MB."),
         (b"[" * 200_000, "this is no notebook: its JSON is nested too deeply."),
@@ -87,6 +89,19 @@ def test_reads_a_notebook_in_every_encoding_of_unicode(tmp_path, make_notebook, 
     path = tmp_path / "a.ipynb"
     path.write_text(nbformat.writes(make_notebook("x = 'é'")), encoding=encoding)
     assert read_notebook(path).cells[0].source == "x = 'é'"
+
+
+@pytest.mark.parametrize("packed", [gzip.compress(b"{}" * 99), zipped({"a/a.ipynb": b"{}" * 99, "b.txt": b"b"})])
+def test_a_damaged_archive_is_told_of_in_one_line(packed):
+    rng = random.Random(0)
+    for _ in range(2000):
+        damaged = bytearray(packed[: rng.randrange(4, len(packed) + 1)])
+        for _ in range(rng.randrange(4)):
+            damaged[rng.randrange(4, len(damaged)) if len(damaged) > 4 else 3] = rng.choice([0, 1, 127, 255])
+        try:
+            unpacked(bytes(damaged))
+        except CannotBeUnpacked as error:
+            assert len(str(error).splitlines()) == 1
 
 
 @pytest.mark.parametrize(
