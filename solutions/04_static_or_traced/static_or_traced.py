@@ -603,7 +603,7 @@ def city_of(n, seed=None):
 
 # %% nbgrader={"grade": false, "grade_id": "bikes", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def bikes_after(bikes, moves, share, hours):
-    """The same as bikes_slow, without the hours that nobody asked for. Below it, jit it: say what is static, if anything."""
+    """The same as bikes_slow, without the hours that nobody asked for. Below it, jit it, with what must be static."""
     ### BEGIN SOLUTION
     for _ in range(hours):
         bikes = (1 - share) * bikes + share * (moves @ bikes)
