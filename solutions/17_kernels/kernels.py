@@ -97,7 +97,8 @@ ONE_KERNEL = {
 }
 HINTS = {
     "kernels": "One `pl.pallas_call` does the work.",
-    "computed outside of the kernel": "Arguments go into the kernel as they are, its output is returned, and no host helps.",
+    "computed outside of the kernel": "Arguments go into the kernel as they are, and its output is the result. "
+    "A callback is outside of it, too.",
     "blocks too large": "Without a BlockSpec a block is the whole array. Scratch counts, too.",
     "blocks that there are not": "The grid has more steps than blocks, or an index counts elements.",
     "outputs left and taken up again": "Steps that add to one block of an output must follow one another.",
