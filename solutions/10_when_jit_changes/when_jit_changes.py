@@ -1104,9 +1104,9 @@ X, w = evidence("ordinary")
 tiny = np.float32(1e-20) * (np.abs(X) + 1) @ (np.float32(1e-15) * (np.abs(w) + 1))
 said = [
     judge(result, np.float32(1e-20) * (np.abs(X) + 1), np.float32(1e-15) * (np.abs(w) + 1))
-    for result in (tiny, np.float32(1.001) * tiny)
+    for result in (tiny, np.float32(1.0005) * tiny)
 ]
-names = "of 1e-35, and a tenth of a percent more"
+names = "of 1e-35, and a twentieth of a percent more"
 assert_equal({names: said}, {names: [True, False]}, name="judge")
 X[:, 7], w[7] = 0, 1e6
 X_times_w = X @ w
