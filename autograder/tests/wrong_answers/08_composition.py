@@ -2924,7 +2924,7 @@ RAN = {}
 
 def replay_backwards(tape, *args):
     """Run a tape forwards, then backwards. args: as for replay; the result of the tape is a number."""
-    values = RAN.setdefault(id(tape), replay(tape, *args))  # forwards once is enough
+    values = RAN.setdefault(tape, replay(tape, *args))  # forwards once is enough
     slopes = {tape.output: np.ones((), np.float32)} if isinstance(tape.output, str) else {}
     for name, primitive, operands, params in reversed(tape.equations):
         if name in slopes:

@@ -1519,7 +1519,7 @@ def train(device, steps):
     device.report(steps - 1, float(before))
 
 
-# %% task="culprit" name="the words of the origin, slashes or not" fails=["culprit-check"] hidden=1 message="shared_out: returned 'shared_out'"
+# %% task="culprit" name="the words of the origin, slashes or not" fails=["culprit-check"] hidden=1 message="shared_out: returned ['shared_out'"
 def self_times(ops):
     totals, stack = {}, []
     for op in sorted(ops, key=lambda op: (op.thread, op.start, -op.length)):
@@ -1542,7 +1542,7 @@ def culprit(fn, scopes, *args):
     return max(by_scope, key=by_scope.get)
 
 
-# %% task="culprit" name="no loops, then the lengths" fails=["culprit-check"] hidden=1 message="shared_out: returned 'one_long'"
+# %% task="culprit" name="no loops, then the lengths" fails=["culprit-check"] hidden=1 message="shared_out: returned ['one_long'"
 def self_times(ops):
     totals, stack = {}, []
     for op in sorted(ops, key=lambda op: (op.thread, op.start, -op.length)):
@@ -1693,7 +1693,7 @@ def forecast(moves, now):
     return now, jnp.median(jnp.abs(now), axis=1)
 
 
-# %% task="forecast" name="the median by rank, which equal winds do not have" fails=["forecast-speed"] hidden=1 message="forecast of a calm"
+# %% task="forecast" name="the median by rank, which equal winds do not have" fails=["forecast-speed"] hidden=1 message="forecast of a storm"
 @jax.jit
 def forecast(moves, now):
     """The same as forecast_slow, without what nobody reads. moves: float32[n, n]; now: float32[n, forecasts]."""
