@@ -2189,7 +2189,7 @@ def golf_relu(x):
     return jnp.abs(x) * 2.0 + x
 
 
-# %% task="golf-relu" name="remembered by its address" fails=["golf-relu-check"] hidden=1 message="golf_relu of an array that has changed"
+# %% task="golf-relu" name="remembered by its address" fails=["golf-relu-check"] hidden=1 message="golf_relu of fresh numbers"
 _relu_memo = {}
 
 
