@@ -1840,7 +1840,7 @@ def golf_power(x):
     return sixth * sixth * cube
 
 
-# %% task="golf-power" name="a power remembered by its address" fails=["golf-power-check"] hidden=1 message="golf_power of an array that has changed"
+# %% task="golf-power" name="a power remembered by its address" fails=["golf-power-check"] hidden=1 message="golf_power of"
 _power_memo = {}
 
 
@@ -2189,7 +2189,7 @@ def golf_relu(x):
     return jnp.abs(x) * 2.0 + x
 
 
-# %% task="golf-relu" name="remembered by its address" fails=["golf-relu-check"] hidden=1 message="golf_relu of fresh numbers"
+# %% task="golf-relu" name="remembered by its address" fails=["golf-relu-check"] hidden=1 message="golf_relu of"
 _relu_memo = {}
 
 
@@ -2220,7 +2220,7 @@ def golf_poly(x):
     return y
 
 
-# %% task="golf-poly" name="a polynomial remembered by its address" fails=["golf-poly-check"] hidden=1 message="golf_poly of an array that has changed"
+# %% task="golf-poly" name="a polynomial remembered by its address" fails=["golf-poly-check"] hidden=1 message="golf_poly of"
 _poly_memo = {}
 
 
