@@ -2198,7 +2198,7 @@ def find_static(box, args):
     return static
 
 
-# %% task="sealed-box" name="a thousand more" fails=["sealed-box-check"] message="A static value that it has seen costs no trace" hidden=1
+# %% task="sealed-box" name="a thousand more" fails=["sealed-box-check"] message="find_static, asked twice" hidden=1
 def find_static(box, args):
     static = []
     for position, arg in enumerate(args):

@@ -2050,7 +2050,7 @@ def evolve(row, rule, steps):
     return _evolve(row, rule, steps)
 
 
-# %% task="universe" name="unrolls a short history" fails=["universe-check"] hidden=1 message="more equations"
+# %% task="universe" name="unrolls a short history" fails=["universe-check"] hidden=1 message="`history` is unrolled"
 def step(row, rule):
     left = jnp.roll(row, 1)
     right = jnp.roll(row, -1)
