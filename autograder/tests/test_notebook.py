@@ -73,6 +73,7 @@ def zipped(files, method=zipfile.ZIP_DEFLATED):
             "this is JSON, but no notebook that can be read (its format is 9, not 4).",
         ),
     ],
+    ids=lambda value: value if type(value) is str else "a file",  # an archive holds the time at which it was made
 )
 def test_unreadable_files_get_one_line(tmp_path, content, message):
     path = tmp_path / "the_cache.ipynb"
@@ -91,7 +92,9 @@ def test_reads_a_notebook_in_every_encoding_of_unicode(tmp_path, make_notebook, 
     assert read_notebook(path).cells[0].source == "x = 'é'"
 
 
-@pytest.mark.parametrize("packed", [gzip.compress(b"{}" * 99), zipped({"a/a.ipynb": b"{}" * 99, "b.txt": b"b"})])
+@pytest.mark.parametrize(
+    "packed", [gzip.compress(b"{}" * 99), zipped({"a/a.ipynb": b"{}" * 99, "b.txt": b"b"})], ids=["gzip", "zip"]
+)
 def test_a_damaged_archive_is_told_of_in_one_line(packed):
     rng = random.Random(0)
     for _ in range(2000):
