@@ -77,6 +77,32 @@ def test_what_a_thread_has_run_counts_when_it_has_ended():
 
 
 @counted
+def test_a_watched_thread_that_has_ended_keeps_the_run_delay_that_was_last_read(monkeypatch):
+    go, ended = threading.Event(), threading.Event()
+    thread = threading.Thread(target=lambda: (go.set(), ended.wait()))
+    thread.start()
+    assert go.wait(60)
+    watching = Clock((os.getpid(), thread.native_id))
+    assert watching.scheduled
+    read = os.pread
+
+    def as_if_it_had_waited(file, size, at):
+        text = read(file, size, at)
+        return b"100 7000000 1" if file == watching._files[1] else text
+
+    monkeypatch.setattr(os, "pread", as_if_it_had_waited)
+    assert watching.read().delay >= 7_000_000
+    ended.set()
+    thread.join()
+    while Path(f"/proc/self/task/{thread.native_id}").exists():  # Python has joined it before the system has
+        os.sched_yield()
+    with pytest.raises(ProcessLookupError):
+        read(watching._files[1], 96, 0)
+    assert watching.read().delay >= 7_000_000
+    watching.close()
+
+
+@counted
 def test_the_threads_of_a_process_have_run():
     ran = clock.workers(os.getpid())
     assert ran[os.getpid(), threading.get_native_id()] > 0

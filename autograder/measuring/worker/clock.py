@@ -49,6 +49,7 @@ class Clock:
         paths = ["/proc/thread-self/schedstat", *(f"/proc/{pid}/task/{tid}/schedstat" for pid, tid in helpers)]
         self._others = {pid for pid, _ in helpers} - {os.getpid()}
         self._files: list[int] = []
+        self._delays = [0] * len(paths)
         try:
             if not wall_only:
                 self._files = [os.open(path, os.O_RDONLY) for path in paths]
@@ -64,8 +65,11 @@ class Clock:
         self._files = []
 
     def _counters(self) -> list[int]:
-        """The run delay of each watched thread."""
-        return [parse(os.pread(file, 96, 0))[1] for file in self._files]
+        """The run delay of each watched thread; of one that has ended, what it was when it was last read."""
+        for place, file in enumerate(self._files):
+            with contextlib.suppress(ProcessLookupError):
+                self._delays[place] = parse(os.pread(file, 96, 0))[1]
+        return [*self._delays]
 
     def read(self) -> Reading:
         """All counters at one moment: read again if the thread was interrupted between them."""
