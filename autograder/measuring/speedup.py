@@ -258,7 +258,8 @@ def decide(comparison: Comparison, bar: float | None, *, calibrate: bool = False
     while answer is None:
         try:
             process = bench.current(len(asked))
-            asked.append((process, *_contest(comparison, bar, process, calibrate)))
+            confirms = [outcome.answer is not None for _, outcome, _ in asked] == [True]
+            asked.append((process, *_contest(comparison, bar, process, calibrate, confirms)))
         except bench.BenchTimeout:
             candidate, baseline = comparison.names["candidate"], comparison.names["baseline"]
             fail(
@@ -316,10 +317,10 @@ def _limit(comparison: Comparison) -> float:
 
 
 def _contest(
-    comparison: Comparison, bar: float | None, process: bench.Bench, calibrate: bool
+    comparison: Comparison, bar: float | None, process: bench.Bench, calibrate: bool, confirms: bool
 ) -> tuple[Outcome, Loaded]:
     loaded = comparison.loaded.get(process) or deliver(comparison, process)
-    request = Contest(comparison.load.job, bar, COLD_BUDGET if comparison.cold else BUDGET, calibrate)
+    request = Contest(comparison.load.job, bar, COLD_BUDGET if comparison.cold else BUDGET, calibrate, confirms)
     reply = process.ask(request, limit=_limit(comparison))
     if isinstance(reply, Forgotten | NeedsReference):
         if isinstance(reply, NeedsReference):

@@ -13,7 +13,9 @@ Where the calls are slow, seven pairs take long. So if each of the first `CLEAR`
 Wald's test with p wins in a pair errs with probability 1 / (1 + (p / (1 - p))^7): 6e-5 at p = 0.8, 1e-9 at 0.95.
 
 That holds for the noise inside a process. But now and then a whole process is off, by more than a fifth, for as long as
-it lives, and no number of pairs inside it shows that. So near the bar no single process decides: see `settle`.
+it lives, and no number of pairs inside it shows that. So near the bar no single process decides: see `settle`. A second
+one that only confirms the first needs a smaller lead, `CONFIRM`: both must err for a wrong answer, at p = 0.8 with
+probability 6e-5 times 4e-3; where it errs alone, a third is asked.
 """
 
 import math
@@ -22,6 +24,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 LEAD = 7
+CONFIRM = 4  # the lead of the process that is asked second
 CLEAR, FAR = 4, 2.0
 NEAR = 2.0  # a median ratio within this factor of the bar needs the word of a second process
 VOTES, PROCESSES = 2, 3  # so many processes must say the same, of at most so many that are asked

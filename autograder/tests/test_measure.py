@@ -2,6 +2,10 @@
 
 import pytest
 
+from autograder.measuring.verdict import CONFIRM, LEAD
+from autograder.measuring.wire.messages import Contest
+from autograder.measuring.worker import contest as contest_module
+from autograder.measuring.worker import jobs as jobs_module
 from autograder.measuring.worker.clock import Reading
 from autograder.measuring.worker.contest import calibrate, contest, plan
 from autograder.measuring.worker.inputs import Fresh, Repeated
@@ -62,12 +66,12 @@ def test_every_block_of_a_calibration_is_on_new_inputs():
     assert len(set(side.draws)) == len(side.draws) > 3
 
 
-def a_contest(call, supply, bar=2.0):
+def a_contest(call, supply, bar=2.0, **more):
     """A contest of two scripted sides: (outcome, baseline, candidate, what was compared in each pair)."""
     baseline = Scripted(CALL, role="baseline", supply=supply)
     candidate = Scripted(call, role="candidate", supply=supply)
     compared = []
-    outcome = contest(baseline, candidate, bar, [CALL, call], 1.5, lambda *what: compared.append(what))
+    outcome = contest(baseline, candidate, bar, [CALL, call], 1.5, lambda *what: compared.append(what), **more)
     return outcome, baseline, candidate, compared
 
 
@@ -84,6 +88,23 @@ def test_a_contest_ends_when_it_knows_enough(bar, answer):
     outcome, *_ = a_contest(CALL / 3, Repeated([]), bar)
     assert outcome.answer == answer
     assert 7 <= len(outcome.baseline) < 50, "there is time for many more"
+
+
+@pytest.mark.parametrize(("lead", "pairs"), [({}, LEAD), ({"lead": CONFIRM}, CONFIRM)])
+def test_a_contest_ends_with_its_lead(monkeypatch, lead, pairs):
+    monkeypatch.setattr(contest_module, "ESTIMATE_SECONDS", 0)  # no more pairs for the sake of the interval
+    outcome, *_ = a_contest(CALL / 3, Repeated([]), **lead)
+    assert (outcome.answer, len(outcome.baseline)) == ("pass", pairs)
+
+
+@pytest.mark.parametrize(("confirms", "lead"), [(False, LEAD), (True, CONFIRM)])
+def test_what_confirms_another_process_needs_a_smaller_lead(monkeypatch, confirms, lead):
+    asked = []
+    monkeypatch.setattr(jobs_module, "contest", lambda *request: asked.append(request[-1]))
+    jobs = jobs_module.Jobs(None)
+    jobs._jobs["a"] = jobs_module.Job(Scripted(CALL), Scripted(CALL), [], None, [CALL, CALL])
+    jobs.answer(Contest("a", 2.0, 1.5, confirms=confirms))
+    assert asked == [lead]
 
 
 def test_code_gets_new_inputs_in_every_block_and_the_baseline_the_same():

@@ -293,7 +293,7 @@ class Processes:
     """
 
     def __init__(self, monkeypatch, found):
-        self.left, self.started, self.contests = list(found), [], []
+        self.left, self.started, self.contests, self.confirming = list(found), [], [], []
         monkeypatch.setattr(bench, "_benches", [])
         monkeypatch.setattr(bench, "_started", 0)
         monkeypatch.setattr(bench, "Bench", self.start)
@@ -320,6 +320,7 @@ class Process:
             return Loaded({"baseline": 1.0, "candidate": 1.0 + self.number}, "fake", "cpu", ["float32[8]"], 32, 32)
         assert isinstance(request, Contest)
         self.family.contests.append((self.number, request.bar))
+        self.family.confirming += [self.number] * request.confirms
         ratio = request.bar if self.ratio is None else self.ratio
         answer = None if self.ratio is None else "pass" if ratio >= request.bar else "fail"
         return Outcome(answer, [ratio * 1e6] * 7, [1e6] * 7, [0.0] * 7, 0.01)
@@ -358,6 +359,15 @@ def test_near_the_bar_the_verdict_is_that_of_two_processes(monkeypatch, found, v
     count = len(found) if verdict == "undecided" else len(alive)
     assert (answer.processes, answer.pairs, len(answer._ratios)) == (count, 7 * count, 7 * count)
     assert answer.low == min(answer._ratios) and answer.high == max(answer._ratios)
+
+
+@pytest.mark.parametrize(
+    ("found", "confirming"),
+    [([4.5], []), ([2.5, 2.6], [1]), ([2.5, 1.5, 2.5], [1]), ([2.5, None, 2.5], [1]), ([None, 2.5, 2.5], [])],
+)
+def test_the_second_one_confirms_what_the_first_has_said(monkeypatch, found, confirming):
+    """Where they disagree, and where the first has said nothing, the next one is asked as if it were the first."""
+    assert asked(monkeypatch, *found)[1].confirming == confirming
 
 
 def test_the_second_process_stays_and_is_asked_again(monkeypatch):

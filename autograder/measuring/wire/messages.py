@@ -116,12 +116,14 @@ class Contest:
 
     Answered by Outcome, Forgotten, NeedsReference or a refusal. Without a `bar` the ratio alone is estimated.
     `calibrate` asks first how long a call takes, as after a Load.
+    `confirms`: another process has an answer, and a smaller lead is enough.
     """
 
     job: str
     bar: float | None
     budget: float
     calibrate: bool = False
+    confirms: bool = False
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from autograder.measuring.verdict import CLEAR, Verdict
+from autograder.measuring.verdict import CLEAR, LEAD, Verdict
 from autograder.measuring.wire.messages import Outcome
 
 from .clock import elapsed, give_way
@@ -16,7 +16,7 @@ from .sides import Timed
 # A pair takes PAIR nanoseconds or less: it is the best of up to REPEATS rounds of one block each. On T*, with blocks
 # of equal length, the best of several is not biased, and both less scattered and less moved by the load of the
 # machine than a single round.
-REPEATS, PAIR = 7, 16_000_000
+REPEATS, PAIR = 7, 5_000_000
 AGAIN = 300_000_000  # a calibration of this many nanoseconds or less is repeated
 # After a quick answer a few more pairs are timed, for the sake of the interval.
 ESTIMATE_PAIRS, ESTIMATE_SECONDS = 7, 0.03
@@ -86,6 +86,7 @@ def contest(
     per_call: list[float],
     budget: float,
     check: Callable[[list, list, int], None],
+    lead: int = LEAD,
 ) -> Outcome:
     """Time pairs until the rule at `bar` has its answer or `budget` seconds (of wall clock) are over.
 
@@ -93,7 +94,7 @@ def contest(
     draw its inputs were; what it raises ends the contest.
     """
     began, seconds = time.perf_counter(), 0.0
-    rule = Verdict(bar) if bar else None
+    rule = Verdict(bar, lead) if bar else None
     slow_calls, fast_calls = plan(bar or per_call[0] / per_call[1], baseline, candidate, per_call)
     slow, fast = Runner(baseline, slow_calls), Runner(candidate, fast_calls)
     others: list[float] = []

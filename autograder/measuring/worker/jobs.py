@@ -9,6 +9,7 @@ import jax
 import jax.export
 
 from autograder.measuring.fork_server import ForkServer
+from autograder.measuring.verdict import CONFIRM, LEAD
 from autograder.measuring.wire import arrays
 from autograder.measuring.wire.messages import (
     Artefact,
@@ -205,7 +206,8 @@ class Jobs:
             return Forgotten(request.job)
         if request.calibrate:
             job.calibrate()
-        return contest(job.baseline, job.candidate, request.bar, job.per_call, request.budget, job.check)
+        lead = CONFIRM if request.confirms else LEAD
+        return contest(job.baseline, job.candidate, request.bar, job.per_call, request.budget, job.check, lead)
 
     def _drop(self, job: str) -> None:
         dropped = self._jobs.pop(job)
