@@ -57,6 +57,27 @@ PARTS = {  # a cell, and the lines that are left out of it
     f"from jax.core import Tracer, eval_jaxpr, jaxpr_as_fun\nis_it = isinstance(1, Tracer)\n{G}": [1, 1],
     f"from functools import (\n    partial,\n    singledispatch,\n)\ntwice = partial(max, 2)\n{G}": [1],
     f"def f(x):\n    from functools import (\n        partial,\n        singledispatch)\n    return x\n{G}": [2],
+    # a call on several lines, and what follows it
+    "def g(x):\n    print(\n        locals(),\n        x,\n    )\n    y = x\n    return y": [3],
+    "def g(x):\n    if x:\n        print(locals(),\n            dir(x)); x = 1\n    return x": [3],
+    # an import that may fail: what is run where it does
+    f"try:\n    from tqdm import tqdm\nexcept ImportError:\n    def tqdm(x):\n        return x\n{G}\ng(tqdm([1]))": [2],
+    f"try:\n    import tqdm\nexcept ValueError:\n    tqdm = None\n{G}\ng(tqdm)": [2, 7],
+    f"try:\n    import torch\nexcept Exception:\n    torch = input()\n{G}\ng(torch)": [2, 1, 7],
+    "def g(x):\n    try:\n        import torch\n    except:\n        torch = None\n    return torch or x": [3],
+}
+TRIED = {  # and what is run of it
+    "try:\n    import torch\n    found = True\nexcept ImportError:\n    found = False\nelse:\n    x = 1": (
+        "found = False"
+    ),
+    "try:\n    import math\n    import torch as xp\nexcept (OSError, ModuleNotFoundError) as e:\n"
+    "    print(e); xp = math\nfinally:\n    y = 2": (
+        "import math\ne = ImportError('import torch as xp')\nprint(e)\nxp = math\ny = 2"
+    ),
+    "try:\n    import torch\nexcept ValueError:\n    x = 1\nexcept ImportError:\n    x = 2": "x = 2",
+    "if True:\n    try:\n        import torch\n    except ImportError:\n        x = 1\n        y = 2": (
+        "if True:\n    x = 1\n    y = 2"
+    ),
 }
 WHOLE = {
     "def g(x):\n    return eval('x')": "line 2 uses eval",
@@ -90,6 +111,14 @@ def test_what_a_refused_line_is_not_needed_for_is_run(source):
     assert judged(found.text)._replace(text=found.text) == judged("x = 1")._replace(
         text=found.text
     )  # nothing is refused
+
+
+@pytest.mark.parametrize("source", TRIED, ids=range(len(TRIED)))
+def test_where_a_module_is_tried_what_stands_for_it_is_run(source):
+    found = judged(f"{source}\n{G}").text
+    first = "\n".join(found.split("\n")[: source.count("\n") + 1])
+    assert first.rstrip("\n") == TRIED[source]
+    assert "What stands below its `except` is run in its place." in found
 
 
 @pytest.mark.parametrize("source", WHOLE, ids=range(len(WHOLE)))

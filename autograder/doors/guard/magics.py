@@ -109,12 +109,15 @@ def _spliced(text: str, node: ast.Call, new: str) -> str:
 
 
 def replaced(text: str, node: ast.expr | ast.stmt, new: str) -> str:
-    """The text with something else in place of a node; of its further lines, each that it has."""
+    """The text with something else in place of a node, on as many lines: what follows keeps its numbers."""
     lines = text.encode().split(b"\n")
     first, last, column = first_line(node) - 1, (node.end_lineno or node.lineno) - 1, node.col_offset
     before, after = lines[first][:column], lines[last][node.end_col_offset :]
-    lines[first : last + 1] = [before + new.encode(), *[b"pass"] * (last - first)]
-    lines[last] += after
+    written = new.encode().replace(b"\n", b"\n" + before).split(b"\n")  # of several lines for what begins its own
+    written = (
+        [before + written[0], *written[1:-1], written[-1] + after] if written[1:] else [before + written[0] + after]
+    )
+    lines[first : last + 1] = written + [b""] * (1 + last - first - len(written))
     return b"\n".join(lines).decode()
 
 

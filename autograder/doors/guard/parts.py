@@ -43,10 +43,10 @@ class _Cell:
         besides: list[str] = []  # what stands against names of an import
         try:
             text, tree = python_of(self.text)
-            if (partly := _part_of_an_import(tree, refused, course)) is not None:
+            if (partly := _tried_import(tree, refused) or _part_of_an_import(tree, refused, course)) is not None:
                 node, besides, rest = partly
-                gone = _bound([node]) - _bound([rest]) if node in tree.body else set()
-                text, tree = python_of(replaced(text, node, ast.unparse(rest)))
+                gone = _bound([node]) - _bound(rest) if node in tree.body else set()
+                text, tree = python_of(replaced(text, node, "\n".join(map(ast.unparse, rest))))
                 out = _with_what_needs(tree, {}, gone, course)
             else:
                 out = _what_goes(tree, refused, course)
@@ -84,7 +84,7 @@ def _is_on(line: int, node: ast.stmt) -> bool:
 
 def _part_of_an_import(
     tree: ast.Module, refused: Refusal, course: Course
-) -> tuple[ast.stmt, list[str], ast.stmt] | None:
+) -> tuple[ast.stmt, list[str], list[ast.stmt]] | None:
     """An import of several names, some of which are what is refused: itself, why they are, and the rest of it."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Import | ast.ImportFrom) or not _is_on(refused.line, node):
@@ -94,8 +94,32 @@ def _part_of_an_import(
             out = [one is not None and (one == refused or one.what.startswith("imports ")) for one in why]
             if refused in why and not all(out):
                 rest = [name for name, goes in zip(node.names, out, strict=True) if not goes]
-                return node, [str(one) for one, goes in zip(why, out, strict=True) if goes], _with_names(node, rest)
+                return node, [str(one) for one, goes in zip(why, out, strict=True) if goes], [_with_names(node, rest)]
     return None
+
+
+def _tried_import(tree: ast.Module, refused: Refusal) -> tuple[ast.stmt, list[str], list[ast.stmt]] | None:
+    """A `try` around an import that is refused: itself, why, and what is run where there is no such module."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Try) or not _is_on(refused.line, node):
+            continue
+        for place, part in enumerate(node.body):
+            if not isinstance(part, ast.Import | ast.ImportFrom) or not _is_on(refused.line, part):
+                continue
+            handler = next((handler for handler in node.handlers if _catches_import_error(handler)), None)
+            rest = [*node.body[:place], *handler.body, *node.finalbody] if handler else []
+            if handler and handler.name:  # the error that it may speak of
+                error = f"{handler.name} = ImportError({ast.unparse(part)!r})"
+                rest.insert(place, ast.parse(error).body[0])
+            if rest:
+                return node, [f"{refused} What stands below its `except` is run in its place."], rest
+    return None
+
+
+def _catches_import_error(handler: ast.ExceptHandler) -> bool:
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    names = {kind.id if isinstance(kind, ast.Name) else None for kind in kinds}
+    return handler.type is None or bool(names & {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
 
 
 def _with_names(node: ast.Import | ast.ImportFrom, names: list[ast.alias]) -> ast.stmt:
