@@ -4,12 +4,13 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from autograder.measuring.worker import clock
-from autograder.measuring.worker.clock import Clock
+from autograder.measuring.worker.clock import Clock, ProcessClock
 
 counted = pytest.mark.skipif(not Path("/proc/thread-self/schedstat").exists(), reason="reads the scheduler's counters")
 
@@ -100,6 +101,20 @@ def test_a_watched_thread_that_has_ended_keeps_the_run_delay_that_was_last_read(
         read(watching._files[1], 96, 0)
     assert watching.read().delay >= 7_000_000
     watching.close()
+
+
+@counted
+def test_the_clock_of_another_process_counts_what_waits_for_it_too():
+    with subprocess.Popen([sys.executable, "-c", BUSY], stdin=-1, stdout=-1) as process:
+        assert process.stdout.readline()  # from now on it waits
+        watching = ProcessClock(process.pid)
+        before = watching.read().running
+        end = time.thread_time() + 0.02
+        while time.thread_time() < end:
+            pass
+        assert watching.read().running - before >= 20_000_000
+        watching.close()
+        process.stdin.close()
 
 
 @counted

@@ -289,7 +289,8 @@ def test_slow_calls_do_not_ask_for_a_new_process(monkeypatch):
 class Processes:
     """Measuring processes without a process: each finds the same ratio in all its pairs, the next one of a list.
 
-    None stands for a process that finds both sides of the bar, and "dies" for one that ends. `started` has all.
+    A list has one ratio for each pair. None stands for a process that finds both sides of the bar, "slow" for one that
+    has time for a single pair, and "dies" for one that ends. `started` has all.
     """
 
     def __init__(self, monkeypatch, found):
@@ -321,9 +322,12 @@ class Process:
         assert isinstance(request, Contest)
         self.family.contests.append((self.number, request.bar))
         self.family.confirming += [self.number] * request.confirms
-        ratio = request.bar if self.ratio is None else self.ratio
-        answer = None if self.ratio is None else "pass" if ratio >= request.bar else "fail"
-        return Outcome(answer, [ratio * 1e6] * 7, [1e6] * 7, [0.0] * 7, 0.01)
+        pairs = 1 if self.ratio == "slow" else 7
+        ratios = self.ratio if isinstance(self.ratio, list) else [self.ratio] * pairs
+        known = all(isinstance(ratio, float) for ratio in ratios)
+        times = [ratio * 1e6 if known else request.bar * 1e6 for ratio in ratios]
+        answer = None if not known else "pass" if sorted(ratios)[pairs // 2] >= request.bar else "fail"
+        return Outcome(answer, times, [1e6] * pairs, [0.0] * pairs, 0.01)
 
     def close(self):
         self.alive = False
@@ -368,6 +372,18 @@ def test_near_the_bar_the_verdict_is_that_of_two_processes(monkeypatch, found, v
 def test_the_second_one_confirms_what_the_first_has_said(monkeypatch, found, confirming):
     """Where they disagree, and where the first has said nothing, the next one is asked as if it were the first."""
     assert asked(monkeypatch, *found)[1].confirming == confirming
+
+
+def test_a_single_pair_far_from_the_others_does_not_ask_for_a_second_process(monkeypatch):
+    answer, processes = asked(monkeypatch, [2.5, 4.5, 4.5, 4.5, 4.5, 4.5, 4.5])
+    assert (answer.verdict, answer.processes) == ("pass", 1)
+    answer, processes = asked(monkeypatch, [9.0, 9.0, 3.9, 3.9, 3.9, 3.9, 3.9], 3.9)
+    assert (answer.verdict, answer.processes) == ("pass", 2)
+
+
+def test_where_the_calls_have_become_slow_no_third_process_is_asked(monkeypatch):
+    answer, processes = asked(monkeypatch, 2.5, "slow")
+    assert answer.verdict == "undecided" and len(processes.contests) == 2
 
 
 def test_the_second_process_stays_and_is_asked_again(monkeypatch):

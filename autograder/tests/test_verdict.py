@@ -36,6 +36,8 @@ def test_seven_pairs_just_on_one_side_decide():
 def test_far_from_the_bar_a_clear_start_is_enough():
     assert decide(2, [100] * 20) == ("pass", CLEAR)
     assert decide(2, [0.1] * 20) == ("fail", CLEAR)
+    assert decide(2, [4.1] * 20) == ("pass", CLEAR)
+    assert decide(2, [3.9] * 20) == ("pass", LEAD)
 
 
 def test_one_pair_that_is_not_clear_asks_for_the_full_lead():
