@@ -359,6 +359,18 @@ HONEST = [
     "def f():\n    def g(x: Array): return x",
     "from typing import TypeVar\nT = TypeVar('T')\nPair = tuple[T, T]\nT = TypeVar('T')\nPair = list[T]\n"
     "def f(x: T) -> Pair: pass",
+    "def f():\n    from typing import Annotated, Generic, Literal, TypeAlias, TypeVar\n    T = TypeVar('T')\n"
+    "    Name: TypeAlias = Literal['a']\n    class Crate(Generic[T]):\n        def __init__(self, x: T): self.x = x\n"
+    "    Crates = dict[Name, Crate]\n    def h(x: Crates, y: 'Crates') -> tuple[T, Name]: return y\n    return h",
+    "import jax\ndef f(n):\n    Carry = tuple[jax.Array, int]\n    def step(carry: Carry, x) -> Carry: return carry\n"
+    "    return step\ndef h():\n    Carry = jax.Array\n    def step(carry: Carry) -> Carry: return carry",
+    "from typing import Callable, ParamSpec, Protocol, TypeVar, runtime_checkable\n"
+    "P, T = ParamSpec('P'), TypeVar('T')\n@runtime_checkable\nclass Step(Protocol[T]):\n"
+    "    def __call__(self, x: T) -> T: ...\n"
+    "def f(fn: Callable[P, T]) -> Callable[P, T]:\n"
+    "    def h(*args: P.args, **kwargs: P.kwargs) -> T: return fn(*args, **kwargs)\n"
+    "    return isinstance(fn, Step) and h",
+    "class A:\n    Number = int | float\n    def f(self, x: Number) -> Number: return x",
     "def f(x): return isinstance(x, type) or isinstance(x, (int, type)) or issubclass(x, type)",
     # functions that look like others
     "import functools\ndef f(g):\n    def h(): pass\n    return functools.update_wrapper(h, g)",
@@ -677,8 +689,24 @@ TRICKS = {
     "import operator\nclass A:\n    def load(self): pass\noperator.attrgetter('load')(g)": "asks for .load",
     "class A:\n    _module = 3\nmatch g:\n    case object(_module=f): pass": "asks for ._module",
     "match g:\n    case object(append=f): pass": "asks for .append",
-    "import typing\n@typing.runtime_checkable\nclass A(typing.Protocol):\n    n: int": "asks for .runtime_checkable",
+    "import typing\ntyping.runtime_checkable(type(g))": "runtime_checkable",
     "class A:\n    kind = 'eval(1)'\n    def f(self, x: kind): pass": "has kind in an annotation",
+    "def f(words):\n    P = tuple[words]\n    def g(x: P): pass": "has P in an annotation",
+    "def f(int):\n    P = list[int]\n    def g(x: P): pass": "has P in an annotation",
+    "def f(P):\n    def g(x: P): pass\nP = int": "has P in an annotation",
+    "def f():\n    Q = int\n    Q |= 'eval(1)'\n    def g(x: Q): pass": "changes Q",
+    "def f():\n    if (P := 'eval(1)'): P = int\n    def g(x: P): pass": "has P in an annotation",
+    "def f():\n    int = 'eval(1)'\n    P = list[int]\n    def g(x: P): pass": "has P in an annotation",
+    "def f():\n    for float in ['eval(1)']:\n        P = list[float]\n    def g(x: P): pass": "has P in an annotation",
+    "class A:\n    P = 'eval(1)'\n    def f(self, x: P): pass": "has P in an annotation",
+    "def f():\n    class Q: text = 'eval(1)'\n    class R:\n        x: Q.text": "has Q.text in an annotation",
+    "def f(Q):\n    def g(x: Q.text): pass": "has Q.text in an annotation",
+    "class Q: args = 'eval(1)'\ndef f(*x: Q.args): pass": "has Q.args in an annotation",
+    "from typing import ParamSpec\nQ = ParamSpec('Q')\ndef f(x: Q.name): pass": "has Q.name in an annotation",
+    "from typing import ParamSpec\nQ = ParamSpec('Q')\ndef f():\n    class Q: args = 'eval(1)'\n"
+    "    def g(*x: Q.args): pass": "has Q.args in an annotation",
+    "def f(K):\n    P = list[K]\n    def g(x: P): pass\ndef h():\n    class K: pass": "has P in an annotation",
+    "def f():\n    class K: pass\n    K = 'eval(1)'\n    P = list[K]\n    def g(x: P): pass": "has P in an annotation",
     # a twelfth: what may be used in one way alone, asked for an attribute that is it again
     "from operator import attrgetter\nattrgetter.mro()[0]('__globals__')(check)": "hands operator.attrgetter on",
     "open.__call__('a', 'w')": "uses open",

@@ -28,7 +28,9 @@ class Cells(NamedTuple):
     methods: the names of their methods.
     writers: those of methods, special ones left out, that write attributes of their object.
     only_classes: names that nothing but a `class` binds, below decorators of Python's and JAX's alone.
-    types: names that are bound outside of functions alone, to what can be nothing but a type: `Pair = tuple[int, int]`.
+    types: names that are bound to what can be nothing but a type: `Pair = tuple[int, int]`.
+    types_in_functions: those of them that are the same inside of any function.
+    parameters: names that are bound to a `ParamSpec` alone, of which `P.args` and `P.kwargs` are types.
     otherwise: names that something else than an import binds, anywhere.
     hand_on: whether one of them hands a module on, as in `def f(x, xp=np)`.
     """
@@ -42,6 +44,8 @@ class Cells(NamedTuple):
     writers: frozenset[str] = frozenset()
     only_classes: frozenset[str] = frozenset()
     types: frozenset[str] = frozenset()
+    types_in_functions: frozenset[str] = frozenset()
+    parameters: frozenset[str] = frozenset()
     otherwise: frozenset[str] = frozenset()
     hand_on: bool = False
 
@@ -111,13 +115,7 @@ def cells_together(trees: Iterable[ast.Module], course: Course) -> Cells:
     once = {target.id: value for target, value in given if isinstance(target, ast.Name) and often[target.id] == 1}
     arguments = {node.arg for node in nodes if isinstance(node, ast.arg)}
     cells = cells._replace(otherwise=frozenset((stored | classes | arguments) - (renamed & once.keys())))
-    aliases: dict[str, list[ast.AST]] = {}
-    for statement in (part for tree in trees for part in own_statements(tree.body)):
-        for target, value in assigned(statement) if isinstance(statement, ast.Assign | ast.AnnAssign) else ():
-            if isinstance(target, ast.Name):
-                aliases.setdefault(target.id, []).append(value)
-    aliases = {name: values for name, values in aliases.items() if len(values) == often[name]}
-    return cells._replace(types=_types(aliases, course, cells))
+    return _with_types(cells, trees, often, arguments, stored | classes, course)
 
 
 def _modules_renamed(
@@ -129,6 +127,34 @@ def _modules_renamed(
             root, _, rest = ast.unparse(value).partition(".")
             if origins := {f"{origin}.{rest}" for origin in imported.get(root, ())} & MODULES.keys():
                 yield target.id, origins
+
+
+def _with_types(
+    cells: Cells, trees: list[ast.Module], often: Counter[str], arguments: set[str], given: set[str], course: Course
+) -> Cells:
+    """With the names of types; `often` says how often a name is bound, `given` has those that no import binds."""
+    aliases: dict[str, list[ast.AST]] = {}
+    inside: set[str] = set()  # of a function or a class
+    outside = {id(part) for tree in trees for part in own_statements(tree.body)}
+    for statement in (node for tree in trees for node in ast.walk(tree)):
+        for target, value in assigned(statement) if isinstance(statement, ast.Assign | ast.AnnAssign) else ():
+            if isinstance(target, ast.Name):
+                aliases.setdefault(target.id, []).append(value)
+                inside |= set() if id(statement) in outside else {target.id}
+    aliases = {name: values for name, values in aliases.items() if len(values) == often[name]}
+    changing = arguments | (given - cells.only_classes - aliases.keys())
+    steady = set()
+    for name, values in aliases.items():
+        made_of = {node.id for value in values for node in ast.walk(value) if isinstance(node, ast.Name)}
+        if not changing & {name, *made_of}:
+            steady.add(name)
+    known = cells._replace(names=cells.names | aliases.keys())  # none of them is a builtin
+    types = _types({name: aliases[name] for name in aliases if name in steady or name not in inside}, course, known)
+    named = Names(course, cells)
+    specs = {name for name in types & steady if all(map(named.is_param_spec, aliases[name]))}
+    nodes = (node for tree in trees for node in ast.walk(tree))
+    specs |= {node.name for node in nodes if type(node).__name__ == "ParamSpec"} - arguments - given
+    return cells._replace(types=types, types_in_functions=types & steady, parameters=frozenset(specs))
 
 
 def _types(aliases: dict[str, list[ast.AST]], course: Course, cells: Cells) -> frozenset[str]:
@@ -327,10 +353,15 @@ class Names(ast.NodeVisitor):
             plain = all(map(self._is_of_a_type, node.args))
             plain = plain and all(self.is_type(v) or getattr(v, "value", "") in (True, False) for v in said)
             return plain and bool(self.origins(node.func) & MAKE_TYPES)
+        if isinstance(node, ast.Name) and node.id in self.cells.classes | (self.course.classes - self.cells.names):
+            return True
         if isinstance(node, ast.Name) and node.id not in self.cells.names | self.course.kept - _BUILTINS:
             return isinstance(getattr(builtins, node.id, None), type) or bool(self.origins(node))
-        named = isinstance(node, ast.Name) and node.id in self.cells.classes
-        return named or any(_OF_A_TYPE.match(origin.rpartition(".")[2]) for origin in self.origins(node))
+        return any(_OF_A_TYPE.match(origin.rpartition(".")[2]) for origin in self.origins(node))
+
+    def is_param_spec(self, node: ast.AST) -> bool:
+        """Whether an expression makes a `ParamSpec`."""
+        return isinstance(node, ast.Call) and self.origins(node.func) == {"typing.ParamSpec"}
 
     def _is_of_a_type(self, node: ast.AST) -> bool:
         """Whether an expression is a type, a text or a number, or a list of such: `["x", "y"]`, `[("x", int)]`."""

@@ -43,7 +43,7 @@ class _Cell:
         besides: list[str] = []  # what stands against names of an import
         try:
             text, tree = python_of(self.text)
-            if (partly := _tried_import(tree, refused) or _part_of_an_import(tree, refused, course)) is not None:
+            if (partly := _part_of_an_import(tree, refused, course) or _tried_import(tree, refused)) is not None:
                 node, besides, rest = partly
                 gone = _bound([node]) - _bound(rest) if node in tree.body else set()
                 text, tree = python_of(replaced(text, node, "\n".join(map(ast.unparse, rest))))
@@ -99,21 +99,36 @@ def _part_of_an_import(
 
 
 def _tried_import(tree: ast.Module, refused: Refusal) -> tuple[ast.stmt, list[str], list[ast.stmt]] | None:
-    """A `try` around an import that is refused: itself, why, and what is run where there is no such module."""
+    """A `try` around an import that is refused: itself, why, and what is run where there is no such module.
+
+    Where another import is tried first, and the refused one stands in its place, it is the other one.
+    """
     for node in ast.walk(tree):
         if not isinstance(node, ast.Try) or not _is_on(refused.line, node):
             continue
+        instead = [part for handler in node.handlers if _catches_import_error(handler) for part in handler.body]
+        if all(map(_is_import, node.body)) and any(_is_import(part) and _is_on(refused.line, part) for part in instead):
+            why = f"{refused} What stands below `try` is run, and nothing in its place."
+            return node, [why], [*node.body, *node.orelse, *node.finalbody]
         for place, part in enumerate(node.body):
-            if not isinstance(part, ast.Import | ast.ImportFrom) or not _is_on(refused.line, part):
+            if not _is_import(part) or not _is_on(refused.line, part):
                 continue
             handler = next((handler for handler in node.handlers if _catches_import_error(handler)), None)
-            rest = [*node.body[:place], *handler.body, *node.finalbody] if handler else []
-            if handler and handler.name:  # the error that it may speak of
-                error = f"{handler.name} = ImportError({ast.unparse(part)!r})"
-                rest.insert(place, ast.parse(error).body[0])
-            if rest:
-                return node, [f"{refused} What stands below its `except` is run in its place."], rest
+            if handler is None:
+                break
+            above, below = node.body[:place], node.body[place + 1 :]
+            if not _bound(handler.body):  # nothing stands for the module
+                others = copy.copy(node)
+                others.body = above + below
+                return node, [str(refused)], [others if others.body else ast.Pass()]
+            said = f"{handler.name} = ImportError({ast.unparse(part)!r})" if handler.name else ""
+            rest = [*above, *filter(_is_import, below), *ast.parse(said).body, *handler.body, *node.finalbody]
+            return node, [f"{refused} What stands below its `except` is run in its place."], rest
     return None
+
+
+def _is_import(node: ast.AST) -> bool:
+    return isinstance(node, ast.Import | ast.ImportFrom)
 
 
 def _catches_import_error(handler: ast.ExceptHandler) -> bool:

@@ -198,7 +198,7 @@ FORBIDDEN = HIDDEN_MODULES | _words(
     "attrgetter methodcaller setitem delitem Formatter formatter_parser get_type_hints get_origin evaluate_forward_ref "
     "ForwardRef "
     "singledispatch singledispatchmethod update_wrapper global_enum make_dataclass new_type "
-    "runtime_checkable set_local swap_local set_global swap_global "
+    "set_local swap_local set_global swap_global "
     "redirect_stdout redirect_stderr register_at_fork "
     "load save savez savez_compressed loadtxt genfromtxt savetxt memmap open_memmap fromfile tofile dump fromregex "
     "DataSource as_strided runstring rundocs seterrcall setbufsize set_string_function set_array_function_like_doc "
@@ -339,7 +339,7 @@ MAGICS_LEFT_OUT = _words(
 # And so it is what these builtins show, where one of them is all that a statement calls: `help(f)` is as `f?`.
 SHOWS = _words("breakpoint dir help")
 # Decorators that change what they stand above, and return it: used with an @ alone.
-AS_DECORATOR = {"functools.wraps", "functools.total_ordering", "dataclasses.dataclass"}
+AS_DECORATOR = {"functools.wraps", "functools.total_ordering", "dataclasses.dataclass", "typing.runtime_checkable"}
 
 # What may be used in one way alone: `with ThreadPoolExecutor(…) as …:`, `with redirect_stdout(text):`,
 # `print(..., file=sys.stderr)`, a class as a wrapper, `warn(text, kind)`, `timeit(lambda: …)`,

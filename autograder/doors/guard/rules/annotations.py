@@ -45,7 +45,8 @@ class OfAnnotations(OfBindings):
         values = {id(part) for values in said for part in ast.walk(values)}
         for part in ast.walk(node):
             root = root_of(part) if isinstance(part, ast.Attribute) else None
-            if isinstance(root, ast.Name) and root.id in self.cells.names and not self.origins(root):
+            own = isinstance(root, ast.Name) and (root.id in self.cells.names or self.home(root.id) is not None)
+            if own and not self.origins(root) and not self._is_of_parameters(part):
                 what = f"has {ast.unparse(part)[:40]} in an annotation"
                 self.refuse(node, what, "that may be a text, and may be run", "Name a class.")
             if not isinstance(part, _OF_ANNOTATIONS):
@@ -77,6 +78,11 @@ class OfAnnotations(OfBindings):
         of_scopes = any(node.id in scope.names for scope in self.scopes)
         return node.id not in known and not of_scopes and not self.origins(node)
 
+    def _is_of_parameters(self, node: ast.AST) -> bool:
+        """Whether this is `P.args` or `P.kwargs` of a `ParamSpec`."""
+        is_one = isinstance(node, ast.Attribute) and node.attr in ("args", "kwargs")
+        return is_one and isinstance(node.value, ast.Name) and node.value.id in self.cells.parameters
+
     def _is_literal(self, node: ast.AST) -> bool:
         """Whether this is `Literal`, whose texts are values."""
         return self.origins(node) == {"typing.Literal"}
@@ -86,7 +92,7 @@ class OfAnnotations(OfBindings):
             self.allowed.add(node)
         home = self.home(node.id)
         own = home is not None or node.id in self.cells.names
-        types = self.cells.classes | (self.cells.types if home is None else frozenset())
+        types = self.cells.classes | (self.cells.types if home is None else self.cells.types_in_functions)
         if own and node.id not in types and not self.origins(node):
             self.refuse(node, f"has {node.id} in an annotation", "that may be a text, and may be run", "Name a class.")
 
