@@ -39,6 +39,9 @@ COLD = 2  # kernels that start as usual; a process that needs more will need man
 
 _RESTORER = '__import__("autograder.doors.guard.restorer", fromlist=["_"])'
 
+# What reading a message raises that is none: a student's code can write to its kernel's sockets.
+_NO_MESSAGE = (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError)
+
 _kernels = count(1)  # of this process
 
 
@@ -133,6 +136,8 @@ class Runner:
             self._interrupt(cell)
         except DeadKernelError:
             self._died_by_itself(cell)
+        except _NO_MESSAGE:
+            self._says_no_message(cell)
         else:
             self._client.end_cell(cell)
             if self._client.quits:
@@ -215,7 +220,7 @@ class Runner:
         while True:
             try:
                 reply = await channels.get_shell_msg(timeout=max(0, end - time.monotonic()))
-            except Empty:
+            except (Empty, *_NO_MESSAGE):
                 raise NoAnswer("the kernel does not answer") from None
             if reply["parent_header"].get("msg_id") == request:
                 if reply["content"]["status"] != "ok":
@@ -272,7 +277,7 @@ class Runner:
                 answers = message["parent_header"].get("msg_id") == request and message["msg_type"] == "status"
                 if answers and message["content"]["execution_state"] == "idle":
                     return True
-        except Empty:
+        except (Empty, *_NO_MESSAGE):
             await kernel.shutdown_kernel(now=True)
             return False
 
@@ -284,6 +289,11 @@ class Runner:
             self._died(cell, f"the kernel was ended while this cell ran: {why}", End.LIMIT)
         else:
             self._died(cell, "the kernel died while this cell ran: killed, crashed, or left by os._exit", End.DIED)
+
+    def _says_no_message(self, cell: NotebookNode) -> None:
+        """A program in the box has written to the kernel's sockets: nothing that comes from there is to be believed."""
+        run_sync(self._client.km.shutdown_kernel)(now=True)
+        self._died(cell, "the kernel was ended: what it sent while this cell ran was no message", End.DIED)
 
     def _died(self, cell: NotebookNode, line: str, how: End) -> None:
         self.end = how

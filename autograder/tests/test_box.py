@@ -1,6 +1,7 @@
 """The box around a student's kernel: what is in it, what it records, and what is said where there can be none."""
 
 import contextlib
+import errno
 import os
 import shutil
 import subprocess
@@ -12,10 +13,10 @@ import psutil
 import pytest
 from nbgrader.converters.base import NbGraderException
 
-from autograder.doors.box import kernels, rules
+from autograder.doors.box import calls, kernels, rules, server
 from autograder.doors.box.rules import Rules, why_not
 from autograder.doors.graded_notebook import failure_text
-from autograder.doors.kernel_runner import Runner
+from autograder.doors.kernel_runner import End, Runner
 from autograder.doors.nbgrader_steps import RunNotebook
 
 pytestmark = pytest.mark.once  # the same on every version
@@ -137,6 +138,103 @@ except OSError as error:
         runner.run_all()
     shown = [o.get("text", o.get("evalue")) for cell in notebook.cells for o in cell.outputs]
     assert shown == ["1 []\nOSError\n", "42\n"]
+
+
+NO_PART_OF_IT = {
+    "keys of the user": "ctypes.CDLL(None, use_errno=True).syscall(250, 0, -4, 0)",  # x86_64
+    "the machine that this one runs on": "socket.socket(40, socket.SOCK_STREAM)",
+    "a lease": f"fcntl.fcntl(open({__file__!r}), 1024, 1)",
+    "word of a file": f"fcntl.fcntl(open({__file__!r}), 1026, 1)",
+    "a file in no folder": "os.memfd_create('a')",
+    "a ring": "ctypes.CDLL(None, use_errno=True).syscall(425, 8, None)",
+}
+
+
+@boxed
+@pytest.mark.skipif(bool(calls.why_not()), reason=f"not here, because {calls.why_not()}")
+def test_what_no_namespace_holds_is_refused(make_notebook, tmp_path):
+    lines = ["import ctypes, fcntl, os, socket", "seen = {}"]
+    for name, text in NO_PART_OF_IT.items():
+        lines.append(f"try: seen[{name!r}] = {text.replace(__file__, os.__file__)}")
+        lines.append(f"except OSError as error: seen[{name!r}] = error.errno")
+    refused = dict.fromkeys(NO_PART_OF_IT, errno.EPERM)
+    refused |= {"the machine that this one runs on": errno.EAFNOSUPPORT, "a file in no folder": errno.ENOSYS}
+    refused |= {"keys of the user": -1, "a ring": -1}
+    assert eval(printed(make_notebook("\n".join([*lines, "print(seen)"])), tmp_path, Rules())) == refused
+
+
+def test_memory_is_all_that_is_in_no_file(monkeypatch, tmp_path):
+    lines = "VmSize:\t 90 kB\nVmPTE:\t 1 kB\nVmSwap:\t 2 kB\nRssAnon:\t 4 kB\nRssFile:\t 90 kB\nRssShmem:\t 8 kB\n"
+    (tmp_path / "status").write_text(lines)
+    assert server._held(str(tmp_path)) == 15 * 1024
+    (tmp_path / "status").write_text("Name:\tpython\nState:\tZ (zombie)\n")
+    assert server._held(str(tmp_path)) is None and server._held(str(tmp_path / "gone")) is None
+    assert server._memory(os.getpid()) > 10 * 2**20 and server._memory(-1) == 0
+
+
+def test_a_box_ends_before_the_machine_has_no_memory_left(monkeypatch):
+    assert server._exhausted() == ""
+    monkeypatch.setattr(server, "_RESERVE", 2**60)
+    assert server._exhausted().startswith("the machine had less than ")
+
+
+@boxed
+def test_a_box_is_the_first_to_go_where_memory_is_short(make_notebook, tmp_path):
+    before = Path("/proc/self/oom_score_adj").read_text()
+    look = "from pathlib import Path\nprint(Path('/proc/self/oom_score_adj').read_text().strip())"
+    assert printed(make_notebook(look), tmp_path, Rules()) == "1000\n"
+    assert Path("/proc/self/oom_score_adj").read_text() == before
+
+
+TO_ITS_SOCKETS = """
+import os, select, socket
+from ipykernel.kernelapp import IPKernelApp
+
+def channel():
+    for number in map(int, os.listdir('/proc/self/fd')):
+        try:
+            one = socket.socket(fileno=os.dup(number))
+            one.getpeername()
+            if str(one.getsockname()).endswith(f'k-{IPKernelApp.instance().iopub_port}'):
+                return one
+        except OSError:
+            pass
+
+def put(one, data):
+    data = memoryview(data)
+    while data:
+        select.select([], [one], [])
+        try:
+            data = data[one.send(data):]
+        except BlockingIOError:
+            pass
+
+one = channel()
+"""
+ENDS = {
+    "no message": (
+        "put(one, b'\\0\\3abc')\nimport time\ntime.sleep(30)",
+        "what it sent while this cell ran was no message",
+    ),
+    "a message without an end": (
+        "part = bytes(2**22)\nwhile True:\n    put(one, b'\\3' + len(part).to_bytes(8, 'big'))\n    put(one, part)",
+        "it sent more than 0.0625 GiB at once",
+    ),
+}
+
+
+@boxed
+@pytest.mark.parametrize("what", ENDS)
+def test_who_writes_to_the_kernels_sockets_ends_the_kernel_alone(make_notebook, tmp_path, monkeypatch, what):
+    """The grader's memory is not filled, and the next cell runs in another kernel."""
+    source, why = ENDS[what]
+    monkeypatch.setattr(kernels, "_GROWTH", 2**26)
+    notebook = make_notebook(TO_ITS_SOCKETS + source, "print(6 * 7)")
+    with Runner(notebook, tmp_path, 60, box=Rules()) as runner:
+        first = runner.run(0)
+        assert why in failure_text(first) and runner.end in (End.DIED, End.LIMIT)
+        runner.restart()
+        assert runner.run(1).outputs[0].text == "42\n"
 
 
 def test_nothing_is_left_when_the_grader_is_killed(tmp_path):

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 
-from autograder.doors.box import namespaces
+from autograder.doors.box import calls, namespaces
 
 
 class Full:
@@ -17,6 +17,7 @@ class Full:
 
     def __init__(self, request: dict):
         self._connection = request["connection"]
+        self._refuses = not calls.why_not()  # from inside, the library could not be loaded
         reading, writing = os.pipe()
         self._box = subprocess.Popen(
             [*request["box"], "--as-pid-1", "--info-fd", str(writing), "--", "cat"],
@@ -40,13 +41,15 @@ class Full:
     def confine(self) -> None:
         """To be called in the kernel's process, which is born in the box: it gives up what the keeper may."""
         namespaces.renounce(self._user_namespace)
+        if self._refuses:
+            calls.refuse_what_no_namespace_holds()
 
     def processes(self, kernel: int) -> list[int]:
         """Those of the box."""
         return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
     def overfull(self, kernel: int) -> str:
-        """Empty: its files lie in memory, and the system holds them to their limit."""
+        """Empty: its files lie in memory, and the system holds them to their limit. Files in no folder are refused."""
         return ""
 
     def interrupt(self, kernel: int) -> None:

@@ -10,6 +10,8 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,9 @@ START_LIMIT = 120.0  # seconds until the server has imported everything
 _BOX_LIMIT = 60.0  # and until a kernel is in its box
 _LARGEST = 2**26  # bytes of one message from a kernel; a larger one is not received
 _WAITING = 10  # messages that wait to be read; the kernel's side holds the others
+# ZeroMQ holds a message until its last part is there, of any number of parts. So the grader looks at itself.
+_GROWTH = 2**30  # bytes that it may have more of than when the kernel was started
+_TICK = 0.1  # seconds between two looks
 _PROGRAMS = (".py", ".pyc", ".pyd", ".so", ".dylib", ".pth", ".cfg", ".toml", ".ini")
 _SETTINGS = ("matplotlibrc", "PYTHONSTARTUP")
 _HANDED_IN = 100 * 2**20  # bytes of files beside the notebook that come with it
@@ -86,6 +91,7 @@ class _Provisioner(LocalProvisioner):
         """As in the parent class, but for the process."""
         arguments = cmd[cmd.index("-m") + 2 :]
         self.boxed = _server().start({**self.request, "arguments": arguments}, self.linked)
+        threading.Thread(target=_look_at_own_memory, args=(self.boxed,), daemon=True).start()
         process: Any = self.boxed
         self.process = process
         return self.connection_info
@@ -102,6 +108,22 @@ class _Provisioner(LocalProvisioner):
             shutil.rmtree(self.parent.slot, ignore_errors=True)
 
 
+def _look_at_own_memory(boxed: "_Boxed") -> None:
+    """Until the box has ended: end it where this process holds too much more than now."""
+    before = _own_memory()
+    while boxed.alive:
+        if _own_memory() - before > _GROWTH:
+            boxed.why = f"it sent more than {_GROWTH / 2**30:g} GiB at once"
+            boxed.kill()
+        time.sleep(_TICK)
+
+
+def _own_memory() -> int:
+    """The bytes of this process that are in no file."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon:"))
+
+
 class _Boxed:
     """What a provisioner asks of a `subprocess.Popen`, of a kernel in a box: its keeper is asked."""
 
@@ -111,6 +133,11 @@ class _Boxed:
         self._lifeline, self.mail = lifeline, mail
         self._status: int | None = None
         self.why = ""
+
+    @property
+    def alive(self) -> bool:
+        """Whether its end has not been heard of; asks nobody."""
+        return self._status is None
 
     def send(self, command: bytes) -> None:
         with contextlib.suppress(OSError):  # the box has ended
@@ -135,7 +162,7 @@ class _Boxed:
         told = json.loads(text) if text else {}
         if "sealed" in told:
             return
-        self._status, self.why = told.get("ended", -signal.SIGKILL), told.get("why", "")
+        self._status, self.why = told.get("ended", -signal.SIGKILL), self.why or told.get("why", "")
         self._lifeline.close()
 
     def poll(self):

@@ -20,6 +20,9 @@ from autograder.doors.box.landlock import Access
 
 _SUBREAPER, _DEATH_SIGNAL = 36, 1  # of prctl
 _LOOKS = 5  # every so many looks at memory and processes, one at the files
+_LEAST = 4096  # bytes that any file takes, an empty one too
+_DEEPEST = 100  # folders in a folder
+_AS_A_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
 
@@ -64,7 +67,8 @@ class Reduced:
 
     def __init__(self, request: dict):
         self._granted, self._folder, self._disk = request["granted"], request["folder"], request["limits"]["disk"]
-        self._looks = 0
+        self._connection, self._looks = request["connection"], 0
+        self._hiding: set[int] = set()  # processes whose open files could not be seen in the last look
         calls.why_not()  # once confined, the process could not load the library
         shutil.copytree(request["submitted"], request["work"])
         # Whoever loses its parent in the box becomes the keeper's child; and the keeper, told to end, ends the box.
@@ -91,22 +95,15 @@ class Reduced:
         self._looks += 1
         if self._looks % _LOOKS:
             return ""
-        sizes = {}
-        for place, _, files in os.walk(self._folder):
-            for name in files:
-                with contextlib.suppress(OSError):
-                    found = os.lstat(os.path.join(place, name))
-                    sizes[found.st_dev, found.st_ino] = found.st_blocks * 512
-        for process in _group(kernel):
-            with contextlib.suppress(OSError):
-                for number in os.listdir(f"/proc/{process}/fd"):
-                    with contextlib.suppress(OSError):
-                        found = os.stat(f"/proc/{process}/fd/{number}")
-                        if stat.S_ISREG(found.st_mode) and not found.st_nlink:
-                            sizes[found.st_dev, found.st_ino] = found.st_blocks * 512
-        if sum(sizes.values()) > self._disk:
-            return f"it wrote more than {self._disk / 2**30:g} GiB of files"
-        return ""
+        found = _Sizes(self._disk)
+        try:
+            for folder in (self._folder, self._connection):
+                found.add_folder(os.open(folder, _AS_A_FOLDER))
+            hiding = {process for process in _group(kernel) if not found.add_open(process)}
+        except _TooMuch as why:
+            return str(why)
+        hidden, self._hiding = hiding & self._hiding, hiding  # what has just begun or ended is seen in the next look
+        return "it hid its open files" if hidden else ""
 
     def interrupt(self, kernel: int) -> None:
         """As the interrupt key does, which is the kernel's: what measures is in its group here, and is not meant."""
@@ -128,6 +125,66 @@ class Reduced:
         # Folders without rights, or one in the other a thousand times, are more than `shutil.rmtree` can remove.
         for command in (["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
             subprocess.run([*command, "--", self._folder], stderr=subprocess.DEVNULL)
+
+
+class _TooMuch(Exception):
+    """A limit that files have passed."""
+
+
+class _Sizes:
+    """The files that were found, each once, and the bytes that they take on the disk. Raises `_TooMuch`."""
+
+    def __init__(self, most: int):
+        self._most, self._sum = most, 0
+        self._known: set[tuple[int, int]] = set()
+
+    def _add(self, found: os.stat_result) -> None:
+        if (found.st_dev, found.st_ino) not in self._known:
+            self._known.add((found.st_dev, found.st_ino))
+            self._sum += max(found.st_blocks * 512, _LEAST)
+        if self._sum > self._most:
+            raise _TooMuch(f"it wrote more than {self._most / 2**30:g} GiB of files")
+
+    def add_folder(self, descriptor: int, deep: int = 0) -> None:
+        """All that is below it, and itself. The descriptor is closed."""
+        try:
+            self._add(os.fstat(descriptor))
+            with os.scandir(descriptor) as entries:
+                for entry in entries:
+                    with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # it is gone, or another one
+                        self._add(entry.stat(follow_symlinks=False))
+                        if entry.is_dir(follow_symlinks=False):
+                            if deep == _DEEPEST:
+                                raise _TooMuch(f"it made folders in folders, more than {_DEEPEST}")
+                            self.add_folder(os.open(entry.name, _AS_A_FOLDER, dir_fd=descriptor), deep + 1)
+        except PermissionError:
+            raise _TooMuch("it hid a folder of its own") from None
+        finally:
+            os.close(descriptor)
+
+    def add_open(self, process: int) -> bool:
+        """What a process has open that has no name; False if that cannot be seen. All its threads have the same."""
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+            for thread in os.listdir(f"/proc/{process}/task"):
+                folder = f"/proc/{process}/task/{thread}"
+                try:
+                    numbers = os.listdir(f"{folder}/fd")
+                except PermissionError:
+                    if _has_ended(folder):
+                        continue
+                    return False
+                for number in numbers:
+                    with contextlib.suppress(OSError):
+                        found = os.stat(f"{folder}/fd/{number}")
+                        if stat.S_ISREG(found.st_mode) and not found.st_nlink:
+                            self._add(found)
+                break
+        return True
+
+
+def _has_ended(folder: str) -> bool:
+    with open(f"{folder}/stat", "rb") as file:
+        return file.read().rpartition(b")")[2].split()[0] in b"ZX"
 
 
 def _stop(number: int, frame: object) -> None:

@@ -28,6 +28,7 @@ import signal
 import socket
 import sys
 import types
+from collections.abc import Iterator
 
 from autograder.doors.box import namespaces
 from autograder.doors.box.full import Full
@@ -37,6 +38,11 @@ from autograder.doors.warm_kernels import IMPORTED, become_kernel, move_in, show
 from autograder.measuring.programs import Programs, look_for
 
 TICK = 0.1  # seconds between two looks at what the box uses
+FILES = 1024  # that a process of the box may have open: a look at them all must not take long
+# What a box holds without being seen (a buffer of a socket, say) shows in what is left to the machine.
+_RESERVE = 256 * 2**20  # bytes; below that the system itself would begin to end programs
+_FIRST_TO_GO = b"1000"  # oom_score_adj: a box goes before the grader does
+_COUNTED = (b"RssAnon:", b"RssShmem:", b"VmPTE:", b"VmSwap:")  # of /proc/*/status
 
 
 def main() -> None:
@@ -69,10 +75,11 @@ def _keep(request: dict, lifeline: socket.socket, mail: list[int]) -> None:
     try:
         namespaces.end_with_the_parent()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        box = (Full if "box" in request else Reduced)(request)
-        kernel = os.fork()
-        if kernel == 0:
-            _be_kernel(request, lifeline, mail, box)
+        with _first_to_go():
+            box = (Full if "box" in request else Reduced)(request)
+            kernel = os.fork()
+            if kernel == 0:
+                _be_kernel(request, lifeline, mail, box)
         status, why = _watch(kernel, request["limits"], lifeline, box)
         told: dict[str, object] = {"ended": status, "why": why}
     except BaseException as error:
@@ -82,6 +89,18 @@ def _keep(request: dict, lifeline: socket.socket, mail: list[int]) -> None:
             box.end(kernel)
     _tell(lifeline, **told)
     os._exit(0)
+
+
+@contextlib.contextmanager
+def _first_to_go() -> Iterator[None]:
+    """What is started here is ended first, where the machine has no memory left; this process is not."""
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):  # a system that has no such file
+            mine = stack.enter_context(open("/proc/self/oom_score_adj", "r+b", buffering=0))  # /proc is another, later
+            before = mine.read().strip()
+            os.pwrite(mine.fileno(), _FIRST_TO_GO, 0)
+            stack.callback(os.pwrite, mine.fileno(), before, 0)
+        yield
 
 
 def _tell(lifeline: socket.socket, **message: object) -> None:
@@ -106,7 +125,7 @@ def _watch(kernel: int, limits: dict, lifeline: socket.socket, box: Full | Reduc
         ended = os.waitid(os.P_PID, kernel, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if ended:
             return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status, ""
-        if why := _passed(box.processes(kernel), limits) or box.overfull(kernel):
+        if why := _passed(box.processes(kernel), limits) or box.overfull(kernel) or _exhausted():
             return -signal.SIGKILL, why
 
 
@@ -120,14 +139,33 @@ def _passed(processes: list[int], limits: dict) -> str:
     return ""
 
 
+def _exhausted() -> str:
+    """Whether the machine has hardly any memory left, whoever holds it."""
+    with contextlib.suppress(OSError), open("/proc/meminfo", "rb") as file:
+        for line in file:
+            if line.startswith(b"MemAvailable:") and int(line.split()[1]) * 1024 < _RESERVE:
+                return f"the machine had less than {_RESERVE // 2**20} MiB of memory left"
+    return ""
+
+
 def _memory(process: int) -> int:
     """The bytes that are its own, or that it shares with others through no file of the disk; 0 if it has ended."""
-    held = 0
-    with contextlib.suppress(OSError), open(f"/proc/{process}/status", "rb") as file:
-        for line in file:
-            if line.startswith((b"RssAnon:", b"RssShmem:")):
-                held += int(line.split()[1]) * 1024
-    return held
+    if (held := _held(f"/proc/{process}")) is not None:
+        return held
+    # Its first thread has ended, and says nothing any more. All others hold the same.
+    with contextlib.suppress(OSError):
+        return max(
+            (_held(f"/proc/{process}/task/{name}") or 0 for name in os.listdir(f"/proc/{process}/task")), default=0
+        )
+    return 0
+
+
+def _held(folder: str) -> int | None:
+    """The same of a thread; None if it has ended."""
+    with contextlib.suppress(OSError), open(f"{folder}/status", "rb") as file:
+        lines = [line for line in file if line.startswith(_COUNTED)]
+        return sum(int(line.split()[1]) * 1024 for line in lines) if lines else None
+    return None
 
 
 def _be_kernel(request: dict, lifeline: socket.socket, mail: list[int], box: Full | Reduced) -> None:
@@ -162,7 +200,9 @@ def _be_kernel(request: dict, lifeline: socket.socket, mail: list[int], box: Ful
 def _limit(limits: dict) -> None:
     """What the system holds each process to; what they use together is the keeper's to watch."""
     wanted = {
-        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_CORE: 1,  # none, nor is one handed to a program of the system's: see core(5)
+        resource.RLIMIT_NOFILE: FILES,
+        resource.RLIMIT_RTPRIO: 0,
         resource.RLIMIT_CPU: limits["cpu"],
         resource.RLIMIT_DATA: 2 * limits["memory"],  # what is asked for; the keeper counts what is used
         resource.RLIMIT_FSIZE: limits["disk"],
