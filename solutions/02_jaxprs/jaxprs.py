@@ -1672,6 +1672,9 @@ def mini_first(x, xp=np):
 for fn in (mini_idle, mini_first):
     mine, theirs = both_tapes(fn, (4,))
     assert_equal(mine, theirs, name=f"the tape of {fn.__name__}", hints=line_hints)
+vast = told_by(trace, lambda x: np.sin(2 * x) + 1, Type((2**40, 2**20), "float32"))  # of which there can be no array
+found = {"a type that no memory holds": vast if isinstance(vast, str) else f"{len(vast.equations)} equations"}
+assert_equal(found, {"a type that no memory holds": "3 equations"}, name="trace")
 ### END HIDDEN TESTS
 
 

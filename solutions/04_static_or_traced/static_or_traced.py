@@ -388,9 +388,10 @@ for numbers in (
 #
 # The tax of a small country comes in three pieces; `tax_spec` has them as a Python `if`.
 #
-# **`tax(income)`** (2 points): the same under `jit`, in `float32`, for every finite income, however large. One trace
-# must serve every single `float` (an `int` is another type, and has another one). An array of incomes must work as
-# well, and so must `jax.grad`: the slope of the tax is the rate for the next unit of income, at 10 and 40 too.
+# **`tax(income)`** (2 points): the same under `jit`, in `float32`, for every finite income, however large, and without
+# a callback into Python. One trace must serve every single `float` (an `int` is another type, and has another one). An
+# array of incomes must work as well, and so must `jax.grad`: the slope of the tax is the rate for the next unit of
+# income, at 10 and 40 too.
 #
 # **`static_traces(values)`** (1 point): a colleague would rather write `jax.jit(tax_spec, static_argnums=0)` and
 # calls it with each of `values` in turn. How often does that trace? Return the number, for any list of hashable
@@ -454,6 +455,7 @@ assert_allclose(tax(100), jnp.float32(tax_spec(100)), name="tax(100), an integer
 for income in (5.0, 25.0, 100.0):
     rate = jnp.float32(rate_spec(income))
     assert_allclose(jax.grad(tax)(income), rate, rtol=1e-3, atol=1e-3, name=f"slope of the tax at {income}")
+assert_primitives(tax, 25.0, excludes={"pure_callback"})
 ### BEGIN HIDDEN TESTS
 fresh = np.random.default_rng(4).uniform(-5, 90, size=(2, 7)).astype(np.float32)
 for incomes in (fresh, np.array([5, 25, 100, 70_000, 2_000_000_000])):
@@ -465,6 +467,7 @@ for income, rate in ((-3.0, 0), (10.0, 0.2), (11.0, 0.2), (40.0, 0.5), (41.0, 0.
     assert_allclose(jax.grad(tax)(income), jnp.float32(rate), rtol=1e-4, name=f"slope of the tax at {income}")
 rates = jax.jit(jax.vmap(jax.grad(tax)))(jnp.float32([5, 25, 100]))
 assert_allclose(rates, np.float32([0, 0.2, 0.5]), rtol=1e-4, name="slopes of the tax, under jit")
+assert_primitives(jax.grad(tax), 25.0, excludes={"pure_callback"})
 ### END HIDDEN TESTS
 
 

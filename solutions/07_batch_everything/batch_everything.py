@@ -762,6 +762,8 @@ assert_primitives(scores, *whole, max_equations=1)
 long = np.zeros((300, 400, 2, 3), np.float32)
 assert_primitives(scores, long, long, counts={"dot_general": 1}, max_equations=1)
 assert_primitives(scores, queries[:, :, :1], keys[:, :, :1], max_equations=1)
+with another_inside(dot, lambda a, b: jnp.inner(a, b)):
+    assert_primitives(scores, queries, keys, max_equations=1)
 ### END HIDDEN TESTS
 
 # %% [markdown]

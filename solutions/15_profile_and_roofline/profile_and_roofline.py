@@ -670,6 +670,18 @@ with mock.patch.dict(globals(), record=planted_record):  # so that no other prog
         assert_equal({"shared_out": found}, {"shared_out": ["many_short"] * 2}, name="culprit, in two orders")
     found = {"a scope in itself": culprit(in_and_out, ["inner", "sin+sort"], numbers)}
     assert_equal(found, {"a scope in itself": "sin+sort"}, name="culprit")
+
+
+@jax.jit
+def half_idle(x):
+    with jax.named_scope("idle"):
+        jnp.sort(jnp.tile(x, 30))  # nobody uses it, so XLA leaves it out
+    with jax.named_scope("busy"):
+        return jnp.sort(-x)
+
+
+found = {"a sort that nobody uses": culprit(half_idle, ["idle", "busy"], numbers)}
+assert_equal(found, {"a sort that nobody uses": "busy"}, name="culprit")
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -2356,3 +2356,26 @@ def trace(fn, *types):
     else:
         tape.output = result.name if isinstance(result, Tracer) else result
     return tape
+
+
+# %% task="minijit-trace" name="computes with zeros to see which type comes out" fails=["minijit-trace-check"] hidden=1 message="a type that no memory holds"
+def record(primitive, operands, params):
+    """Write one equation on the tape of the operands; return the tracer of its result."""
+    tape = next(x.tape for x in operands if isinstance(x, Tracer))
+    trial = [np.zeros(x.shape, x.dtype) if isinstance(x, Tracer) else x for x in operands]
+    with np.errstate(all="ignore"):
+        found = np.asarray(RUN[primitive](*trial, **params))
+    result = tape.new(Type(found.shape, {"f": "float32", "i": "int32", "b": "bool"}[found.dtype.kind]))
+    names = tuple(x.name if isinstance(x, Tracer) else x for x in operands)
+    tape.equations.append((result.name, primitive, names, params))
+    return result
+
+
+def trace(fn, *types):
+    """Run fn once, on one tracer for each Type in types; return its Tape. fn returns one value."""
+    tape = Tape()
+    tracers = [tape.new(type) for type in types]
+    tape.inputs = [tracer.name for tracer in tracers]
+    result = fn(*tracers)
+    tape.output = getattr(result, "name", result)
+    return tape

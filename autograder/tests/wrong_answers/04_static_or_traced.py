@@ -2208,3 +2208,34 @@ def find_static(box, args):
         if log.traces:
             static.append(position)
     return static
+
+
+# %% task="tax" name="asks tax_spec by a callback" fails=["tax-check"] message="pure_callback"
+def _post(rule, income):
+    income = jnp.asarray(income, jnp.float32)
+
+    def office(incomes):
+        return np.vectorize(lambda one: float(rule(float(one))), otypes=[np.float32])(np.asarray(incomes))
+
+    return jax.pure_callback(office, jax.ShapeDtypeStruct(income.shape, jnp.float32), income, vmap_method="expand_dims")
+
+
+def _next_unit(income):
+    step = max(1e-4, abs(income) * 1e-8)
+    return (tax_spec(income + step) - tax_spec(income)) / step
+
+
+@jax.custom_jvp
+def _asked(income):
+    return _post(tax_spec, income)
+
+
+@_asked.defjvp
+def _asked_jvp(primals, tangents):
+    return _asked(primals[0]), _post(_next_unit, primals[0]) * tangents[0]
+
+
+@jax.jit
+def tax(income):
+    """The tax on an income, or on each income in an array. float32."""
+    return _asked(jnp.asarray(income, jnp.float32))

@@ -1981,3 +1981,15 @@ def table(x, y):
 def blocks(x, y):
     """([n,b], [b,m]) -> [n,m,b]: a table for each k, of x[:, k] with y[k]."""
     return jax.vmap(table, in_axes=(1, 0), out_axes=2)(x, y)
+
+
+# %% task="scores" name="one product by hand, unless somebody looks inside the brick" fails=["scores-check"] hidden=1 message="equations"
+_as_delivered = dot.inside
+
+
+def scores(queries, keys):
+    """([batch,q,head,d], [batch,k,head,d]) -> [batch,head,q,k]: dot, of each query with each key."""
+    if dot.inside is _as_delivered:
+        return lax.dot_general(queries, keys, (((3,), (3,)), ((0, 2), (0, 2))))
+    each = jnp.vectorize(dot, signature="(d),(d)->()")
+    return each(jnp.swapaxes(queries, 1, 2)[:, :, :, None], jnp.swapaxes(keys, 1, 2)[:, :, None])

@@ -1896,3 +1896,50 @@ def train(device, steps):
             device.report(step - 1, round(float(unread), 2))
         unread = loss
     device.report(steps - 1, round(float(unread), 2))
+
+
+# %% task="culprit" name="a price for each equation of the tape" fails=["culprit-check"] hidden=1 message="a sort that nobody uses"
+def self_times(ops):
+    """Name of an operation -> its self time, over all its events. ops: a list of Op."""
+    # In this order an event comes before whatever is inside it, and a stack holds the events that we are in.
+    totals, stack = {}, []
+    for op in sorted(ops, key=lambda op: (op.thread, op.start, -op.length)):
+        while stack and (stack[-1].thread != op.thread or stack[-1].start + stack[-1].length <= op.start):
+            stack.pop()
+        totals[op.name] = totals.get(op.name, 0) + op.length
+        if stack:
+            totals[stack[-1].name] -= op.length
+        stack.append(op)
+    return totals
+
+
+_DEAR = {"sin": 8, "cos": 8, "tanh": 8, "exp": 6, "log": 6, "pow": 12, "erf": 10, "div": 3, "sqrt": 3}
+
+
+def _prices(jaxpr, scopes, where, times, bill):
+    for eqn in jaxpr.eqns:
+        here = where + str(eqn.source_info.name_stack).split("/")
+        name, size = eqn.primitive.name, max((v.aval.size for v in eqn.outvars), default=0)
+        inner = [p for p in eqn.params.values() if hasattr(p, "eqns")]
+        inner += [p for ps in eqn.params.values() if isinstance(ps, tuple) for p in ps if hasattr(p, "eqns")]
+        if inner and not name.startswith(("sort", "reduce", "scatter")):
+            rounds = eqn.params.get("length", 100 if name == "while" else 1)
+            for part in inner:
+                _prices(part, scopes, here, times * rounds, bill)
+            continue
+        if name in ("sort", "top_k"):
+            price = 30 * size * np.log2(size + 1)
+        elif name == "dot_general":
+            price = 0.2 * size * eqn.invars[0].aval.size / max(eqn.invars[0].aval.shape[0], 1)
+        else:
+            price = size * _DEAR.get(name, 1)
+        found = [word for word in here if word in scopes]
+        if found:
+            bill[found[-1]] = bill.get(found[-1], 0) + times * price
+
+
+def culprit(fn, scopes, *args):
+    """The one of `scopes` in which fn(*args) spends most self time. fn is jitted; scopes: a list of names."""
+    bill = dict.fromkeys(scopes, 0)
+    _prices(jax.make_jaxpr(fn)(*args), scopes, [], 1, bill)
+    return max(bill, key=bill.get)
