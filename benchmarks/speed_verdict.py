@@ -206,16 +206,21 @@ def tables(cold: bool) -> str:
             "Each call is the first one of a new process. The true ratio of all but `spin` is itself measured.",
             "",
         ]
-    for title, chosen in (
-        ("Wrong verdicts at 0.8 and 1.25 times the bar", lambda r: float(r["factor"]) in (0.8, 1.25)),
-        ("Probability of a pass against true ratio / bar", None),
-    ):
-        table = _errors(list(filter(chosen, merged()))) if chosen else _curve()
-        if len(table) > 2:  # more than its head
-            lines += [f"## {title}", "", *table, ""]
+    ends = [row for row in merged() if float(row["factor"]) in (0.8, 1.25)]
+    between = [row for row in merged() if float(row["factor"]) not in (0.8, 1.25)]
+    lines += ["## Wrong verdicts at 0.8 and 1.25 times the bar", "", _dates(ends), "", *_errors(ends), ""]
+    if between:
+        lines += ["## Probability of a pass against true ratio / bar", "", f"Between the ends: {_dates(between)}", ""]
+        lines += [*_curve(), ""]
     if not cold and other_methods.TABLE.exists():
         lines += ["## The same work by `timeit` and by pytest-benchmark", "", *other_methods.table(), ""]
     return "\n".join(lines)
+
+
+def _dates(rows: list[dict]) -> str:
+    """When these were measured."""
+    dates = sorted({row["date"] for row in rows})
+    return f"Measured on {dates[0]}." if len(dates) == 1 else f"Measured from {dates[0]} to {dates[-1]}."
 
 
 def _errors(chosen: list[dict]) -> list[str]:

@@ -292,7 +292,9 @@ class Runner:
 
     def _says_no_message(self, cell: NotebookNode) -> None:
         """A program in the box has written to the kernel's sockets: nothing that comes from there is to be believed."""
-        run_sync(self._client.km.shutdown_kernel)(now=True)
+        kernel = self._client.km
+        assert isinstance(kernel, AsyncKernelManager)
+        run_sync(kernel.shutdown_kernel)(now=True)
         self._died(cell, "the kernel was ended: what it sent while this cell ran was no message", End.DIED)
 
     def _died(self, cell: NotebookNode, line: str, how: End) -> None:

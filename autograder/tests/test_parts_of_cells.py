@@ -60,6 +60,21 @@ PARTS = {  # a cell, and the lines that are left out of it
     # a call on several lines, and what follows it
     "def g(x):\n    print(\n        locals(),\n        x,\n    )\n    y = x\n    return y": [3],
     "def g(x):\n    if x:\n        print(locals(),\n            dir(x)); x = 1\n    return x": [3],
+    # many imports that no answer needs
+    "import logging\nimport socket\nimport math\nimport base64\nimport shelve\nimport sqlite3\nimport csv\nimport ssl\n"
+    f"import platform\nfrom logging import info, debug\n{G}\nb = base64.b64encode(b'a')\ninfo(math.pi)": [
+        1,
+        2,
+        4,
+        5,
+        6,
+        7,
+        8,
+        9,
+        10,
+        13,
+        14,
+    ],
     # an import that may fail: what is run where it does
     f"try:\n    from tqdm import tqdm\nexcept ImportError:\n    def tqdm(x):\n        return x\n{G}\ng(tqdm([1]))": [2],
     f"try:\n    import tqdm\nexcept ValueError:\n    tqdm = None\n{G}\ng(tqdm)": [2, 7],

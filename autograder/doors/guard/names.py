@@ -153,7 +153,7 @@ def _with_types(
     named = Names(course, cells)
     specs = {name for name in types & steady if all(map(named.is_param_spec, aliases[name]))}
     nodes = (node for tree in trees for node in ast.walk(tree))
-    specs |= {node.name for node in nodes if type(node).__name__ == "ParamSpec"} - arguments - given
+    specs |= {getattr(node, "name", "") for node in nodes if type(node).__name__ == "ParamSpec"} - arguments - given
     return cells._replace(types=types, types_in_functions=types & steady, parameters=frozenset(specs))
 
 

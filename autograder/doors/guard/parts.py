@@ -75,6 +75,8 @@ def _what_goes(tree: ast.Module, refused: Refusal, course: Course) -> dict[ast.s
     if imports := _imports_inside(tree, refused):
         return imports
     out = {node: str(refused) for node in tree.body if _is_on(refused.line, node)}
+    if all(map(_is_import, out)):  # the others with it: a long list of them is read once
+        out |= {node: why for node in tree.body if node not in out and (why := _why_all_goes(node, course))}
     return _with_what_needs(tree, out, _bound(out), course)
 
 
@@ -135,6 +137,14 @@ def _catches_import_error(handler: ast.ExceptHandler) -> bool:
     kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
     names = {kind.id if isinstance(kind, ast.Name) else None for kind in kinds}
     return handler.type is None or bool(names & {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
+
+
+def _why_all_goes(node: ast.stmt, course: Course) -> str:
+    """Why none of the names of an import may be imported; empty if one may, or if this is no import."""
+    if not isinstance(node, ast.Import | ast.ImportFrom):
+        return ""
+    why = [refused_alone(_with_names(node, [name]), course) for name in node.names]
+    return str(why[0]) if all(why) else ""
 
 
 def _with_names(node: ast.Import | ast.ImportFrom, names: list[ast.alias]) -> ast.stmt:

@@ -46,7 +46,7 @@ class OfAnnotations(OfBindings):
         for part in ast.walk(node):
             root = root_of(part) if isinstance(part, ast.Attribute) else None
             own = isinstance(root, ast.Name) and (root.id in self.cells.names or self.home(root.id) is not None)
-            if own and not self.origins(root) and not self._is_of_parameters(part):
+            if own and root is not None and not self.origins(root) and not self._is_of_parameters(part):
                 what = f"has {ast.unparse(part)[:40]} in an annotation"
                 self.refuse(node, what, "that may be a text, and may be run", "Name a class.")
             if not isinstance(part, _OF_ANNOTATIONS):
@@ -80,8 +80,9 @@ class OfAnnotations(OfBindings):
 
     def _is_of_parameters(self, node: ast.AST) -> bool:
         """Whether this is `P.args` or `P.kwargs` of a `ParamSpec`."""
-        is_one = isinstance(node, ast.Attribute) and node.attr in ("args", "kwargs")
-        return is_one and isinstance(node.value, ast.Name) and node.value.id in self.cells.parameters
+        if not isinstance(node, ast.Attribute) or node.attr not in ("args", "kwargs"):
+            return False
+        return isinstance(node.value, ast.Name) and node.value.id in self.cells.parameters
 
     def _is_literal(self, node: ast.AST) -> bool:
         """Whether this is `Literal`, whose texts are values."""
