@@ -24,7 +24,8 @@ class NoNotebook(ValueError):
 def notebook_from(data: bytes) -> NotebookNode:
     """The notebook in a file's bytes, as nbformat 4.5, each cell with an id of its own. Raises `NoNotebook`.
 
-    What stands behind a complete notebook is not read: a program wrote over a longer file, or twice into this one. Of
+    What stands behind a complete notebook is not read, for a program wrote over a longer file; unless it is a complete
+    notebook, too: then a program has added where it should have written, and the last one is the newest. Of
     an archive the notebook in it is read.
     """
     try:
@@ -37,7 +38,7 @@ def notebook_from(data: bytes) -> NotebookNode:
     except UnicodeDecodeError:
         text, damaged = _guessed(data, encoding), True
     try:
-        content, _ = _DECODER.raw_decode(text, len(text) - len(text.lstrip()))
+        content = _last_of(text)
     except json.JSONDecodeError as error:
         if damaged:
             raise NoNotebook("this file cannot be read as text; is it a notebook?") from None
@@ -48,6 +49,16 @@ def notebook_from(data: bytes) -> NotebookNode:
     except RecursionError:
         raise NoNotebook("this is no notebook: its JSON is nested too deeply.") from None
     return _notebook(content)
+
+
+def _last_of(text: str) -> Any:
+    """The JSON with which a text begins, or the last notebook of those that follow one another. Raises as `json`."""
+    content, end = _DECODER.raw_decode(text, len(text) - len(text.lstrip()))
+    with suppress(json.JSONDecodeError):
+        while behind := text[end:].lstrip():
+            found, end = _DECODER.raw_decode(text, len(text) - len(behind))
+            content = found if isinstance(found, dict) and "cells" in found else content
+    return content
 
 
 def _seen_in(text: str) -> str:

@@ -869,6 +869,14 @@ def the_same_twice(n):
 
 
 @fault(ALL)
+def the_newer_behind_the_older(n):
+    """Appended instead of replaced, and in the older one an answer is not there yet."""
+    text = json.dumps(n)
+    cell_of(n, "f")["source"] = "raise NotImplementedError"
+    return json.dumps(n) + text
+
+
+@fault(ALL)
 def tabs_and_lines_unescaped(n):
     """A script that knew no JSON wrote line ends into the strings as they are."""
     return json.dumps(n).replace("\\n", "\n")

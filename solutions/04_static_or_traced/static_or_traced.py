@@ -455,7 +455,6 @@ assert_allclose(tax(100), jnp.float32(tax_spec(100)), name="tax(100), an integer
 for income in (5.0, 25.0, 100.0):
     rate = jnp.float32(rate_spec(income))
     assert_allclose(jax.grad(tax)(income), rate, rtol=1e-3, atol=1e-3, name=f"slope of the tax at {income}")
-assert_primitives(tax, 25.0, excludes={"pure_callback"})
 ### BEGIN HIDDEN TESTS
 fresh = np.random.default_rng(4).uniform(-5, 90, size=(2, 7)).astype(np.float32)
 for incomes in (fresh, np.array([5, 25, 100, 70_000, 2_000_000_000])):
@@ -467,7 +466,8 @@ for income, rate in ((-3.0, 0), (10.0, 0.2), (11.0, 0.2), (40.0, 0.5), (41.0, 0.
     assert_allclose(jax.grad(tax)(income), jnp.float32(rate), rtol=1e-4, name=f"slope of the tax at {income}")
 rates = jax.jit(jax.vmap(jax.grad(tax)))(jnp.float32([5, 25, 100]))
 assert_allclose(rates, np.float32([0, 0.2, 0.5]), rtol=1e-4, name="slopes of the tax, under jit")
-assert_primitives(jax.grad(tax), 25.0, excludes={"pure_callback"})
+for way in (tax, jax.grad(tax)):
+    assert_primitives(way, 25.0, excludes={"pure_callback"})
 ### END HIDDEN TESTS
 
 
