@@ -71,6 +71,8 @@ def task_of(cells: list[NotebookNode], index: int) -> str:
 def demote_copies(notebook: NotebookNode, release: NotebookNode | None = None) -> None:
     """Make ordinary cells of all but the last cell with the same grade_id, as nbgrader does.
 
+    Of answers it is the last one above the check: what stands below that was kept there, or tried.
+
     A student who copies a cell copies its grade_id. nbgrader keeps the last one, but leaves an empty nbgrader
     entry on the others, which stops the grading of the whole class (nbgrader issue 1083): here it goes.
 
@@ -86,18 +88,33 @@ def demote_copies(notebook: NotebookNode, release: NotebookNode | None = None) -
 
     whole = {name for name in map(name_of, filter(is_whole, notebook.cells)) if is_locked(originals[name])}
     written = {name_of(cell) for cell in notebook.cells if not is_whole(cell)} - whole
+    below = _kept_below(notebook.cells, list(originals.values()))
     seen: set[str | None] = {None}
     kept = []
-    for cell in reversed(notebook.cells):
+    for place, cell in reversed(list(enumerate(notebook.cells))):
         name = name_of(cell)
         if is_whole(cell) and name in written | seen:
             continue
         kept.append(cell)
-        if name in seen or (name in whole and not is_whole(cell)):
+        if name in seen or place in below or (name in whole and not is_whole(cell)):
             cell.metadata.pop("nbgrader", None)
         else:
             seen.add(name)
     notebook.cells = kept[::-1]
+
+
+def _kept_below(cells: list[NotebookNode], released: list[NotebookNode]) -> set[int]:
+    """Where copies of answers stand that their students wrote, below the check of another one which is above it."""
+    names, found = list(map(name_of, cells)), set()
+    for place, original in enumerate(released):
+        check = next((name_of(cell) for cell in released[place:] if is_graded(cell)), None)
+        if is_to_fill_in(original) and check in names:
+            mine = [
+                i for i, cell in enumerate(cells) if names[i] == name_of(original) and cell.source != original.source
+            ]
+            below = {i for i in mine if i > names.index(check)}
+            found |= below if len(below) < len(mine) else set()
+    return found
 
 
 def restore(notebook: NotebookNode, release: NotebookNode) -> list[str]:

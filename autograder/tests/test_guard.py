@@ -224,6 +224,8 @@ KEPT = {
     "x = 1  # a\u2028import os\n\fy = 2\x0b": "x = 1  # a import os\ny = 2 ",
     "%%timeit\nx = 1": "pass",
     "%%timeit -n 1\ndef f(x):\n    return x": "def f(x):\n    return x",
+    "%%writefile mine.py\ndef f(x):\n    return x": "def f(x):\n    return x",
+    "%%writefile notes.txt\nto do: f(x)": "pass",
     "x = %time abs(-1)": "x = abs(-1)",
     "%time x = abs(-1)": "x = abs(-1)",
     "for i in range(3):\n    %time abs(i)": "for i in range(3):\n    abs(i)",
@@ -1795,6 +1797,14 @@ def test_a_setting_is_asked_for_when_its_name_is_there_and_put_back_after_a_chec
         runner.run_all()
     assert [failure_text(cell) for cell in made.cells if is_graded(cell)] == ["", ""]
     assert "the setting 'jax_disable_jit' is changed" in made.cells[2].outputs[0].text
+
+
+def test_a_mesh_that_is_set_for_good_is_put_back(tmp_path):
+    answer = "import jax\njax.set_mesh(jax.make_mesh((1,), ('i',)))\ndef g(x):\n    return x"
+    made, release = answered(answer, "assert g(1) == 1 and jax.sharding.get_mesh().empty", "import jax")
+    with Runner(made, tmp_path, 60, guard=Guard(made, course_in(made, release))) as runner:
+        runner.run_all()
+    assert [failure_text(cell) for cell in made.cells if is_graded(cell)] == [""]
 
 
 PWD = "pwd - \"{__import__('builtins').__dict__.update(check=print)}\""

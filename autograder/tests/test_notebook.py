@@ -253,6 +253,21 @@ def test_untouched_text_below_an_answer_does_not_take_its_place(make_notebook):
     ]
 
 
+def test_a_copy_below_the_check_takes_the_place_of_no_answer(make_notebook):
+    release = make_notebook(("stub", solution("a")), ("check", graded("c", 1)))
+    answer, check, old = ("answer", solution("a")), ("check", graded("c", 1)), ("old", solution("a"))
+    mine = make_notebook(("older", solution("a")), answer, check, old)
+    restore(mine, release)
+    assert [(cell.source, name) for cell, name in zip(mine.cells, ids(mine), strict=True)] == [
+        *(("older", None), ("answer", "a"), ("check", "c"), ("old", None))
+    ]
+    alone = make_notebook(("stub", solution("a")), check, old)
+    restore(alone, release)
+    assert [(cell.source, name) for cell, name in zip(alone.cells, ids(alone), strict=True) if name == "a"] == [
+        ("old", "a")
+    ]
+
+
 STUB = "def f(x):\n    raise NotImplementedError"
 WRITTEN = "def helper(): ...\n\ndef f(x):\n    return x"
 

@@ -12,7 +12,12 @@ from .words import MAGICS_LEFT_OUT
 # there, and is left out; or it does that to a statement, which is kept.
 _KEEPS_ITS_STATEMENT = {"time"}
 _CELL_LEFT_OUT = {"html", "HTML", "latex", "markdown", "javascript", "js", "svg"}
-_CELL_MEASURED = {"timeit", "prun", "memit"}  # an answer below one is kept, although no notebook has its names then
+_CELL_MEASURED = {
+    "timeit",
+    "prun",
+    "memit",
+    "writefile",
+}  # an answer below one is kept, although no notebook has its names then
 _CELL_KEPT = {"time", "capture"}
 _DEFINES = re.compile(r"^(?:@|def |class |async def )", re.MULTILINE)
 # What ends a line for `str.splitlines`, by which IPython keeps a cell, and for Python does not: what follows in a

@@ -369,7 +369,13 @@ def _of_jax() -> list[Callable[[], None]]:
                 with contextlib.suppress(Exception):  # a backend that has started holds some of them
                     jax.config.update(name, before[name])
 
-    return [back]
+    mesh = jax.sharding.get_mesh()
+
+    def mesh_back() -> None:
+        if jax.sharding.get_mesh() != mesh:  # one that was set without a `with`
+            jax.set_mesh(mesh)
+
+    return [back, mesh_back]
 
 
 def _listeners_back() -> list[Callable[[], None]]:
