@@ -12,13 +12,9 @@ from .words import MAGICS_LEFT_OUT
 # there, and is left out; or it does that to a statement, which is kept.
 _KEEPS_ITS_STATEMENT = {"time"}
 _CELL_LEFT_OUT = {"html", "HTML", "latex", "markdown", "javascript", "js", "svg"}
-_CELL_MEASURED = {
-    "timeit",
-    "prun",
-    "memit",
-    "writefile",
-}  # an answer below one is kept, although no notebook has its names then
+_CELL_MEASURED = {"timeit", "prun", "memit"}  # an answer below one is kept, although no notebook has its names then
 _CELL_KEPT = {"time", "capture"}
+_CELL_WRITTEN = {"writefile"}  # no file is; but what is defined below one is an answer
 _DEFINES = re.compile(r"^(?:@|def |class |async def )", re.MULTILINE)
 # What ends a line for `str.splitlines`, by which IPython keeps a cell, and for Python does not: what follows in a
 # comment would be code where the cell is run again.
@@ -92,8 +88,9 @@ def _instead_of(node: ast.Call, *, alone: bool) -> str | None:
     """What is run in place of a magic, which is a statement or a part of one; None if it cannot be left out."""
     kind, said = magic_called(node), [str(arg.value) for arg in node.args if isinstance(arg, ast.Constant)]
     if kind == "run_cell_magic":
-        known = alone and node.col_offset == 0 and said[0] in _CELL_LEFT_OUT | _CELL_MEASURED | _CELL_KEPT
-        kept = said[0] in _CELL_KEPT or (said[0] in _CELL_MEASURED and _DEFINES.search(said[2]))
+        defines = bool(_DEFINES.search(said[2]))
+        kept = said[0] in _CELL_KEPT or (said[0] in _CELL_MEASURED | _CELL_WRITTEN and defines)
+        known = alone and node.col_offset == 0 and (kept or said[0] in _CELL_LEFT_OUT | _CELL_MEASURED)
         return (said[2] if kept else "pass\n") if known else None
     if kind == "run_line_magic" and said[0] in _KEEPS_ITS_STATEMENT and not said[1].startswith("-"):
         return (said[1] or "pass") if alone or said[1] else None

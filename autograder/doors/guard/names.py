@@ -28,6 +28,7 @@ class Cells(NamedTuple):
     methods: the names of their methods.
     writers: those of methods, special ones left out, that write attributes of their object.
     only_classes: names that nothing but a `class` binds, below decorators of Python's and JAX's alone.
+    sure_classes: names that nothing but a `class` or a `type` binds, below no decorator of their own.
     types: names that are bound to what can be nothing but a type: `Pair = tuple[int, int]`.
     types_in_functions: those of them that are the same inside of any function.
     parameters: names that are bound to a `ParamSpec` alone, of which `P.args` and `P.kwargs` are types.
@@ -43,6 +44,7 @@ class Cells(NamedTuple):
     methods: frozenset[str] = frozenset()
     writers: frozenset[str] = frozenset()
     only_classes: frozenset[str] = frozenset()
+    sure_classes: frozenset[str] = frozenset()
     types: frozenset[str] = frozenset()
     types_in_functions: frozenset[str] = frozenset()
     parameters: frozenset[str] = frozenset()
@@ -101,19 +103,26 @@ def cells_together(trees: Iterable[ast.Module], course: Course) -> Cells:
         frozenset(writers),
     )
     known = Names(course, cells)
-    for node in (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    arguments = {node.arg for node in nodes if isinstance(node, ast.arg)}
+    given_often = Counter(name for node in nodes for name in _bound_otherwise(node))
+    alias = (getattr(node, "name", None) for node in nodes if isinstance(node, OF_TYPES))
+    types = Counter(name.id for name in alias if isinstance(name, ast.Name))  # `type X = int`
+    unsure = arguments | {name for name in otherwise if given_often[name] > types[name]}
+    for node in (node for node in nodes if isinstance(node, ast.ClassDef)):
+        if {*map(known.decorates_with, node.decorator_list)} & (stored | classes | arguments | {""}):
+            unsure.add(node.name)
         said = {part.id for d in node.decorator_list for part in ast.walk(d) if isinstance(part, ast.Name)}
         if said & stored or any(known.returns_its_class(d) != {True} for d in node.decorator_list):
             otherwise.add(node.name)
-    nodes = [node for tree in trees for node in ast.walk(tree)]
     followed = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
     bare = (node for node in nodes if isinstance(node, ast.Name | ast.Attribute) and id(node) not in followed)
     hand_on = any(known.origins(node) & HANDED_ON for node in bare)
-    cells = cells._replace(only_classes=frozenset(classes - otherwise), hand_on=hand_on)
-    often = Counter([*classes, *(name for node in nodes for name in _bound_otherwise(node))])
+    cells = cells._replace(only_classes=frozenset(classes - otherwise), sure_classes=frozenset(classes - unsure))
+    cells = cells._replace(hand_on=hand_on)
+    often = Counter(classes) + given_often
     often.update(name for node in nodes if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names)
     once = {target.id: value for target, value in given if isinstance(target, ast.Name) and often[target.id] == 1}
-    arguments = {node.arg for node in nodes if isinstance(node, ast.arg)}
     cells = cells._replace(otherwise=frozenset((stored | classes | arguments) - (renamed & once.keys())))
     return _with_types(cells, trees, often, arguments, stored | classes, course)
 
@@ -161,13 +170,13 @@ def _types(aliases: dict[str, list[ast.AST]], course: Course, cells: Cells) -> f
     """Those that are types whichever of their values they have."""
     known = Names(course, cells)
     for _ in range(_ALIASES):  # aliases of aliases
-        before = known.cells.classes
+        before = known.cells.sure_classes
         for name, values in aliases.items():
-            if name not in known.cells.classes and all(map(known.is_type, values)):
-                known.cells = known.cells._replace(classes=known.cells.classes | {name})
-        if known.cells.classes == before:
+            if name not in before and all(map(known.is_type, values)):
+                known.cells = known.cells._replace(sure_classes=known.cells.sure_classes | {name})
+        if known.cells.sure_classes == before:
             break
-    return known.cells.classes - cells.classes
+    return known.cells.sure_classes - cells.sure_classes
 
 
 def _bound_otherwise(node: ast.AST) -> set[str]:
@@ -300,6 +309,14 @@ class Names(ast.NodeVisitor):
             return frozenset(f"{origin}.{node.attr}" for origin in self.origins(node.value))
         return frozenset()
 
+    def decorates_with(self, node: ast.AST) -> str:
+        """The name with which a decorator begins, `partial` left out; empty where it begins with none."""
+        called = node.func if isinstance(node, ast.Call) else node
+        if isinstance(node, ast.Call) and "functools.partial" in self.origins(called) and node.args:
+            return self.decorates_with(node.args[0])
+        root = root_of(called)
+        return root.id if isinstance(root, ast.Name) else ""
+
     def returns_its_class(self, node: ast.AST) -> set[bool]:
         """What a decorator may be: one of Python's or JAX's that changes the class below it and returns it, or not."""
         called = node.func if isinstance(node, ast.Call) else node
@@ -353,7 +370,7 @@ class Names(ast.NodeVisitor):
             plain = all(map(self._is_of_a_type, node.args))
             plain = plain and all(self.is_type(v) or getattr(v, "value", "") in (True, False) for v in said)
             return plain and bool(self.origins(node.func) & MAKE_TYPES)
-        if isinstance(node, ast.Name) and node.id in self.cells.classes | (self.course.classes - self.cells.names):
+        if isinstance(node, ast.Name) and node.id in self.cells.sure_classes | (self.course.classes - self.cells.names):
             return True
         if isinstance(node, ast.Name) and node.id not in self.cells.names | self.course.kept - _BUILTINS:
             return isinstance(getattr(builtins, node.id, None), type) or bool(self.origins(node))

@@ -93,7 +93,7 @@ class OfAnnotations(OfBindings):
             self.allowed.add(node)
         home = self.home(node.id)
         own = home is not None or node.id in self.cells.names
-        types = self.cells.classes | (self.cells.types if home is None else self.cells.types_in_functions)
+        types = self.cells.sure_classes | (self.cells.types if home is None else self.cells.types_in_functions)
         if own and node.id not in types and not self.origins(node):
             self.refuse(node, f"has {node.id} in an annotation", "that may be a text, and may be run", "Name a class.")
 
