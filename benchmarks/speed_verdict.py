@@ -208,7 +208,7 @@ def tables(cold: bool) -> str:
         ]
     ends = [row for row in merged() if float(row["factor"]) in (0.8, 1.25)]
     between = [row for row in merged() if float(row["factor"]) not in (0.8, 1.25)]
-    lines += ["## Wrong verdicts at 0.8 and 1.25 times the bar", "", _dates(ends), "", *_errors(ends), ""]
+    lines += ["## Wrong verdicts at 0.8 and 1.25 times the bar", "", *_errors(ends), ""]
     if between:
         lines += ["## Probability of a pass against true ratio / bar", "", f"Between the ends: {_dates(between)}", ""]
         lines += [*_curve(), ""]
@@ -228,17 +228,18 @@ def _errors(chosen: list[dict]) -> list[str]:
     for row in chosen:
         groups.setdefault((row["work"], row["load"]), []).append(row)
     lines = [
-        "| work | load | verdicts | false passes | false fails | undecided | median s | worst s |",
-        "|---|---|---|---|---|---|---|---|",
+        "| work | load | measured | verdicts | false passes | false fails | undecided | median s | worst s |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
-    for (work, load), group in groups.items():
+    for (work, load), group in sorted(groups.items(), key=lambda item: list(LOADS).index(item[0][1])):
         low = [row for row in group if float(row["factor"]) < 1]
         high = [row for row in group if float(row["factor"]) > 1]
         total = _sum(group, "verdicts")
         median = statistics.median(float(row["median_s"]) for row in group)
         worst = max(float(row["worst_s"]) for row in group)
         lines.append(
-            f"| {work} | {load} | {total} | {_sum(low, 'passes')} of {_sum(low, 'verdicts')} "
+            f"| {work} | {load} | {max(row['date'] for row in group)} | {total} "
+            f"| {_sum(low, 'passes')} of {_sum(low, 'verdicts')} "
             f"| {_sum(high, 'fails')} of {_sum(high, 'verdicts')} | {_sum(group, 'undecided')} "
             f"| {median:.3f} | {worst:.2f} |"
         )
