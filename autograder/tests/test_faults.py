@@ -633,11 +633,17 @@ def no_suffix(n, folder):
     put(n, folder / NAME)
 
 
-@folder_fault(NOTHING)
+@folder_fault(ALL)
 def a_zip_with_the_notebook(n, folder):
-    """Somebody must unpack it; the page says that it is there."""
+    """It is unpacked."""
     with zipfile.ZipFile(folder / f"{NAME}.zip", "w") as archive:
         archive.writestr(f"{NAME}.ipynb", json.dumps(n))
+
+
+@folder_fault(NOTHING)
+def an_archive_of_another_kind(n, folder):
+    """Somebody must unpack it; the page says that it is there."""
+    (folder / f"{NAME}.rar").write_bytes(b"Rar!\x1a\x07\x01\0" + json.dumps(n).encode())
 
 
 @folder_fault(ALL)
@@ -1157,8 +1163,8 @@ def test_a_page_says_what_was_not_as_released(classroom, student):
 
 
 def test_a_page_says_what_was_handed_in_where_no_notebook_was(classroom):
-    page = classroom.root / "feedback" / "a_zip_with_the_notebook" / UNIT / f"{NAME}.html"
-    assert f"What was handed in: '{NAME}.zip'." in page.read_text()
+    page = classroom.root / "feedback" / "an_archive_of_another_kind" / UNIT / f"{NAME}.html"
+    assert f"What was handed in: '{NAME}.rar'." in page.read_text()
 
 
 def lines_on(classroom, student):
