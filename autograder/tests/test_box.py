@@ -163,7 +163,7 @@ def test_what_no_namespace_holds_is_refused(make_notebook, tmp_path):
     assert eval(printed(make_notebook("\n".join([*lines, "print(seen)"])), tmp_path, Rules())) == refused
 
 
-def test_memory_is_all_that_is_in_no_file(monkeypatch, tmp_path):
+def test_memory_is_all_that_is_in_no_file(tmp_path):
     lines = "VmSize:\t 90 kB\nVmPTE:\t 1 kB\nVmSwap:\t 2 kB\nRssAnon:\t 4 kB\nRssFile:\t 90 kB\nRssShmem:\t 8 kB\n"
     (tmp_path / "status").write_text(lines)
     assert server._held(str(tmp_path)) == 15 * 1024
