@@ -13,7 +13,7 @@ import psutil
 import pytest
 from nbgrader.converters.base import NbGraderException
 
-from autograder.doors.box import calls, kernels, rules, server
+from autograder.doors.box import calls, kernels, memory, rules, server
 from autograder.doors.box.rules import Rules, why_not
 from autograder.doors.graded_notebook import failure_text
 from autograder.doors.kernel_runner import End, Runner
@@ -143,8 +143,8 @@ except OSError as error:
 NO_PART_OF_IT = {
     "keys of the user": "ctypes.CDLL(None, use_errno=True).syscall(250, 0, -4, 0)",  # x86_64
     "the machine that this one runs on": "socket.socket(40, socket.SOCK_STREAM)",
-    "a lease": f"fcntl.fcntl(open({__file__!r}), 1024, 1)",
-    "word of a file": f"fcntl.fcntl(open({__file__!r}), 1026, 1)",
+    "a lease": f"fcntl.fcntl(open({os.__file__!r}), 1024, 1)",
+    "word of a file": f"fcntl.fcntl(open({os.__file__!r}), 1026, 1)",
     "a file in no folder": "os.memfd_create('a')",
     "a ring": "ctypes.CDLL(None, use_errno=True).syscall(425, 8, None)",
 }
@@ -155,7 +155,7 @@ NO_PART_OF_IT = {
 def test_what_no_namespace_holds_is_refused(make_notebook, tmp_path):
     lines = ["import ctypes, fcntl, os, socket", "seen = {}"]
     for name, text in NO_PART_OF_IT.items():
-        lines.append(f"try: seen[{name!r}] = {text.replace(__file__, os.__file__)}")
+        lines.append(f"try: seen[{name!r}] = {text}")
         lines.append(f"except OSError as error: seen[{name!r}] = error.errno")
     refused = dict.fromkeys(NO_PART_OF_IT, errno.EPERM)
     refused |= {"the machine that this one runs on": errno.EAFNOSUPPORT, "a file in no folder": errno.ENOSYS}
@@ -166,9 +166,9 @@ def test_what_no_namespace_holds_is_refused(make_notebook, tmp_path):
 def test_memory_is_all_that_is_in_no_file(tmp_path):
     lines = "VmSize:\t 90 kB\nVmPTE:\t 1 kB\nVmSwap:\t 2 kB\nRssAnon:\t 4 kB\nRssFile:\t 90 kB\nRssShmem:\t 8 kB\n"
     (tmp_path / "status").write_text(lines)
-    assert server._held(str(tmp_path)) == 15 * 1024
+    assert memory.held(str(tmp_path)) == 15 * 1024
     (tmp_path / "status").write_text("Name:\tpython\nState:\tZ (zombie)\n")
-    assert server._held(str(tmp_path)) is None and server._held(str(tmp_path / "gone")) is None
+    assert memory.held(str(tmp_path)) is None and memory.held(str(tmp_path / "gone")) is None
     assert server._memory(os.getpid()) > 10 * 2**20 and server._memory(-1) == 0
 
 

@@ -22,7 +22,7 @@ from jupyter_client.provisioning import LocalProvisioner
 from autograder.doors.held_folder import HeldFolder
 from autograder.measuring.fork_server import ONE_THREAD
 
-from . import rules
+from . import memory, rules
 from .rules import Rules
 
 START_LIMIT = 120.0  # seconds until the server has imported everything
@@ -110,18 +110,12 @@ class _Provisioner(LocalProvisioner):
 
 def _look_at_own_memory(boxed: "_Boxed") -> None:
     """Until the box has ended: end it where this process holds too much more than now."""
-    before = _own_memory()
+    before = memory.held("/proc/self") or 0
     while boxed.alive:
-        if _own_memory() - before > _GROWTH:
+        if (memory.held("/proc/self") or 0) - before > _GROWTH:
             boxed.why = f"it sent more than {_GROWTH / 2**30:g} GiB at once"
             boxed.kill()
         time.sleep(_TICK)
-
-
-def _own_memory() -> int:
-    """The bytes of this process that are in no file."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon:"))
 
 
 class _Boxed:

@@ -30,7 +30,7 @@ import sys
 import types
 from collections.abc import Iterator
 
-from autograder.doors.box import namespaces
+from autograder.doors.box import memory, namespaces
 from autograder.doors.box.full import Full
 from autograder.doors.box.reduced import Reduced
 from autograder.doors.judge.link import MAIL
@@ -42,7 +42,6 @@ FILES = 1024  # that a process of the box may have open: a look at them all must
 # What a box holds without being seen (a buffer of a socket, say) shows in what is left to the machine.
 _RESERVE = 256 * 2**20  # bytes; below that the system itself would begin to end programs
 _FIRST_TO_GO = b"1000"  # oom_score_adj: a box goes before the grader does
-_COUNTED = (b"RssAnon:", b"RssShmem:", b"VmPTE:", b"VmSwap:")  # of /proc/*/status
 
 
 def main() -> None:
@@ -131,10 +130,10 @@ def _watch(kernel: int, limits: dict, lifeline: socket.socket, box: Full | Reduc
 
 def _passed(processes: list[int], limits: dict) -> str:
     """The limit that the processes of the box have passed together; empty if they are within all of them."""
-    memory = sum(map(_memory, processes))
+    held = sum(map(_memory, processes))
     if len(processes) > limits["processes"]:
         return f"it had more than {limits['processes']} processes"
-    if memory > limits["memory"]:
+    if held > limits["memory"]:
         return f"it held more than {limits['memory'] / 2**30:g} GiB of memory"
     return ""
 
@@ -150,22 +149,15 @@ def _exhausted() -> str:
 
 def _memory(process: int) -> int:
     """The bytes that are its own, or that it shares with others through no file of the disk; 0 if it has ended."""
-    if (held := _held(f"/proc/{process}")) is not None:
-        return held
+    if (own := memory.held(f"/proc/{process}")) is not None:
+        return own
     # Its first thread has ended, and says nothing any more. All others hold the same.
     with contextlib.suppress(OSError):
         return max(
-            (_held(f"/proc/{process}/task/{name}") or 0 for name in os.listdir(f"/proc/{process}/task")), default=0
+            (memory.held(f"/proc/{process}/task/{name}") or 0 for name in os.listdir(f"/proc/{process}/task")),
+            default=0,
         )
     return 0
-
-
-def _held(folder: str) -> int | None:
-    """The same of a thread; None if it has ended."""
-    with contextlib.suppress(OSError), open(f"{folder}/status", "rb") as file:
-        lines = [line for line in file if line.startswith(_COUNTED)]
-        return sum(int(line.split()[1]) * 1024 for line in lines) if lines else None
-    return None
 
 
 def _be_kernel(request: dict, lifeline: socket.socket, mail: list[int], box: Full | Reduced) -> None:
