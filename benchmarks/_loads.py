@@ -12,7 +12,23 @@ while True:
     time.sleep(random.expovariate(1 / 0.02))
 """
 MEMORY = "import numpy as np\na = np.zeros(1 << 23); b = a.copy()\nwhile True: np.copyto(b, a)"
-LOADS = {"quiet": [], "one hog": [HOG], "two hogs": [HOG] * 2, "bursts": [BURSTS] * 2, "memory hog": [MEMORY]}
+COMPILER = """
+import jax
+import jax.numpy as jnp
+while True:
+    def f(x):
+        for i in range(30): x = jnp.sin(x) * i + jnp.where(x > i, x, 0) @ x
+        return x
+    jax.jit(f)(jnp.ones((8, 8)))
+"""
+LOADS = {
+    "quiet": [],
+    "one hog": [HOG],
+    "two hogs": [HOG] * 2,
+    "bursts": [BURSTS] * 2,
+    "memory hog": [MEMORY],
+    "compilers": [COMPILER] * 2,
+}
 
 
 class Load:

@@ -101,6 +101,7 @@ TESTS = {
     "measuring/worker/product": ["product"],
     "measuring/worker/refusal": ["refusal"],
     "measuring/worker/sides": ["sides"],
+    "measuring/worker/yardstick": ["yardstick"],
 }
 # What the tests import of others, once for all processes that are forked: four seconds of five. No backend is started.
 IMPORTED = (

@@ -15,6 +15,7 @@ The journey of a candidate, by the names it meets:
       decide, Bench.ask
         send(Contest)
         Jobs.answer, contest           worker/jobs.py, contest.py     pairs of blocks, timed by worker/clock.py
+            slow                       worker/yardstick.py  pairs that do not count, because the core is slow
           Verdict                      verdict.py           says when there are enough
         Outcome
       settle                           verdict.py           near the bar another process is asked the same

@@ -51,8 +51,9 @@ class Speedup:
     """The answer of `speedup`: `ratio` is baseline time over candidate time, `low` to `high` its 95 % interval.
 
     `seconds` of one call and `compile_seconds` (the first call) are by side, "candidate" and "baseline". `limit` is the
-    share of the machine's limit that the candidate reached, `binds` the limit that holds it. `others` is
-    the share of the time in which other programs had the core. `processes` is how many measuring processes gave the
+    share of the machine's limit that the candidate reached, `binds` the limit that holds it. `others` is the share of
+    the time in which other programs had the core; `put_aside` is how many pairs the rule did not see, because they were
+    timed while the core itself ran slowly and are near the bar. `processes` is how many measuring processes gave the
     verdict, and all figures are of their pairs together: if one was outvoted, its pairs do not count; where the verdict
     is "undecided", the pairs of all count, because nobody knows which of them were right.
     """
@@ -70,6 +71,7 @@ class Speedup:
     seconds: dict[str, float]
     compile_seconds: dict[str, float]
     others: float
+    put_aside: int = 0
     moved: int = 0
     operations: int = 0
     limit: float | None = None
@@ -130,6 +132,9 @@ class Speedup:
         if self.others > 0.2:
             share = f"{100 * self.others:.0f} %"
             return f"other programs had the core for {share} of the time. Close them and run the cell again"
+        if self.put_aside > self.pairs / 2:
+            share = f"{100 * self.put_aside / self.pairs:.0f} %"
+            return f"the core ran slowly in {share} of the pairs, which shifts a ratio. Run the cell again later"
         if self.low <= bar * _leniency() <= self.high:
             return "the ratio is too close to the bar to tell. Make it a little faster, or run the cell again"
         return "the times did not settle. Run the cell again"
@@ -223,6 +228,7 @@ def speedup(
         seconds={side: statistics.median(taken) / 1e9 for side, taken in times.items()},
         compile_seconds=loaded.first_call,
         others=statistics.fmean(outcome.others),
+        put_aside=outcome.put_aside,
         moved=loaded.taken + loaded.returned,
         operations=comparison.operations(),
         platform=loaded.platform,
@@ -309,6 +315,7 @@ def _pooled(outcomes: list[Outcome]) -> Outcome:
         candidate=[time for outcome in outcomes for time in outcome.candidate],
         others=[share for outcome in outcomes for share in outcome.others],
         seconds=sum(outcome.seconds for outcome in outcomes),
+        put_aside=sum(outcome.put_aside for outcome in outcomes),
     )
 
 

@@ -1,13 +1,16 @@
 """Calibration and contest, on a clock that the tests turn by hand."""
 
+import itertools
+
 import pytest
 
-from autograder.measuring.verdict import CONFIRM, LEAD
+from autograder.measuring.verdict import CLEAR, CONFIRM, LEAD
 from autograder.measuring.wire.messages import Contest
 from autograder.measuring.worker import contest as contest_module
 from autograder.measuring.worker import jobs as jobs_module
 from autograder.measuring.worker.clock import Reading
-from autograder.measuring.worker.contest import calibrate, contest, plan
+from autograder.measuring.worker.cold import Cold
+from autograder.measuring.worker.contest import CLOSE, REPEATS, calibrate, contest, plan
 from autograder.measuring.worker.inputs import Fresh, Repeated
 
 CALL = 50_000  # nanoseconds
@@ -24,6 +27,7 @@ class Scripted:
         self.block = 300_000
         self.role, self.supply = role, supply or Repeated([])
         self.draws = []
+        self.order = []  # the role of each block; of both sides, where they share it
 
     def read(self):
         return Reading(self.now, 0)
@@ -35,6 +39,7 @@ class Scripted:
     def run(self):
         self.now += self.calls * self.call + self.pauses.get(self.blocks, 0)
         self.blocks += 1
+        self.order.append(self.role)
 
     def watch(self, calls, draw):
         self.draws.append(draw)
@@ -66,12 +71,13 @@ def test_every_block_of_a_calibration_is_on_new_inputs():
     assert len(set(side.draws)) == len(side.draws) > 3
 
 
-def a_contest(call, supply, bar=2.0, **more):
+def a_contest(call, supply, bar=2.0, budget=1.5, **more):
     """A contest of two scripted sides: (outcome, baseline, candidate, what was compared in each pair)."""
     baseline = Scripted(CALL, role="baseline", supply=supply)
     candidate = Scripted(call, role="candidate", supply=supply)
+    candidate.order = baseline.order
     compared = []
-    outcome = contest(baseline, candidate, bar, [CALL, call], 1.5, lambda *what: compared.append(what), **more)
+    outcome = contest(baseline, candidate, bar, [CALL, call], budget, lambda *what: compared.append(what), **more)
     return outcome, baseline, candidate, compared
 
 
@@ -126,6 +132,64 @@ def test_the_results_of_every_pair_are_compared_on_the_same_inputs(supply):
     assert len(compared) == len(outcome.baseline) >= 7
     assert all(got == want == [draw] for got, want, draw in compared)
     assert len({draw for _, _, draw in compared}) == len(compared)
+
+
+def test_the_blocks_of_a_side_follow_each_other(monkeypatch):
+    """The first one fills the caches. In turns with the other side, each block would find them emptied."""
+    fresh_slices = []
+    monkeypatch.setattr(contest_module, "give_way", lambda: fresh_slices.append(True))
+    outcome, baseline, _, compared = a_contest(CALL / 3, Repeated([]))
+    counted = baseline.order[2:]  # the first pair is one block of each, and does not count
+    stretches = [(role, len(list(blocks))) for role, blocks in itertools.groupby(counted)]
+    assert {role for role, _ in stretches} == {"baseline", "candidate"}
+    assert all(blocks % REPEATS == 0 for _, blocks in stretches)
+    assert len(counted) == 2 * REPEATS * len(compared)
+    assert len(fresh_slices) == 2 * (1 + len(compared)), "one before the blocks of a side, and none between them"
+
+
+def slow_for(pairs):
+    """The answers of a yardstick that sees the core slow in the first `pairs` pairs."""
+    return itertools.chain([True] * pairs, itertools.repeat(False)).__next__
+
+
+def test_near_the_bar_the_rule_does_not_see_what_was_timed_while_the_core_was_slow(monkeypatch):
+    monkeypatch.setattr(contest_module, "ESTIMATE_SECONDS", 0)
+    outcome, _, _, compared = a_contest(CALL / 2.2, Repeated([]), core_is_slow=slow_for(5))
+    assert (outcome.answer, outcome.put_aside) == ("pass", 5)
+    assert len(outcome.baseline) == len(outcome.candidate) == len(outcome.others) == LEAD
+    assert len(compared) == 5 + LEAD, "their results are looked at all the same"
+
+
+@pytest.mark.parametrize(("times", "put_aside"), [(1.01, 0), (0.99, 5)])
+@pytest.mark.parametrize("far", [CLOSE, 1 / CLOSE])
+def test_far_from_the_bar_it_sees_them(far, times, put_aside):
+    ratio = 2.0 * (far * times if far > 1 else far / times)
+    outcome, *_ = a_contest(CALL / ratio, Repeated([]), core_is_slow=slow_for(5))
+    assert outcome.answer == ("pass" if far > 1 else "fail")
+    assert outcome.put_aside == put_aside
+
+
+def test_a_core_that_stays_slow_leaves_no_answer_and_all_pairs():
+    outcome, _, _, compared = a_contest(CALL / 2.2, Repeated([]), budget=0.0, core_is_slow=slow_for(10**9))
+    assert outcome.answer is None
+    assert outcome.put_aside == len(outcome.baseline) == len(compared) == CLEAR
+
+
+def test_without_a_bar_all_pairs_are_seen():
+    outcome, *_ = a_contest(CALL / 2.2, Repeated([]), bar=None, core_is_slow=slow_for(10**9))
+    assert outcome.put_aside == 0 and len(outcome.baseline) >= 7
+
+
+@pytest.mark.parametrize("cold", [False, True])
+def test_the_yardstick_is_not_asked_about_first_calls(monkeypatch, cold):
+    asked = []
+    monkeypatch.setattr(jobs_module, "contest", lambda *request: asked.append(request[-2]()))
+    jobs = jobs_module.Jobs(None)
+    monkeypatch.setattr(jobs._yardstick, "slow", lambda: True)
+    baseline = Cold.__new__(Cold) if cold else Scripted(CALL)
+    jobs._jobs["a"] = jobs_module.Job(baseline, baseline, [], None, [CALL, CALL])
+    jobs.answer(Contest("a", 2.0, 1.5))
+    assert asked == [not cold]
 
 
 def test_what_the_comparison_raises_ends_the_contest():

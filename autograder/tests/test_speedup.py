@@ -247,6 +247,12 @@ def test_undecided_says_that_other_programs_disturbed():
     assert "other programs had the core for 60 % of the time" in str(an_answer(others=0.6))
 
 
+@pytest.mark.parametrize(("put_aside", "told"), [(300, True), (200, False)])
+def test_undecided_says_that_the_core_was_slow(put_aside, told):
+    line = str(an_answer(put_aside=put_aside))
+    assert ("because the core ran slowly in 75 % of the pairs" in line) == told
+
+
 def test_undecided_says_that_the_calls_are_too_slow():
     assert "there was time for 3 pairs only (2 s for a call" in str(an_answer(pairs=3, seconds={"baseline": 2.0}))
 

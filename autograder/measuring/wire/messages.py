@@ -188,6 +188,7 @@ class Outcome:
     candidate: list[float]
     others: list[float]  # share of the time in which others had the core
     seconds: float  # that the contest took
+    put_aside: int = 0  # pairs that the rule did not see, because the core ran slowly
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
-"""Timing two sides against each other: blocks of calls, in random order, until the rule has its answer."""
+"""Timing two sides against each other: blocks of calls, pair after pair, until the rule has its answer."""
 
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from autograder.measuring.verdict import CLEAR, LEAD, Verdict
 from autograder.measuring.wire.messages import Outcome
@@ -13,29 +13,38 @@ from .inputs import new_draw
 from .refusal import on_behalf_of
 from .sides import Timed
 
-# A pair takes PAIR nanoseconds or less: it is the best of up to REPEATS rounds of one block each. On T*, with blocks
-# of equal length, the best of several is not biased, and both less scattered and less moved by the load of the
-# machine than a single round.
-REPEATS, PAIR = 7, 5_000_000
+# A pair takes PAIR nanoseconds or less: up to REPEATS blocks of one side, then as many of the other, the best of each.
+# On T*, with blocks of equal length, the best of several is not biased, and both less scattered and less moved by the
+# load of the machine than a single one. One side after the other, because its first block fills the caches again, which
+# the other side, and whoever else had the core, has emptied: in turns, every block would be such a first one.
+REPEATS, PAIR = 7, 5_500_000
+CLOSE = 1.5  # within this factor of the bar, a pair does not count that was timed while the core was slow
 AGAIN = 300_000_000  # a calibration of this many nanoseconds or less is repeated
 # After a quick answer a few more pairs are timed, for the sake of the interval.
 ESTIMATE_PAIRS, ESTIMATE_SECONDS = 7, 0.03
 PATIENCE = 2.5
 
 
-@dataclass
-class Runner:
-    """A side in a contest: how many calls make a block of it, and the time of one call in each pair."""
+class Runner(NamedTuple):
+    """A side in a contest, and how many calls make a block of it."""
 
     side: Timed
     calls: int
-    times: list[float] = field(default_factory=list)
 
 
-def time_block(side: Timed, calls: int, draw: int) -> tuple[int, float]:
+class Pair(NamedTuple):
+    """Nanoseconds of one call of each side, and the share of the time in which others had the core."""
+
+    baseline: float
+    candidate: float
+    others: float
+
+
+def time_block(side: Timed, calls: int, draw: int, fresh_slice: bool = True) -> tuple[int, float]:
     """(nanoseconds of T* for `calls` calls, share of the wall time in which others had the core)."""
     side.prepare(calls, draw)
-    give_way()
+    if fresh_slice:
+        give_way()
     start = side.clock.read()
     side.run()
     stop = side.clock.read()
@@ -86,54 +95,66 @@ def contest(
     per_call: list[float],
     budget: float,
     check: Callable[[list, list, int], None],
+    core_is_slow: Callable[[], bool] = lambda: False,
     lead: int = LEAD,
 ) -> Outcome:
     """Time pairs until the rule at `bar` has its answer or `budget` seconds (of wall clock) are over.
 
     Without a bar only the ratio is estimated. `check(got, want, draw)` sees the results of every pair, and of which
-    draw its inputs were; what it raises ends the contest.
+    draw its inputs were; what it raises ends the contest. `core_is_slow` is asked before each pair: near the bar, the
+    rule does not see what was timed meanwhile, and the outcome has it only where there is no answer.
     """
     began, seconds = time.perf_counter(), 0.0
     rule = Verdict(bar, lead) if bar else None
     slow_calls, fast_calls = plan(bar or per_call[0] / per_call[1], baseline, candidate, per_call)
     slow, fast = Runner(baseline, slow_calls), Runner(candidate, fast_calls)
-    others: list[float] = []
+    counted: list[Pair] = []
+    put_aside: list[Pair] = []
     repeats = int(min(REPEATS, PAIR / (slow_calls * per_call[0] + fast_calls * per_call[1])))
-    if repeats:  # one round that does not count: caches and allocator as in what follows
-        one_round(slow, fast, new_draw())
+    if repeats:  # one that does not count: caches and allocator as in what follows
+        time_pair(slow, fast, [new_draw()])
     while True:
         seconds = time.perf_counter() - began
-        pairs = len(others)
+        pairs = len(counted)
         # Without a rule the ratio is all there will be, and three pairs are too few for it.
         enough = pairs >= ESTIMATE_PAIRS or (rule and pairs >= 3 and seconds > ESTIMATE_SECONDS)
         if enough and (rule is None or rule.answer):
             break
+        pairs += len(put_aside)
         # Long calls get the time for a clear start, but not for ever.
         if seconds > budget and (pairs >= CLEAR or (pairs and seconds > PATIENCE * budget)):
             break
-        draw = new_draw()
-        rounds = [one_round(slow, fast, draw)]
-        for _ in range(1, repeats):
-            draw = candidate.supply.again(draw)
-            rounds.append(one_round(slow, fast, draw))
-        check(candidate.result(), baseline.result(), draw)
-        slow.times.append(min(taken for taken, _, _ in rounds))
-        fast.times.append(min(taken for _, taken, _ in rounds))
-        others.append(min(share for _, _, share in rounds))
+        core_was_slow = core_is_slow()
+        draws = [new_draw()]
+        while len(draws) < repeats:
+            draws.append(candidate.supply.again(draws[-1]))
+        pair = time_pair(slow, fast, draws)
+        check(candidate.result(), baseline.result(), draws[-1])
+        ratio = pair.baseline / pair.candidate
+        if rule and core_was_slow and rule.bar / CLOSE < ratio < rule.bar * CLOSE:
+            put_aside.append(pair)
+            continue
+        counted.append(pair)
         if rule:
-            rule.add(slow.times[-1] / fast.times[-1])
-    return Outcome(rule.answer if rule else None, slow.times, fast.times, others, seconds)
+            rule.add(ratio)
+    answer = rule.answer if rule else None
+    pairs_told = counted if answer or not rule else counted + put_aside
+    return Outcome(
+        answer,
+        [pair.baseline for pair in pairs_told],
+        [pair.candidate for pair in pairs_told],
+        [pair.others for pair in pairs_told],
+        seconds,
+        put_aside=len(put_aside),
+    )
 
 
-def one_round(slow: Runner, fast: Runner, draw: int) -> tuple[float, float, float]:
-    """One block of each, on the same inputs, in random order: nanoseconds of a call of each, and the share of others.
-
-    That share is the larger of the two.
-    """
+def time_pair(slow: Runner, fast: Runner, draws: list[int]) -> Pair:
+    """The best of some blocks of each side, on the same inputs, in random order; of the shares the larger best one."""
     taken, shares = {}, []
     for runner in random.sample([slow, fast], 2):
         with on_behalf_of(runner.side.role):
-            nanoseconds, share = time_block(runner.side, runner.calls, draw)
-        taken[runner.side.role] = nanoseconds / runner.calls
-        shares.append(share)
-    return taken["baseline"], taken["candidate"], max(shares)
+            blocks = [time_block(runner.side, runner.calls, draw, fresh_slice=not i) for i, draw in enumerate(draws)]
+        taken[runner.side.role] = min(nanoseconds for nanoseconds, _ in blocks) / runner.calls
+        shares.append(min(share for _, share in blocks))
+    return Pair(taken["baseline"], taken["candidate"], max(shares))

@@ -39,6 +39,7 @@ from .inputs import AS_GIVEN, Fresh, Supply, bytes_in, new_draw
 from .limits import measure_limits
 from .refusal import Refused, on_behalf_of
 from .sides import Guest, Local, Remote, Timed, artefact, build
+from .yardstick import Yardstick
 
 KEPT = 6
 LOOKS = 4  # calls that are made to see whether a result comes again
@@ -117,6 +118,7 @@ class Jobs:
         self._new_guest, self._server = new_guest, server
         self._guest: Guest | None = None
         self._jobs: dict[str, Job] = {}
+        self._yardstick = Yardstick()
 
     def answer(self, request: Request) -> Reply:
         """The reply to one request."""
@@ -206,8 +208,11 @@ class Jobs:
             return Forgotten(request.job)
         if request.calibrate:
             job.calibrate()
+        sides = job.baseline, job.candidate
         lead = CONFIRM if request.confirms else LEAD
-        return contest(job.baseline, job.candidate, request.bar, job.per_call, request.budget, job.check, lead)
+        # First calls run in other processes, and take too long for a moment's speed to say anything.
+        slow = (lambda: False) if isinstance(job.baseline, Cold) else self._yardstick.slow
+        return contest(*sides, request.bar, job.per_call, request.budget, job.check, slow, lead)
 
     def _drop(self, job: str) -> None:
         dropped = self._jobs.pop(job)
