@@ -3,6 +3,7 @@
     words       the lists: modules, builtins and attributes that an answer may use, and those that it may not
     course      what a release holds: the names of its locked cells, what they import, what its checks bind
     names       which are the notebook's, a function's own, a library's, the course's
+    together    what all cells of a student's do with them
     rules       what may be used, and how: attributes, calls, names, annotations
     language    reads a cell, without running it: the first thing in it that an answer may not use
     magics      what IPython knows and Python does not: a cell as Python

@@ -13,8 +13,9 @@ from typing import NamedTuple
 from .course import Course, bound
 from .language import CANNOT_BE_READ, TOO_DEEP, Refusal, refusal
 from .magics import UnknownMagic, python_in, replaced
-from .names import Cells, cells_together
+from .names import Cells
 from .names_of_answers import OfAnswersAsRead, is_of_an_answer, own_names, speaks_of_one
+from .together import cells_together
 from .words import EVERYTHING, MODULES, SHOWS
 
 _LONGEST = 200_000  # characters of a cell

@@ -8,11 +8,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from .course import Course, assigned, bound, fields, imports
-from .words import AS_DECORATOR, HANDED_ON, MAKE_TYPES, MODULES, OF_TYPES, is_private
+from .course import Course, assigned, bound, imports
+from .words import AS_DECORATOR, MAKE_TYPES
 
 _BUILTINS = frozenset(dir(builtins))
-_ALIASES = 10  # of types, each defined below those that it is made of
 # How types are called in libraries; NumPy's have small letters.
 _OF_A_TYPE = re.compile(r"[A-Z]|(ndarray|generic|number|floating|integer|dtype|u?int\d*|b?float\d*|bool_?|deque)$")
 
@@ -50,154 +49,6 @@ class Cells(NamedTuple):
     parameters: frozenset[str] = frozenset()
     otherwise: frozenset[str] = frozenset()
     hand_on: bool = False
-
-
-def cells_together(trees: Iterable[ast.Module], course: Course) -> Cells:
-    """Read all cells of a student, before one of them is judged."""
-    trees = list(trees)
-    names: set[str] = set()
-    private: set[str] = set()
-    classes: set[str] = set()
-    methods: set[str] = set()
-    writers: set[str] = set()
-    otherwise: set[str] = set()
-    stored: set[str] = set()  # those of them that no import binds
-    own_fields = {"kernel", "bias", "value"}  # of Flax's layers and variables, and whatever
-    imported = {name: {origin} for name, origin in course.imported.items()}
-    for tree in trees:
-        names |= bound(tree)
-        own_fields |= set(fields(tree))
-        for name, origin in imports(ast.walk(tree)):
-            imported.setdefault(name, set()).add(origin)
-    given = [pair for tree in trees for statement in tree.body for pair in assigned(statement)]  # at the top of cells
-    renamed = set()
-    for name, origins in _modules_renamed(given, imported):  # one may be a part of one above
-        imported.setdefault(name, set()).update(origins)
-        renamed.add(name)
-    for tree in trees:
-        for node in ast.walk(tree):
-            found = _bound_otherwise(node)
-            otherwise |= found
-            stored |= set() if isinstance(node, ast.Import | ast.ImportFrom) else found
-            if isinstance(node, ast.Global):
-                names |= set(node.names)
-            elif isinstance(node, ast.ClassDef):
-                classes.add(node.name)
-                own = [s for s in own_statements(node.body) if isinstance(s, ast.FunctionDef)]
-                methods |= {method.name for method in own}
-                writers |= {method.name for method in own if not method.name.startswith("__") and _writes(method)}
-                private |= {name for name in bound(node) if is_private(name)}
-            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and is_private(node.attr):
-                private.add(node.attr)
-            elif isinstance(node, OF_TYPES) and isinstance(alias := getattr(node, "name", None), ast.Name):
-                classes.add(alias.id)
-    frozen = {name: frozenset(origins) for name, origins in imported.items()}
-    private |= set(filter(is_private, own_fields))
-    cells = Cells(
-        frozenset(names),
-        frozen,
-        frozenset(private),
-        frozenset(own_fields),
-        frozenset(classes),
-        frozenset(methods),
-        frozenset(writers),
-    )
-    known = Names(course, cells)
-    nodes = [node for tree in trees for node in ast.walk(tree)]
-    arguments = {node.arg for node in nodes if isinstance(node, ast.arg)}
-    given_often = Counter(name for node in nodes for name in _bound_otherwise(node))
-    alias = (getattr(node, "name", None) for node in nodes if isinstance(node, OF_TYPES))
-    types = Counter(name.id for name in alias if isinstance(name, ast.Name))  # `type X = int`
-    unsure = arguments | {name for name in otherwise if given_often[name] > types[name]}
-    for node in (node for node in nodes if isinstance(node, ast.ClassDef)):
-        if {*map(known.decorates_with, node.decorator_list)} & (stored | classes | arguments | {""}):
-            unsure.add(node.name)
-        said = {part.id for d in node.decorator_list for part in ast.walk(d) if isinstance(part, ast.Name)}
-        if said & stored or any(known.returns_its_class(d) != {True} for d in node.decorator_list):
-            otherwise.add(node.name)
-    followed = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
-    bare = (node for node in nodes if isinstance(node, ast.Name | ast.Attribute) and id(node) not in followed)
-    hand_on = any(known.origins(node) & HANDED_ON for node in bare)
-    cells = cells._replace(only_classes=frozenset(classes - otherwise), sure_classes=frozenset(classes - unsure))
-    cells = cells._replace(hand_on=hand_on)
-    often = Counter(classes) + given_often
-    often.update(name for node in nodes if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names)
-    once = {target.id: value for target, value in given if isinstance(target, ast.Name) and often[target.id] == 1}
-    cells = cells._replace(otherwise=frozenset((stored | classes | arguments) - (renamed & once.keys())))
-    return _with_types(cells, trees, often, arguments, stored | classes, course)
-
-
-def _modules_renamed(
-    given: list[tuple[ast.AST, ast.AST]], imported: dict[str, set[str]]
-) -> Iterator[tuple[str, set[str]]]:
-    """`lax = jax.lax` at the top of a cell is as good as an import, wherever the name is bound, too."""
-    for target, value in given:
-        if isinstance(target, ast.Name) and isinstance(value, ast.Attribute):
-            root, _, rest = ast.unparse(value).partition(".")
-            if origins := {f"{origin}.{rest}" for origin in imported.get(root, ())} & MODULES.keys():
-                yield target.id, origins
-
-
-def _with_types(
-    cells: Cells, trees: list[ast.Module], often: Counter[str], arguments: set[str], given: set[str], course: Course
-) -> Cells:
-    """With the names of types; `often` says how often a name is bound, `given` has those that no import binds."""
-    aliases: dict[str, list[ast.AST]] = {}
-    inside: set[str] = set()  # of a function or a class
-    outside = {id(part) for tree in trees for part in own_statements(tree.body)}
-    for statement in (node for tree in trees for node in ast.walk(tree)):
-        for target, value in assigned(statement) if isinstance(statement, ast.Assign | ast.AnnAssign) else ():
-            if isinstance(target, ast.Name):
-                aliases.setdefault(target.id, []).append(value)
-                inside |= set() if id(statement) in outside else {target.id}
-    aliases = {name: values for name, values in aliases.items() if len(values) == often[name]}
-    changing = arguments | (given - cells.only_classes - aliases.keys())
-    steady = set()
-    for name, values in aliases.items():
-        made_of = {node.id for value in values for node in ast.walk(value) if isinstance(node, ast.Name)}
-        if not changing & {name, *made_of}:
-            steady.add(name)
-    known = cells._replace(names=cells.names | aliases.keys())  # none of them is a builtin
-    types = _types({name: aliases[name] for name in aliases if name in steady or name not in inside}, course, known)
-    named = Names(course, cells)
-    specs = {name for name in types & steady if all(map(named.is_param_spec, aliases[name]))}
-    nodes = (node for tree in trees for node in ast.walk(tree))
-    specs |= {getattr(node, "name", "") for node in nodes if type(node).__name__ == "ParamSpec"} - arguments - given
-    return cells._replace(types=types, types_in_functions=types & steady, parameters=frozenset(specs))
-
-
-def _types(aliases: dict[str, list[ast.AST]], course: Course, cells: Cells) -> frozenset[str]:
-    """Those that are types whichever of their values they have."""
-    known = Names(course, cells)
-    for _ in range(_ALIASES):  # aliases of aliases
-        before = known.cells.sure_classes
-        for name, values in aliases.items():
-            if name not in before and all(map(known.is_type, values)):
-                known.cells = known.cells._replace(sure_classes=known.cells.sure_classes | {name})
-        if known.cells.sure_classes == before:
-            break
-    return known.cells.sure_classes - cells.sure_classes
-
-
-def _bound_otherwise(node: ast.AST) -> set[str]:
-    """The names that a node binds, but for a class."""
-    if isinstance(node, ast.Name):
-        return set() if isinstance(node.ctx, ast.Load) else {node.id}
-    if isinstance(node, ast.FunctionDef | ast.Import | ast.ImportFrom):
-        return bound(ast.Module(body=[node], type_ignores=[]))
-    named = node.rest if isinstance(node, ast.MatchMapping) else getattr(node, "name", None)
-    caught = isinstance(node, ast.MatchMapping | ast.MatchAs | ast.MatchStar | ast.ExceptHandler)
-    return {named} if caught and isinstance(named, str) else set()
-
-
-def _writes(method: ast.FunctionDef) -> bool:
-    if any(isinstance(d, ast.Name) and d.id == "classmethod" for d in method.decorator_list):
-        return False  # it is given its class
-    me = [arg.arg for arg in [*method.args.posonlyargs, *method.args.args][:1]]
-    return any(
-        isinstance(n, ast.Attribute) and not isinstance(n.ctx, ast.Load) and ast.unparse(n.value) in me
-        for n in ast.walk(method)
-    )
 
 
 class Scope:
