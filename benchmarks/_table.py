@@ -24,12 +24,17 @@ def write(path: Path, fields: list[str], rows: list[dict]) -> None:
     new.replace(path)
 
 
+def processor() -> str:
+    """What the system says that this processor is; on x86 with family and model, as names are shared by many."""
+    info = Path("/proc/cpuinfo")
+    said = dict(line.split(":", 1) for line in info.read_text().splitlines() if ":" in line) if info.exists() else {}
+    known = {key.strip(): value.strip() for key, value in said.items()}
+    name = known.get("model name") or platform.processor() or platform.machine()
+    return f"{name}, {known['cpu family']}/{known['model']}" if {"cpu family", "model"} <= known.keys() else name
+
+
 def machine(versions: set[str]) -> str:
     """One line for the head of a table: processor, cores, system, versions of JAX."""
-    model = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        names = [line.split(":")[1].strip() for line in info.read_text().splitlines() if "model name" in line]
-        model = next(iter(names), model)
     kernel = ".".join(platform.release().split(".")[:2])
+    model = processor().split(", ")[0]
     return f"{model}, {os.cpu_count()} cores, {platform.system()} {kernel}, JAX {', '.join(sorted(versions))}"

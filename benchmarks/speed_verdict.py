@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 import other_methods
 from _loads import LOADS, Load
-from _table import machine, read, write
+from _table import machine, processor, read, write
 from _work import KNOWN, KNOWN_COLD, REAL, REAL_COLD
 
 from autograder.measuring import bench
@@ -37,7 +37,7 @@ TABLE = HERE / "speed_verdict.csv"
 COLD_TABLE = HERE / "cold_verdict.csv"
 IDENTITY = ["work", "load", "bar", "factor"]
 COUNTS = ["verdicts", "passes", "fails", "undecided", "median_s", "p95_s", "worst_s", "true_ratio"]
-FIELDS = [*IDENTITY, *COUNTS, "load_average", "jax", "date"]
+FIELDS = [*IDENTITY, *COUNTS, "load_average", "jax", "date", "processor"]
 BARS = (1.5, 2.0, 5.0, 20.0)
 COLD_BARS = BARS[:3]
 BATCH, COLD_BATCH = 150, 10  # verdicts of a condition before the next condition has its turn
@@ -151,6 +151,7 @@ def measure(make, load: str, verdicts: int) -> dict:
         "true_ratio": f"{truth:.3g}",
         "jax": jax.__version__,
         "date": time.strftime("%Y-%m-%d"),
+        "processor": processor(),
     }
 
 
@@ -228,8 +229,8 @@ def _errors(chosen: list[dict]) -> list[str]:
     for row in chosen:
         groups.setdefault((row["work"], row["load"]), []).append(row)
     lines = [
-        "| work | load | measured | verdicts | false passes | false fails | undecided | median s | worst s |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| work | load | measured | on | verdicts | false passes | false fails | undecided | median s | worst s |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for (work, load), group in sorted(groups.items(), key=lambda item: list(LOADS).index(item[0][1])):
         low = [row for row in group if float(row["factor"]) < 1]
@@ -238,12 +239,17 @@ def _errors(chosen: list[dict]) -> list[str]:
         median = statistics.median(float(row["median_s"]) for row in group)
         worst = max(float(row["worst_s"]) for row in group)
         lines.append(
-            f"| {work} | {load} | {max(row['date'] for row in group)} | {total} "
+            f"| {work} | {load} | {max(row['date'] for row in group)} | {_processors(set(map(key, group)))} | {total} "
             f"| {_sum(low, 'passes')} of {_sum(low, 'verdicts')} "
             f"| {_sum(high, 'fails')} of {_sum(high, 'verdicts')} | {_sum(group, 'undecided')} "
             f"| {median:.3f} | {worst:.2f} |"
         )
     return lines
+
+
+def _processors(conditions: set[tuple]) -> str:
+    """On which processors these conditions were measured; of some older rows that is not known."""
+    return "; ".join(sorted({row.get("processor") or "not noted" for row in read(TABLE) if key(row) in conditions}))
 
 
 def _curve() -> list[str]:
