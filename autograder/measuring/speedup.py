@@ -7,6 +7,7 @@ they are compared and timed, and what that process answers becomes a line, a pic
 import html
 import os
 import statistics
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn, TypeVar
@@ -34,7 +35,7 @@ from . import bench
 from .picture import bar_svg, roofline_svg
 from .request import Comparison
 from .roofline import Roofline, roofline
-from .verdict import LEAD, NEAR, Verdict, interval, settle
+from .verdict import LEAD, NEAR, SLOW, Verdict, interval, settle
 
 # Official grading asks for this share of the bar, so that what passed at home passes at school.
 OFFICIAL = 0.8
@@ -42,6 +43,7 @@ BUDGET = 1.5  # seconds of one contest; one in another process follows before "u
 COLD_BUDGET = 15.0  # seconds of a contest of first calls: three are enough for a verdict on a quiet machine
 LIMIT = 25.0  # seconds after which a load or a contest is given up
 COLD_LIMIT = 45.0  # the same for first calls
+FORGET = 300.0  # seconds after which a core is no longer expected to be as fast as it was: it may be hot
 T = TypeVar("T")
 IMPOSSIBLE = 1.5  # results that arrive this many times faster than memory can move them are refused
 
@@ -327,14 +329,37 @@ def _contest(
     comparison: Comparison, bar: float | None, process: bench.Bench, calibrate: bool, confirms: bool
 ) -> tuple[Outcome, Loaded]:
     loaded = comparison.loaded.get(process) or deliver(comparison, process)
-    request = Contest(comparison.load.job, bar, COLD_BUDGET if comparison.cold else BUDGET, calibrate, confirms)
+    budget, known = COLD_BUDGET if comparison.cold else BUDGET, _full_speed(process.core)
+    request = Contest(comparison.load.job, bar, budget, calibrate, confirms, known)
     reply = process.ask(request, limit=_limit(comparison))
     if isinstance(reply, Forgotten | NeedsReference):
         if isinstance(reply, NeedsReference):
             comparison.add_reference()
         loaded = deliver(comparison, process)
         reply = process.ask(request, limit=_limit(comparison))
-    return _accept(comparison, reply, Outcome), loaded
+    outcome = _accept(comparison, reply, Outcome)
+    _note_speed(process.core, outcome.full_speed)
+    return outcome, loaded
+
+
+_speeds: dict[
+    int, tuple[float, float]
+] = {}  # core -> nanoseconds of the yardstick at its best, and when it was last so
+
+
+def _full_speed(core: int) -> float:
+    """What the yardstick takes on this core when nothing slows it down; 0 where nobody knows.
+
+    A new process knows no better than what it finds, which may be a spell of many seconds. So it is told.
+    """
+    best, when = _speeds.get(core, (0.0, 0.0))
+    return best if time.monotonic() - when < FORGET else 0.0
+
+
+def _note_speed(core: int, taken: float) -> None:
+    best = _full_speed(core) or taken
+    if taken and taken <= SLOW * best:
+        _speeds[core] = min(best, taken), time.monotonic()
 
 
 def deliver(comparison: Comparison, process: bench.Bench) -> Loaded:

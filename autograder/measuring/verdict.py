@@ -27,6 +27,7 @@ LEAD = 7
 CONFIRM = 4  # the lead of the process that is asked second
 CLEAR, FAR = 4, 2.0
 NEAR = 2.0  # a median ratio within this factor of the bar needs the word of a second process
+SLOW = 1.4  # a core is, on which a plain loop takes so many times its best: a busy twin makes it 1.5 to 2
 VOTES, PROCESSES = 2, 3  # so many processes must say the same, of at most so many that are asked
 
 Answer = Literal["pass", "fail"]

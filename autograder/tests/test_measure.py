@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from autograder.measuring.verdict import CLEAR, CONFIRM, LEAD
+from autograder.measuring.verdict import CONFIRM, LEAD
 from autograder.measuring.wire.messages import Contest
 from autograder.measuring.worker import contest as contest_module
 from autograder.measuring.worker import jobs as jobs_module
@@ -172,7 +172,7 @@ def test_far_from_the_bar_it_sees_them(far, times, put_aside):
 def test_a_core_that_stays_slow_leaves_no_answer_and_all_pairs():
     outcome, _, _, compared = a_contest(CALL / 2.2, Repeated([]), budget=0.0, core_is_slow=slow_for(10**9))
     assert outcome.answer is None
-    assert outcome.put_aside == len(outcome.baseline) == len(compared) == CLEAR
+    assert outcome.put_aside == len(outcome.baseline) == len(compared) >= 1
 
 
 def test_without_a_bar_all_pairs_are_seen():

@@ -281,6 +281,36 @@ def test_a_new_process_is_asked_before_undecided_is_said(monkeypatch):
     assert len(set(processes)) == 2
 
 
+def test_a_process_is_told_how_fast_its_core_was(monkeypatch):
+    ask, told = bench.Bench.ask, []
+
+    def noted(self, request, *, limit):
+        reply = ask(self, request, limit=limit)
+        if isinstance(request, Contest):
+            told.append((self.core, request.full_speed, reply.full_speed))
+        return reply
+
+    monkeypatch.setattr(bench.Bench, "ask", noted)
+    monkeypatch.setattr(speedup_module, "_speeds", {})
+    speedup(fast, slow, X, at_least=1e-3), speedup(fast, slow, X, at_least=1e-3)
+    (core, nothing, first), (same, known, second) = told
+    assert core == same and nothing == 0 < min(first, second)
+    assert known == first and speedup_module._full_speed(core) <= first
+
+
+def test_how_fast_a_core_was_is_forgotten_when_it_is_so_no_more(monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(speedup_module, "_speeds", {})
+    monkeypatch.setattr(speedup_module.time, "monotonic", lambda: now[0])
+    speeds = []
+    for taken, seconds in ((100.0, 1), (120.0, 200), (90.0, 200), (0.0, 90), (180.0, 99), (180.0, 0)):
+        speedup_module._note_speed(3, taken)
+        speeds.append(speedup_module._full_speed(3))
+        now[0] += seconds
+    assert speeds == [100, 100, 90, 90, 90, 180]
+    assert speedup_module._full_speed(4) == 0
+
+
 def test_slow_calls_do_not_ask_for_a_new_process(monkeypatch):
     monkeypatch.setattr(speedup_module, "BUDGET", 0.0)
     before = bench.current()

@@ -56,7 +56,7 @@ EXAMPLES = [
     Loaded({"baseline": 1.0, "candidate": 0.5}, "cpu", "cpu", ["float32[2]"], 8, 8),
     Outcome("pass", [1.0], [2.0], [0.0], 0.1),
     Outcome(None, [], [], [], 0.0),
-    Outcome(None, [1.0], [2.0], [0.0], 0.1, put_aside=1),
+    Outcome(None, [1.0], [2.0], [0.0], 0.1, put_aside=1, full_speed=8e4),
     OtherValues(0, [1, 2], 3, 4, "1", "2", "0"),
     OtherValues(0, [], 1, 1, "1", "2", "0", on="new", repeats=True),
     Prepare("j", 3, 2**62),

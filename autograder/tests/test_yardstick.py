@@ -2,8 +2,9 @@
 
 import pytest
 
+from autograder.measuring.verdict import SLOW
 from autograder.measuring.worker import yardstick
-from autograder.measuring.worker.yardstick import READINGS, SLOW, Yardstick
+from autograder.measuring.worker.yardstick import READINGS, Yardstick
 
 
 def yardstick_that_takes(*times):
@@ -20,9 +21,14 @@ def test_the_best_is_the_best_of_all_that_was_seen():
     assert [core.slow() for _ in range(5)] == [False, False, True, True, False]
 
 
-def test_a_process_that_is_slow_from_its_start_knows_nothing_better():
-    core = yardstick_that_takes(200.0, 200.0, 210.0)
-    assert not core.slow() and not core.slow()
+def test_a_process_that_is_slow_from_its_start_knows_nothing_better_until_it_is_told():
+    core = yardstick_that_takes(200.0, 200.0, 210.0, 205.0, 205.0)
+    core.begin(0.0)
+    assert not core.slow() and not core.slow() and core.lowest == 200
+    core.begin(100.0)
+    assert core.slow() and core.lowest == 205
+    core.begin(300.0)
+    assert core.lowest == 0 and core.slow()
 
 
 def test_one_interruption_is_not_the_time_of_the_loop(monkeypatch):

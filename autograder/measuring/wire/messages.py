@@ -117,6 +117,7 @@ class Contest:
     Answered by Outcome, Forgotten, NeedsReference or a refusal. Without a `bar` the ratio alone is estimated.
     `calibrate` asks first how long a call takes, as after a Load.
     `confirms`: another process has an answer, and a smaller lead is enough.
+    `full_speed`: what a plain loop took at its fastest on this core (see `worker.yardstick`), 0 where that is unknown.
     """
 
     job: str
@@ -124,6 +125,7 @@ class Contest:
     budget: float
     calibrate: bool = False
     confirms: bool = False
+    full_speed: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -189,6 +191,7 @@ class Outcome:
     others: list[float]  # share of the time in which others had the core
     seconds: float  # that the contest took
     put_aside: int = 0  # pairs that the rule did not see, because the core ran slowly
+    full_speed: float = 0.0  # what a plain loop took at least, 0 where none was timed
 
 
 @dataclass(frozen=True)

@@ -212,7 +212,9 @@ class Jobs:
         lead = CONFIRM if request.confirms else LEAD
         # First calls run in other processes, and take too long for a moment's speed to say anything.
         slow = (lambda: False) if isinstance(job.baseline, Cold) else self._yardstick.slow
-        return contest(*sides, request.bar, job.per_call, request.budget, job.check, slow, lead)
+        self._yardstick.begin(request.full_speed)
+        outcome = contest(*sides, request.bar, job.per_call, request.budget, job.check, slow, lead)
+        return dataclasses.replace(outcome, full_speed=self._yardstick.lowest)
 
     def _drop(self, job: str) -> None:
         dropped = self._jobs.pop(job)

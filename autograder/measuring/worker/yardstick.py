@@ -8,28 +8,35 @@ whose fastest time is known does.
 
 from collections.abc import Callable
 
+from autograder.measuring.verdict import SLOW
+
 from .clock import Clock, elapsed
 
-SLOW = 1.4  # times as long as at its best: the other thread makes it 1.5 to 2, a change of frequency less
 TURNS = 5000  # of the loop: 0.05 to 0.2 ms
 READINGS = 3
 
 
 class Yardstick:
-    """How fast the core is now, compared with the best that this process has seen of it.
+    """How fast the core is now, compared with the best that is known of it.
 
-    A new process knows nothing better than now. So a core that has become slow for good, because it is hot, costs one
-    verdict its answer: the processes that found none are ended.
+    `lowest` is what the loop took at least, in nanoseconds, since `begin`; 0 before it was timed.
     """
 
     def __init__(self, measure: Callable[[], float] | None = None):
         self._clock = Clock()
         self._measure = measure or self._loop
         self._best = self._measure()
+        self.lowest = 0.0
+
+    def begin(self, known: float) -> None:
+        """Take what an earlier process on this core has seen for as good as seen; 0 where there was none."""
+        self._best = min(self._best, known or self._best)
+        self.lowest = 0.0
 
     def slow(self) -> bool:
         """Whether the loop takes more than `SLOW` times as long as it did at its fastest."""
         now = self._measure()
+        self.lowest = min(now, self.lowest or now)
         self._best = min(self._best, now)
         return now > SLOW * self._best
 
