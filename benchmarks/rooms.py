@@ -42,7 +42,7 @@ from autograder.doors.judge.two_rooms import _ROOM, TwoRooms
 
 SECONDS = 60
 # Instruments that look at what a function does while it is called, in the process where it is called.
-OBSERVERS = r"\b(speedup|roofline|benchmark|monitoring|_cache_size|perf_counter"
+OBSERVERS = r"\b(roofline|benchmark|monitoring|_cache_size|perf_counter"
 OBSERVERS += r"|checking_leaks|transfer_guard|log_compiles|memory_stats|live_arrays|getsource|subprocess)\b"
 KEEPS_PROGRAMS = """
 import jax

@@ -15,13 +15,15 @@ import numpy as np
 import pytest
 
 from autograder import assert_max_traces, trace_log
-from autograder.doors.judge import names, peer
+from autograder.doors.judge import candidates, names, peer
 from autograder.doors.judge.errors import AnswerStopped
 from autograder.doors.judge.link import LARGEST_TEXT, Link, LinkBroken
 from autograder.doors.judge.peer import Peer, Things
 from autograder.doors.judge.values import CannotCross, Pack, Unpack, Unreadable
 from autograder.failure import CheckFailed
 from autograder.instruments import watch_functions
+from autograder.jax_internals import COMPILE_EVENT, is_jitted
+from autograder.measuring.wire import functions
 from autograder.not_begun import STUB, NotBegun
 
 pytestmark = pytest.mark.once
@@ -415,6 +417,21 @@ def test_what_jax_traces_is_the_answers_own_program(rooms):
     assert names_of[0] == names_of[1] and rooms.programs >= 4  # JAX keeps what it has traced
 
 
+def test_a_reduction_by_a_function_of_its_own_crosses(rooms):
+    def both(x, y):
+        return x[0] + y[0], jnp.maximum(x[1], y[1] * 2)
+
+    def sums(x):
+        most = jax.lax.reduce(x, np.float32(1), lambda a, b: a * b + a, (0,))
+        return most, jax.lax.reduce((x, 2 * x), (np.float32(0), np.float32(-1)), both, (0, 1))
+
+    f, x = of_the_box(rooms, sums=notebook(sums)), jnp.arange(6.0).reshape(2, 3)
+    for here, there in zip(*(jax.tree.leaves(jax.jit(g)(x)) for g in (f, sums)), strict=True):
+        np.testing.assert_allclose(here, there, rtol=1e-6)
+    names_of = [[str(eqn.primitive) for eqn in jax.make_jaxpr(g)(x).eqns] for g in (f, sums)]
+    assert names_of[0] == names_of[1] and names_of[0].count("reduce") == 2
+
+
 def test_a_program_with_a_callback_or_an_effect_cannot_cross(rooms):
     def calls(x):
         return jax.pure_callback(np.sin, x, x)
@@ -437,6 +454,7 @@ def test_a_program_with_a_callback_or_an_effect_cannot_cross(rooms):
         {"do": ["sin"], "params": {}},
         {"do": "sin", "params": {"accuracy": {"is": "choice", "of": ["os", "system"], "v": "x"}}},
         {"do": "sin", "params": {"x": {"is": "numbers", "of": ["jax._src.core", "Jaxpr"], "v": []}}},
+        {"do": "reduce", "body": {}, "dimensions": ["0"]},
         {"do": "jit", "name": 3, "body": {}}, {"do": "scan", "body": {}, "num_consts": -1, "num_carry": 0},
         {"do": "add", "params": {}}, {"do": "cond", "params": {"branches": {"is": "tuple", "v": [3]}}}))],
     ids=json.dumps,
@@ -493,6 +511,81 @@ def test_traces_are_counted_where_the_function_runs(rooms):
             raise KeyError
     finally:
         watch_functions.observed_elsewhere.clear()
+
+
+@notebook
+def repeated(x, y, times=2):
+    for _ in range(times):
+        x = x * y + jax.lax.fori_loop(0, 3, lambda _, z: z / 2, x)
+    return {"x": x}
+
+
+@pytest.mark.parametrize(
+    ("made", "numbers", "kind"),
+    [
+        (jax.jit(repeated), (), "jitted"),
+        (jax.jit(repeated, static_argnames="times"), (3,), "jitted"),
+        (repeated, (3,), "not jitted"),
+        (lambda x, y: {"x": jax.jit(repeated)(x, y)["x"] + 1}, (), "not jitted"),
+    ],
+)
+def test_a_candidate_is_timed_as_its_program_in_the_form_that_it_has(rooms, made, numbers, kind):
+    x, y = np.linspace(0, 1, 5, dtype=np.float32), jnp.float32(3)
+    stand_in = of_the_box(rooms, made=made)
+    here = rooms._things.candidate(stand_in, (x, y, *numbers))
+    assert is_jitted(here) == (kind == "jitted")
+    static = candidates.static_arguments(made, x, y, *numbers)
+    assert static == (None if kind == "not jitted" else [2] if numbers else [])
+    if kind == "not jitted":
+        here = functions.loads(functions.dumps(here))  # as in the measuring process, in which there is no link
+    for more in (0, 1):
+        np.testing.assert_allclose(here(x + more, y, *numbers)["x"], made(x + more, y, *numbers)["x"], rtol=1e-6)
+
+
+def body(_, z):
+    return z / 2
+
+
+jitted_once = jax.jit(lambda x: x * 3)
+
+
+@pytest.mark.parametrize(
+    ("of_one_call", "anew"),
+    [
+        (lambda x: jitted_once(x) + jax.lax.fori_loop(0, 3, body, x) + jax.lax.cond(x > 1, jnp.sin, jnp.cos, x), False),
+        (lambda x: jax.jit(lambda x: x * 3)(x), True),
+        (lambda x: jax.lax.fori_loop(0, 3, lambda i, z: z / 2 + x, x), True),
+    ],
+    ids=["as it was", "jitted in each call", "defined in each call"],
+)
+def test_what_a_call_defines_or_jits_is_traced_in_each_call(rooms, of_one_call, anew):
+    assert set(candidates.traced_anew(of_one_call, 2.0 * np.ones(()))) == {anew}
+    x, heard = jnp.float32(2), []
+    here = rooms._things.candidate(of_the_box(rooms, f=notebook(of_one_call)), (x,))
+    for _ in range(2):
+        np.testing.assert_allclose(here(x), of_one_call(x), rtol=1e-6)
+
+    def hear(event, seconds, **more):
+        heard.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(hear)
+    try:
+        here(x)
+    finally:
+        jax.monitoring.unregister_event_duration_listener(hear)
+    assert (COMPILE_EVENT in heard) == anew
+
+
+def test_a_candidate_of_the_judges_own_is_what_it_is(rooms):
+    assert rooms._things.candidate(repeated, ()) is None
+
+
+@pytest.mark.parametrize("said", [3, [7], ["0"], [True], {"is": "tuple", "v": [0]}])
+def test_what_the_box_says_of_static_arguments_is_read_with_care(said):
+    with pytest.raises(Unreadable, match="no arguments"):
+        form = said if isinstance(said, dict | int) else {"is": "list", "v": said}
+        judge = hostile([{"value": form}])
+        candidates.of_this_process(notebook(lambda x: x), (1.0,), judge.ask_instrument)
 
 
 def test_an_object_of_an_answer_equals_nothing_that_a_check_expects(rooms):

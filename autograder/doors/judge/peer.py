@@ -21,7 +21,7 @@ from autograder.checks.max_traces import assert_max_traces
 from autograder.instruments.trace_log import trace_log
 from autograder.jax_internals import JITTED
 
-from . import errors, names, programs, sources
+from . import candidates, errors, names, programs, sources
 from .link import Link, LinkBroken
 from .replaced import Originals, in_place
 from .stand_ins import OPERATIONS, about, stand_in
@@ -90,6 +90,12 @@ class Things:
     def observer(self, fn: Any) -> Callable[..., Any] | None:
         """What makes an instrument for a function of the other kernel; None for any other."""
         return None if self.home_of(fn) is None or self.peer is None else self.peer.ask_instrument
+
+    def candidate(self, fn: Any, args: tuple) -> Callable[..., Any] | None:
+        """A function of the other kernel in a form that `speedup` can time; None for any other."""
+        if self.home_of(fn) is None or self.peer is None:
+            return None
+        return candidates.of_this_process(fn, args, self.peer.ask_instrument)
 
     def home_of(self, value: Any) -> int | None:
         """The other kernel's number for what is a stand-in here; None for anything else."""
@@ -379,7 +385,9 @@ class Peer:
 _MISSING = object()
 _INSTRUMENTS: dict[str, Callable[[], Callable[..., Any]]] = {
     "assert_max_traces": lambda: assert_max_traces,
+    "static_arguments": lambda: candidates.static_arguments,
     "trace_log": lambda: trace_log,
+    "traced_anew": lambda: candidates.traced_anew,
 }
 
 

@@ -34,6 +34,7 @@ from .values import CannotCross, Pack, Unpack, Unreadable, dtype_name, dtype_of,
 _DEEPEST = 40  # programs in programs
 _RULES_DEEP = 3  # rules of differentiation in rules of differentiation
 _CHOICES = ("jax.", "jaxlib.")
+Step = Callable[[dict[str, Any], list[Any], Unpack, int], list[Any]]
 _PARTS = {"GatherDimensionNumbers", "ScatterDimensionNumbers", "ConvDimensionNumbers", "RaggedDotDimensionNumbers"}
 
 
@@ -115,6 +116,8 @@ def _equation(eqn: Any, pack: Pack, deep: int, rules: int) -> dict[str, Any]:
     if name == "while":
         plain = {key: params[key] for key in ("cond_nconsts", "body_nconsts")}
         return {"do": "while", "test": inner(params["cond_jaxpr"]), "body": inner(params["body_jaxpr"]), **plain}
+    if name == "reduce":
+        return {"do": "reduce", "body": inner(params["jaxpr"]), "dimensions": list(params["dimensions"])}
     if name in ("checkpoint", "remat", "remat2"):
         if params.get("policy") is not None:
             raise CannotCross("a jax.checkpoint with a policy cannot be handed to the other kernel")
@@ -234,10 +237,10 @@ class Program:
     def __init__(self, form: Any, unpack: Unpack):
         self._form, self._unpack = form, unpack
 
-    def __call__(self, *values: Any) -> list[Any]:
-        """The results. Raises `Unreadable` for what is no program."""
+    def __call__(self, *values: Any, step: Step | None = None) -> list[Any]:
+        """The results. `step` does an equation in the place of `do`. Raises `Unreadable` for what is no program."""
         try:
-            return _run(self._form, values, self._unpack, 0)
+            return _run(self._form, values, self._unpack, 0, step=step)
         except (KeyError, IndexError, AttributeError) as error:
             raise Unreadable(f"this is no program ({type(error).__name__}: {error})") from None
 
@@ -250,7 +253,9 @@ class Program:
         return jax.make_jaxpr(lambda *values: run(values))(*map(of_aval, form["inputs"]))
 
 
-def _run(form: dict[str, Any], values: Any, unpack: Unpack, deep: int, consts: Any = None) -> list[Any]:
+def _run(
+    form: dict[str, Any], values: Any, unpack: Unpack, deep: int, consts: Any = None, step: Step | None = None
+) -> list[Any]:
     if deep > _DEEPEST:
         raise Unreadable("programs in programs without end")
     held = [unpack.unpack(const) for const in form["consts"]] if consts is None else list(consts)
@@ -267,7 +272,7 @@ def _run(form: dict[str, Any], values: Any, unpack: Unpack, deep: int, consts: A
         return value.item() if atom["weak"] is True else value[()]
 
     for eqn in form["equations"]:
-        found = _do(eqn, [read(atom) for atom in eqn["inputs"]], unpack, deep)
+        found = (step or do)(eqn, [read(atom) for atom in eqn["inputs"]], unpack, deep)
         if len(found) != len(eqn["made"]):
             raise Unreadable("an equation with other results than it says")
         known += [value for value, made in zip(found, eqn["made"], strict=True) if made]
@@ -288,7 +293,7 @@ def _count(value: Any) -> int:
     return value
 
 
-def _do(eqn: dict[str, Any], values: list[Any], unpack: Unpack, deep: int) -> list[Any]:
+def do(eqn: dict[str, Any], values: list[Any], unpack: Unpack, deep: int) -> list[Any]:
     """The results of an equation."""
     what = eqn["do"]
     if what == "jit":
@@ -302,6 +307,8 @@ def _do(eqn: dict[str, Any], values: list[Any], unpack: Unpack, deep: int) -> li
         return _scan(eqn, values, unpack, deep)
     if what == "while":
         return _while(eqn, values, unpack, deep)
+    if what == "reduce":
+        return _reduce(eqn, values, unpack, deep)
     if what == "jvp":
         return _with_jvp(eqn, unpack, deep)(*values)
     if what == "vjp":
@@ -348,6 +355,13 @@ def _while(eqn: dict[str, Any], values: list[Any], unpack: Unpack, deep: int) ->
     return jax.lax.while_loop(lambda v: test(*mine, *v)[0], lambda v: body(*its, *v), values[of_test + of_body :])
 
 
+def _reduce(eqn: dict[str, Any], values: list[Any], unpack: Unpack, deep: int) -> list[Any]:
+    body, half = _function(eqn["body"], unpack, deep), len(values) // 2
+    dimensions = [_count(dimension) for dimension in eqn["dimensions"]]
+    both = lambda x, y: tuple(body(*x, *y))  # noqa: E731
+    return list(jax.lax.reduce(tuple(values[:half]), tuple(values[half:]), both, dimensions))
+
+
 def _with_jvp(eqn: dict[str, Any], unpack: Unpack, deep: int) -> Callable[..., list[Any]]:
     body = _function(eqn["body"], unpack, deep, eqn["name"])
     if eqn["rule"] is None:
@@ -392,7 +406,7 @@ def _param_of(form: Any, unpack: Unpack, deep: int, values: list[Any], eqn: dict
         return _of_jax(form, unpack, deep, values, eqn)
     if kind == "program":
         if eqn["do"] == "cond":
-            return None  # see `_do`: its branches are traced for its operands
+            return None  # see `do`: its branches are traced for its operands
         inputs = [of_aval(aval) for aval in form["v"]["inputs"]]
         made = _retraced(form["v"], inputs, unpack, deep)
         return made if form["closed"] is True else made.jaxpr

@@ -11,6 +11,7 @@ from typing import Any
 
 from autograder.checks import run_alone
 from autograder.instruments import watch_functions
+from autograder.measuring import request
 
 from .link import MAIL, Link, LinkBroken
 from .peer import Peer, Things
@@ -66,6 +67,7 @@ def begin(number: int, course: list[str], another: bool) -> None:
     _open(number, course, judge=True)
     if _THINGS.observer not in watch_functions.observed_elsewhere:
         watch_functions.observed_elsewhere.append(_THINGS.observer)
+        request.forms_here.append(_THINGS.candidate)
 
 
 def bind(cells: list[tuple[str, list[str]]]) -> None:
