@@ -15,7 +15,7 @@ import os
 import re
 import sys
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeGuard
 
 import jax
@@ -371,6 +371,73 @@ def unspecified() -> Any:
     Relies on the parameter `in_shardings` of an equation of `jit`.
     """
     return jax.make_jaxpr(jax.jit(lambda x: x))(1.0).jaxpr.eqns[0].params["in_shardings"][0]
+
+
+# --- kernels as data (doors/judge) ---
+
+
+def is_ref(aval: Any) -> bool:
+    """Whether a type is that of memory which a kernel reads and writes. Relies on the class `AbstractRef`."""
+    from jax._src.state.types import AbstractRef
+
+    return isinstance(aval, AbstractRef)
+
+
+def only_on_refs(effects: Iterable[Any]) -> bool:
+    """Whether nothing is done but reading and writing the memory of a kernel. Relies on the class `RefEffect`."""
+    from jax._src.state.types import RefEffect
+
+    return all(isinstance(effect, RefEffect) for effect in effects)
+
+
+@functools.cache
+def ref_primitives() -> dict[str, Primitive]:
+    """The primitives that read and write a kernel's memory, by name.
+
+    Relies on two modules of JAX, and on the names `get_p`, `swap_p`, `addupdate_p` and `load_p`. Without them no kernel
+    is judged in a kernel of its own.
+    """
+    from jax._src.pallas import primitives as of_pallas
+    from jax._src.state import primitives as of_state
+
+    found = of_state.get_p, of_state.swap_p, of_state.addupdate_p, of_pallas.load_p, of_pallas.swap_p
+    return {primitive.name: primitive for primitive in (*found, of_state.broadcast_to_p)}
+
+
+def without_captures(jaxpr: Any) -> Any:
+    """The same jaxpr, but what it captured are inputs, before all others. Relies on `convert_constvars_jaxpr`."""
+    from jax._src.interpreters.partial_eval import convert_constvars_jaxpr
+
+    return convert_constvars_jaxpr(jaxpr)
+
+
+class RefIndex(NamedTuple):
+    """Which part of a kernel's memory is meant: for each axis a place, or a slice (start, size, stride)."""
+
+    shape: tuple[int, ...]  # of the memory
+    places: tuple[int, ...]  # the shape of all places together
+    axes: list[Any]
+
+
+def ref_index(transform: Any) -> RefIndex | None:
+    """What stands in the brackets behind a kernel's memory; None for what is no index (`reshape`, `bitcast`).
+
+    Relies on the classes `NDIndexer` and `Slice`, and on their attributes. The same goes for `indexer_of`.
+    """
+    from jax._src.state.indexing import NDIndexer, Slice
+
+    if not isinstance(transform, NDIndexer):
+        return None
+    axes = [(i.start, i.size, i.stride) if isinstance(i, Slice) else i for i in transform.indices]
+    return RefIndex(tuple(transform.shape), tuple(transform.int_indexer_shape), axes)
+
+
+def indexer_of(index: RefIndex) -> Any:
+    """The inverse of `ref_index`. Raises ValueError for what cannot be one."""
+    from jax._src.state.indexing import NDIndexer, Slice
+
+    axes = tuple(Slice(*axis) if isinstance(axis, tuple) else axis for axis in index.axes)
+    return NDIndexer(axes, index.shape, index.places, validate=True)
 
 
 # --- what the compiler estimates ---

@@ -3,7 +3,8 @@
 What JAX is doing with a stand-in (`jit`, `grad`, `vmap`, `make_jaxpr`) it does then with the program itself, in the
 kernel that asked. Reading it runs primitives of JAX that are on a list, with parameters that are plain values; nothing
 of the other kernel's Python. Loops, branches and the like are made by JAX's own functions, of sub-programs that are
-such data too. What has no such form (callbacks, foreign calls, effects) cannot cross.
+such data too, and so are Pallas kernels (`kernels`). What has no such form (callbacks, foreign calls, effects) cannot
+cross.
 """
 
 import dataclasses
@@ -21,7 +22,9 @@ from jax.extend.core import DropVar
 from autograder.jax_internals import (
     computing_primitives,
     expansion,
+    is_ref,
     key_name,
+    only_on_refs,
     parameter_kind,
     random_bits_of,
     run_equation,
@@ -29,6 +32,7 @@ from autograder.jax_internals import (
     unspecified,
 )
 
+from . import kernels
 from .values import CannotCross, Pack, Unpack, Unreadable, dtype_name, dtype_of, shape_of
 
 _DEEPEST = 40  # programs in programs
@@ -54,7 +58,8 @@ def written(program: Any, pack: Pack) -> Any:
 def _written(program: Any, pack: Pack, deep: int, rules: int) -> dict[str, Any]:
     """A jaxpr, closed or not."""
     consts, jaxpr = list(getattr(program, "consts", None) or ()), getattr(program, "jaxpr", program)
-    if jaxpr.effects or deep > _DEEPEST:
+    # Inside of a kernel its memory is read and written; no whole program has any.
+    if not only_on_refs(jaxpr.effects) or (jaxpr.effects and not deep) or deep > _DEEPEST:
         raise CannotCross("a program with effects, such as jax.debug.print, cannot be handed to the other kernel")
     numbers: dict[Any, int] = {}
 
@@ -91,7 +96,9 @@ def _plain_array(value: Any) -> Any:
 
 
 def aval_form(aval: Any) -> dict[str, Any]:
-    """The type of an array."""
+    """The type of an array. That of a kernel's memory is told, and is never read."""
+    if is_ref(aval):
+        return {"memory": list(aval.shape)}
     if jax.dtypes.issubdtype(aval.dtype, jax.dtypes.prng_key):
         return {"shape": list(aval.shape), "key": key_name(aval.dtype)}
     name = dtype_name(aval.dtype)
@@ -135,6 +142,8 @@ def _equation(eqn: Any, pack: Pack, deep: int, rules: int) -> dict[str, Any]:
         return _vjp(eqn, pack, deep, rules)
     if name == "call_hi_primitive":
         return {"do": "expanded", "body": inner(expansion(eqn))}
+    if name in kernels.EQUATIONS:
+        return kernels.written(eqn, inner)
     if name not in computing_primitives():
         raise CannotCross(f"a program with the primitive {name} cannot be handed to the other kernel")
     return {"do": name, "params": {key: _param(value, pack, deep, rules) for key, value in params.items()}}
@@ -313,6 +322,8 @@ def do(eqn: dict[str, Any], values: list[Any], unpack: Unpack, deep: int) -> lis
         return _with_jvp(eqn, unpack, deep)(*values)
     if what == "vjp":
         return _with_vjp(eqn, unpack, deep)(*values)
+    if type(what) is str and what in kernels.EQUATIONS:
+        return kernels.made(eqn, values, lambda form, *more: _function(form, unpack, deep, *more))
     primitive = computing_primitives().get(what) if type(what) is str else None
     if primitive is None:
         raise Unreadable("a primitive that no program may hold")
