@@ -328,6 +328,31 @@ def computing_primitives() -> dict[str, Primitive]:
     return found
 
 
+# Talk between the devices of one program. What is asynchronous, or sent to one who may not listen, is left out.
+_COLLECTIVES = """psum psum_invariant pmax pmin ppermute all_to_all all_gather all_gather_invariant
+    reduce_scatter axis_index pvary"""
+
+
+@functools.cache
+def collective_primitives() -> dict[str, Primitive]:
+    """The primitives by which devices talk inside a `shard_map`, by name, with those that only say who has what.
+
+    Relies on the two modules of JAX in which they are made. Without them a program with a `shard_map` is not judged in
+    a kernel of its own.
+    """
+    homes = [importlib.import_module(f"jax._src.{home}") for home in ("core", "lax.parallel")]
+    made = [value for home in homes for value in vars(home).values() if isinstance(value, Primitive)]
+    return {value.name: value for value in made if value.name in _COLLECTIVES.split()}
+
+
+def has_effects(jaxpr: Jaxpr) -> bool:
+    """Whether a program does more than compute its results. That it talks along an axis of devices does not count.
+
+    Relies on the name of JAX's class for that. Without it no program with a collective crosses.
+    """
+    return any(type(effect).__name__ != "NamedAxisEffect" for effect in jaxpr.effects)
+
+
 def scan_counts(eqn: JaxprEqn) -> tuple[int, int]:
     """How many inputs of a `scan` are constants, and how many are carried.
 

@@ -20,8 +20,10 @@ import numpy as np
 from jax.extend.core import DropVar
 
 from autograder.jax_internals import (
+    collective_primitives,
     computing_primitives,
     expansion,
+    has_effects,
     is_ref,
     key_name,
     only_on_refs,
@@ -32,7 +34,7 @@ from autograder.jax_internals import (
     unspecified,
 )
 
-from . import kernels
+from . import kernels, spread_programs
 from .values import CannotCross, Pack, Unpack, Unreadable, dtype_name, dtype_of, shape_of
 
 _DEEPEST = 40  # programs in programs
@@ -59,7 +61,7 @@ def _written(program: Any, pack: Pack, deep: int, rules: int) -> dict[str, Any]:
     """A jaxpr, closed or not."""
     consts, jaxpr = list(getattr(program, "consts", None) or ()), getattr(program, "jaxpr", program)
     # Inside of a kernel its memory is read and written; no whole program has any.
-    if not only_on_refs(jaxpr.effects) or (jaxpr.effects and not deep) or deep > _DEEPEST:
+    if (has_effects(jaxpr) and not (deep and only_on_refs(jaxpr.effects))) or deep > _DEEPEST:
         raise CannotCross("a program with effects, such as jax.debug.print, cannot be handed to the other kernel")
     numbers: dict[Any, int] = {}
 
@@ -115,7 +117,8 @@ def _equation(eqn: Any, pack: Pack, deep: int, rules: int) -> dict[str, Any]:
         return _written(program, pack, deep + 1, rules)
 
     if name in ("jit", "pjit"):
-        return {"do": "jit", "name": str(params["name"])[:200], "body": inner(params["jaxpr"])}
+        plain = {"do": "jit", "name": str(params["name"])[:200], "body": inner(params["jaxpr"])}
+        return plain | spread_programs.layouts_of_jit(params, pack)
     if name == "scan":
         plain = dict(zip(("num_consts", "num_carry"), scan_counts(eqn), strict=True))
         plain |= {"length": params["length"], "reverse": params["reverse"], "unroll": params["unroll"]}
@@ -144,7 +147,10 @@ def _equation(eqn: Any, pack: Pack, deep: int, rules: int) -> dict[str, Any]:
         return {"do": "expanded", "body": inner(expansion(eqn))}
     if name in kernels.EQUATIONS:
         return kernels.written(eqn, inner)
-    if name not in computing_primitives():
+    if name in spread_programs.KINDS:
+        return spread_programs.written(eqn, pack, inner)
+    spread_programs.refuse_groups(params)
+    if name not in computing_primitives() and name not in collective_primitives():
         raise CannotCross(f"a program with the primitive {name} cannot be handed to the other kernel")
     return {"do": name, "params": {key: _param(value, pack, deep, rules) for key, value in params.items()}}
 
@@ -306,7 +312,8 @@ def do(eqn: dict[str, Any], values: list[Any], unpack: Unpack, deep: int) -> lis
     """The results of an equation."""
     what = eqn["do"]
     if what == "jit":
-        return jax.jit(_function(eqn["body"], unpack, deep, eqn["name"]))(*values)
+        options = spread_programs.options_of_jit(eqn, len(values), unpack)
+        return jax.jit(_function(eqn["body"], unpack, deep, eqn["name"]), **options)(*values)
     if what == "expanded":
         return _run(eqn["body"], values, unpack, deep + 1)
     if what == "checkpoint":
@@ -324,10 +331,14 @@ def do(eqn: dict[str, Any], values: list[Any], unpack: Unpack, deep: int) -> lis
         return _with_vjp(eqn, unpack, deep)(*values)
     if type(what) is str and what in kernels.EQUATIONS:
         return kernels.made(eqn, values, lambda form, *more: _function(form, unpack, deep, *more))
-    primitive = computing_primitives().get(what) if type(what) is str else None
+    if what in spread_programs.KINDS:
+        return spread_programs.done(eqn, values, unpack, lambda form: _function(form, unpack, deep))
+    primitive = (computing_primitives() | collective_primitives()).get(what) if type(what) is str else None
     if primitive is None:
         raise Unreadable("a primitive that no program may hold")
     params = {key: _param_of(value, unpack, deep, values, eqn) for key, value in eqn["params"].items()}
+    if what in collective_primitives():
+        spread_programs.check_collective(what, params)
     if what == "cond":
         params["branches"] = tuple(_retraced(branch, values[1:], unpack, deep) for branch in _branches(eqn))
     found = primitive.bind(*values, **params)

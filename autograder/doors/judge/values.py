@@ -11,15 +11,17 @@ import math
 import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import AbstractMesh, Mesh, NamedSharding
 
 from autograder.jax_internals import is_tracer, weak
 
+from . import layouts
 from .names import Unknown, name_of, tuple_class
 
 DEEPEST = 60  # things in things
@@ -103,8 +105,12 @@ class Pack:
         if isinstance(value, np.dtype):
             name = dtype_name(value)
             return {"is": "dtype", "v": name} if name else self._lend(value, self)
-        if kind is jax.P and value == jax.P(*value):  # none that says more than its axes
+        if kind is jax.P and layouts.is_plain_spec(value):
             return {"is": "spec", "v": [self.pack(axis, deep + 1) for axis in value]}
+        if value is jax.P.UNCONSTRAINED:
+            return {"is": "unconstrained"}
+        if kind in (Mesh, AbstractMesh, NamedSharding):
+            return self._layout(value) or self._lend(value, self)
         if kind is jax.ShapeDtypeStruct:
             kept = dtype_name(value.dtype)
             if kept and value.sharding is None:
@@ -163,12 +169,21 @@ class Pack:
             "part": self.part(np.asarray(value).tobytes()),
         }
 
+    def _layout(self, value: Any) -> dict[str, Any] | None:
+        if isinstance(value, NamedSharding):
+            return layouts.sharding_form(value, self.pack)
+        return layouts.mesh_form(value)
+
     def _jax_array(self, value: jax.Array) -> Any:
         if value.is_deleted():
             return {"is": "deleted"}
+        if type(value.sharding) is NamedSharding and dtype_name(value.dtype):
+            return self._spread(value)
         if len(value.devices()) != 1:
             return self._lend(value, self)
         form: dict[str, Any] = {"is": "jax", "weak": bool(getattr(value, "weak_type", False))}
+        if (device := layouts.elsewhere(value)) is not None:
+            form["device"] = device
         if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
             form["key"] = str(jax.random.key_impl(value))
             value = jax.random.key_data(value)
@@ -177,6 +192,24 @@ class Pack:
         if not name:
             raise CannotCross(f"an array of {array.dtype} cannot be handed to the other kernel")
         return form | {"dtype": name, "shape": list(array.shape), "part": self.part(array.tobytes())}
+
+    def _spread(self, value: jax.Array) -> Any:
+        """An array over the devices of a mesh: what each of them holds. Equal pieces are sent once."""
+        layout = self._layout(value.sharding)
+        if layout is None:
+            return self._lend(value, self)
+        sent: dict[bytes, int] = {}
+        held = [piece.tobytes() for piece in layouts.pieces(value)]
+        if sum(map(len, held)) > layouts.LARGEST:
+            raise CannotCross("an array that is too large on all devices together")
+        return {
+            "is": "spread",
+            "weak": bool(getattr(value, "weak_type", False)),
+            "layout": layout,
+            "dtype": dtype_name(value.dtype),
+            "shape": list(value.shape),
+            "parts": [sent[data] if data in sent else sent.setdefault(data, self.part(data)) for data in held],
+        }
 
 
 class Unpack:
@@ -227,6 +260,12 @@ class Unpack:
             return _DICTS[kind](dict(self._all(pair, deep) for pair in form["v"]))
         if kind == "spec":
             return jax.P(*map(_axes, self._all(form["v"], deep)))
+        if kind == "unconstrained":
+            return jax.P.UNCONSTRAINED
+        if kind == "mesh":
+            return layouts.mesh_of(form)
+        if kind == "sharding":
+            return layouts.sharding_of(self.unpack(form["mesh"], deep + 1), self.unpack(form["spec"], deep + 1))
         if kind == "int":
             if len(form["v"]) > _LONGEST_NUMBER:
                 raise Unreadable("a number of too many digits")
@@ -244,6 +283,8 @@ class Unpack:
             return array if kind == "array" else _scalar(array)
         if kind == "jax":
             return self._jax_array(form)
+        if kind == "spread":
+            return self._spread(form, self.unpack(form["layout"], deep + 1))
         if kind == "deleted":
             gone = jnp.zeros(())
             gone.delete()
@@ -320,12 +361,27 @@ class Unpack:
 
     def _jax_array(self, form: dict[str, Any]) -> jax.Array:
         array = self._array(form)
-        wide = array.dtype.itemsize >= 8 and not jax.config.jax_enable_x64
-        with jax.enable_x64(True) if wide else nullcontext():
+        with _wide_enough(array.dtype):
             if "key" in form:
-                return jax.random.wrap_key_data(jnp.asarray(array), impl=_text(form["key"]))
-            value = jnp.asarray(array)
-            return weak(value) if form["weak"] is True else value
+                value = jax.random.wrap_key_data(jnp.asarray(array), impl=_text(form["key"]))
+            else:
+                value = jnp.asarray(array)
+                value = weak(value) if form["weak"] is True else value
+            return jax.device_put(value, layouts.device_of(form["device"])) if "device" in form else value
+
+    def _spread(self, form: dict[str, Any], layout: Any) -> jax.Array:
+        shape, dtype = shape_of(form["shape"]), dtype_of(form["dtype"])
+        one = {"dtype": form["dtype"], "shape": layouts.piece_shape(layout, shape, dtype)}
+        if type(form["parts"]) is not list or len(form["parts"]) != layout.mesh.size:
+            raise Unreadable("an array has a piece on each device of its mesh")
+        with _wide_enough(dtype):
+            value = layouts.put_together(shape, layout, [self._array(one | {"part": part}) for part in form["parts"]])
+            return jax.device_put(weak(value), layout) if form["weak"] is True else value
+
+
+def _wide_enough(dtype: np.dtype) -> AbstractContextManager[Any]:
+    """JAX keeps numbers of eight bytes only where it was told to."""
+    return jax.enable_x64(True) if dtype.itemsize >= 8 and not jax.config.jax_enable_x64 else nullcontext()
 
 
 def is_plain_class(kind: type) -> bool:
@@ -370,7 +426,7 @@ def dtype_of(name: Any) -> np.dtype:
 def _axes(value: Any) -> Any:
     """What a spec says of an axis of an array."""
     names = value if type(value) is tuple else (value,)
-    if value is not None and not all(type(name) is str for name in names):
+    if value is not None and value is not jax.P.UNCONSTRAINED and not all(type(name) is str for name in names):
         raise Unreadable("this is no axis of a mesh")
     return value
 
