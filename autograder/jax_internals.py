@@ -15,11 +15,12 @@ import os
 import re
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeGuard
 
 import jax
 import jax.extend
+import numpy as np
 from jax.extend import source_info_util
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive
 
@@ -351,6 +352,48 @@ def has_effects(jaxpr: Jaxpr) -> bool:
     Relies on the name of JAX's class for that. Without it no program with a collective crosses.
     """
     return any(type(effect).__name__ != "NamedAxisEffect" for effect in jaxpr.effects)
+
+
+@contextlib.contextmanager
+def on_each_device(mesh: Any, axes: Collection[str], *, checked: bool) -> Iterator[None]:
+    """What JAX traces in the block is traced as in the body of a `shard_map` over these axes of a mesh.
+
+    Relies on the three contexts that JAX enters around such a body. Without them a program that uses a function with a
+    derivative of its own in there, as `jax.nn.relu`, is not judged in a kernel of its own.
+    """
+    from jax._src import config, shard_map
+
+    names = frozenset(axes)
+    around = jax.sharding.use_abstract_mesh(shard_map._as_manual_mesh(mesh, names))
+    with shard_map._extend_axis_env(mesh, names), around, config._check_vma(checked):
+        yield
+
+
+def plain_type(aval: Any, *, weak_type: bool) -> jax.ShapeDtypeStruct:
+    """An abstract value to be traced with: what it says of an array, and along which axes devices differ in it.
+
+    Relies on `manual_axis_type`. Without it nothing can be traced again that stands in a `shard_map`.
+    """
+    weak_type = weak_type and bool(getattr(aval, "weak_type", False))
+    by_device = getattr(aval, "manual_axis_type", None)
+    options = {"sharding": aval.sharding, "manual_axis_type": by_device} if getattr(by_device, "varying", ()) else {}
+    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=weak_type, **options)
+
+
+def same_devices(mesh: jax.sharding.AbstractMesh) -> jax.sharding.AbstractMesh:
+    """A mesh without devices as JAX makes it from one that has such as are here.
+
+    Relies on `abstract_device`, by which JAX tells two such meshes apart. Without it a program that was made with one
+    of them is not traced again with the other.
+    """
+    of_one = jax.sharding.Mesh(np.array(jax.devices()[:1]), "i").abstract_mesh
+    sizes, names, kinds = mesh.axis_sizes, mesh.axis_names, mesh.axis_types
+    return jax.sharding.AbstractMesh(sizes, names, axis_types=kinds, abstract_device=of_one.abstract_device)
+
+
+def has_devices(mesh: jax.sharding.AbstractMesh) -> bool:
+    """Whether `same_devices` makes this mesh."""
+    return same_devices(mesh) is mesh
 
 
 def scan_counts(eqn: JaxprEqn) -> tuple[int, int]:

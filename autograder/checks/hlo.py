@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from autograder.failure import fail, passed
 from autograder.instruments import flops, read_hlo, read_jaxpr
-from autograder.instruments.watch_functions import function_name
+from autograder.instruments.watch_functions import function_name, observer_of
 from autograder.jax_internals import is_jitted
 from autograder.wording import count, repeated, tally
 
@@ -86,7 +86,8 @@ def _names(names: Collection[str]) -> list[str]:
 
 
 def _check_modules(name: str, fn: Callable, args: tuple, most: int) -> str:
-    built = read_hlo.modules_built(fn, *args)
+    elsewhere = observer_of(fn)
+    built = elsewhere("modules_built", fn, *args) if elsewhere else read_hlo.modules_built(fn, *args)
     if len(built) > most:
         shown = ", ".join(built[:12]) + (f", ... {len(built) - 12} more" if len(built) > 12 else "")
         fail(

@@ -498,6 +498,63 @@ def test_computing_primitives():
     assert not [name for name in known if "callback" in name or "ffi" in name]
 
 
+def in_shard_map(fn, **options):
+    """The equations of the body of a shard_map over one device, which is called "i"."""
+    mesh = jax.make_mesh((1,), ("i",), axis_types=(jax.sharding.AxisType.Auto,), devices=jax.devices()[:1])
+    whole = jax.shard_map(fn, mesh=mesh, in_specs=jax.P("i"), out_specs=jax.P("i"), **options)
+    (eqn,) = equations_of(whole, X)
+    return mesh, eqn.params["jaxpr"]
+
+
+def talk(x):
+    lax, summed = jax.lax, jax.lax.psum(x, "i")
+    return lax.ppermute(x, "i", [(0, 0)]) + summed + lax.axis_index("i") + lax.all_gather(x, "i", tiled=True)
+
+
+def test_collective_primitives():
+    known = jax_internals.collective_primitives()
+    _, body = in_shard_map(talk)
+    used = {eqn.primitive.name for eqn in body.eqns} - {"add", "convert_element_type", "broadcast_in_dim", "mul"}
+    assert used and used <= known.keys(), moved("collective_primitives", f"has known names for all of {used}")
+    assert known["pvary"] and not [name for name in known if "start" in name or "send" in name]
+
+
+def test_has_effects():
+    _, body = in_shard_map(talk)
+    assert not jax_internals.has_effects(body), moved("has_effects", "calls the effect of a collective NamedAxisEffect")
+    assert jax_internals.has_effects(jax.make_jaxpr(lambda x: jax.debug.print("{}", x))(1.0).jaxpr)
+
+
+def test_on_each_device():
+    mesh, body = in_shard_map(jnp.sin)
+    with jax_internals.on_each_device(mesh, {"i"}, checked=True):
+        aval = jax_internals.plain_type(body.invars[0].aval, weak_type=False)
+        program = jax.make_jaxpr(lambda x: jax.lax.psum(x, "i"))(aval)
+    names = [eqn.primitive.name for eqn in program.eqns]
+    assert names == ["psum_invariant"], moved("on_each_device", "enters three contexts around the body of a shard_map")
+
+
+def test_plain_type():
+    _, body = in_shard_map(jnp.sin)
+    found = jax_internals.plain_type(body.invars[0].aval, weak_type=True)
+    assert getattr(found.manual_axis_type, "varying", None) == {"i"}, moved("plain_type", "says along which axes")
+    weak = jax.typeof(jnp.asarray(1.0))
+    assert [jax_internals.plain_type(weak, weak_type=kept).weak_type for kept in (True, False)] == [True, False]
+
+
+def test_same_devices():
+    mesh, _ = in_shard_map(jnp.sin)
+    other = jax.sharding.AbstractMesh((1,), ("i",), axis_types=mesh.axis_types)
+    found = jax_internals.same_devices(other)
+    assert found is mesh.abstract_mesh, moved("same_devices", "tells meshes without devices apart by abstract_device")
+
+
+def test_has_devices():
+    mesh, _ = in_shard_map(jnp.sin)
+    other = jax.sharding.AbstractMesh((1,), ("i",), axis_types=mesh.axis_types)
+    assert [jax_internals.has_devices(one) for one in (mesh.abstract_mesh, other)] == [True, False]
+
+
 def test_scan_counts():
     def run(c, x, xs):
         return jax.lax.scan(lambda carry, row: ((carry[0] + row * c, carry[1] + 1), row), (x, x), xs)

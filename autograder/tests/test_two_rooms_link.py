@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from autograder import assert_max_traces, trace_log
+from autograder import assert_hlo, assert_max_traces, trace_log
 from autograder.doors.judge import candidates, names, peer
 from autograder.doors.judge.errors import AnswerStopped
 from autograder.doors.judge.link import LARGEST_TEXT, Link, LinkBroken
@@ -137,6 +137,11 @@ HOSTILE = [
     {"is": "complex", "v": [1, 2]},
     {"is": "spec", "v": [1.5]},
     {"is": "spec", "v": "x"},
+    {"is": "mesh", "names": ["i"], "shape": [1], "types": ["Auto"], "devices": [10**6]},
+    {"is": "mesh", "names": ["i"] * 17, "shape": [1] * 17, "types": ["Auto"] * 17, "devices": [0]},
+    {"is": "sharding", "mesh": 1, "spec": 2},
+    {"is": "spread", "layout": 3, "dtype": "float32", "shape": [1], "parts": [0], "weak": False},
+    {"is": "jax", "dtype": "float32", "shape": [1], "part": 0, "weak": False, "device": 10**6},
 ]
 
 
@@ -586,6 +591,18 @@ def test_what_the_box_says_of_static_arguments_is_read_with_care(said):
         form = said if isinstance(said, dict | int) else {"is": "list", "v": said}
         judge = hostile([{"value": form}])
         candidates.of_this_process(notebook(lambda x: x), (1.0,), judge.ask_instrument)
+
+
+def test_modules_are_counted_where_the_function_runs(rooms):
+    whole, apart = of_the_box(rooms, whole=jax.jit(lambda x: jnp.sin(x) + 1), apart=lambda x: jnp.sin(x) + 1)
+    watch_functions.observed_elsewhere.append(rooms._things.observer)
+    try:
+        assert_hlo(whole, np.ones(3, np.float32), modules=1)
+        with pytest.raises(CheckFailed, match="builds 2 XLA modules"):
+            assert_hlo(apart, np.ones(3, np.float32), modules=1)
+        assert rooms.counted == 2
+    finally:
+        watch_functions.observed_elsewhere.clear()
 
 
 def test_an_object_of_an_answer_equals_nothing_that_a_check_expects(rooms):

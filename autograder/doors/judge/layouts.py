@@ -13,6 +13,8 @@ import jax
 import numpy as np
 from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding
 
+from autograder.jax_internals import has_devices, same_devices
+
 _MOST_AXES = 16  # of a mesh
 _LONGEST_NAME = 100  # of one of them
 _LARGEST_ABSTRACT = 2**20  # devices of a mesh that has none
@@ -26,7 +28,9 @@ def mesh_form(mesh: Mesh | AbstractMesh) -> dict[str, Any] | None:
         return None
     form = {"is": "mesh", "names": names, "types": [kind.name for kind in mesh.axis_types], "devices": None}
     form["shape"] = [int(mesh.shape[name]) for name in names]
-    if isinstance(mesh, Mesh):
+    if isinstance(mesh, AbstractMesh):
+        form["here"] = has_devices(mesh)
+    else:
         devices = list(mesh.devices.flat)
         if any(_devices().get(device.id) is not device for device in devices):
             return None
@@ -46,23 +50,16 @@ def mesh_of(form: dict[str, Any]) -> Mesh | AbstractMesh:
         raise ValueError("an axis of a mesh has a size")
     kinds = tuple(AxisType.__members__[kind] for kind in types)
     if form["devices"] is None:
-        return _abstract(tuple(sizes), tuple(names), kinds)
+        if math.prod(sizes) > _LARGEST_ABSTRACT:
+            raise ValueError("a mesh of too many devices")
+        mesh = AbstractMesh(tuple(sizes), tuple(names), axis_types=kinds)
+        return same_devices(mesh) if form["here"] is True else mesh
     devices = [device_of(number) for number in _list(form["devices"])]
     if len({*devices}) < len(devices) or math.prod(sizes) != len(devices):
         raise ValueError("a mesh of another number of devices than it says")
     table = np.empty(len(devices), object)
     table[:] = devices
     return Mesh(table.reshape(sizes), tuple(names), axis_types=kinds)
-
-
-def _abstract(sizes: tuple[int, ...], names: tuple[str, ...], kinds: tuple[AxisType, ...]) -> AbstractMesh:
-    """A mesh without devices: the one that JAX is tracing on, if it is like this one."""
-    around = jax.sharding.get_abstract_mesh()
-    if (around.axis_sizes, around.axis_names, around.axis_types) == (sizes, names, kinds):
-        return around
-    if math.prod(sizes) > _LARGEST_ABSTRACT:
-        raise ValueError("a mesh of too many devices")
-    return AbstractMesh(sizes, names, axis_types=kinds)
 
 
 def _devices() -> dict[int, Any]:

@@ -18,6 +18,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
 from autograder.checks.max_traces import assert_max_traces
+from autograder.instruments.read_hlo import modules_built
 from autograder.instruments.trace_log import trace_log
 from autograder.jax_internals import JITTED
 
@@ -388,6 +389,7 @@ _INSTRUMENTS: dict[str, Callable[[], Callable[..., Any]]] = {
     "static_arguments": lambda: candidates.static_arguments,
     "trace_log": lambda: trace_log,
     "traced_anew": lambda: candidates.traced_anew,
+    "modules_built": lambda: modules_built,
 }
 
 

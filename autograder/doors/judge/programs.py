@@ -28,6 +28,7 @@ from autograder.jax_internals import (
     key_name,
     only_on_refs,
     parameter_kind,
+    plain_type,
     random_bits_of,
     run_equation,
     scan_counts,
@@ -161,7 +162,7 @@ def _called(eqn: Any) -> Callable[..., list[Any]]:
 
 
 def _avals(eqn: Any) -> list[jax.ShapeDtypeStruct]:
-    return [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype, weak_type=v.aval.weak_type) for v in eqn.invars]
+    return [plain_type(v.aval, weak_type=True) for v in eqn.invars]
 
 
 def _is_inexact(aval: Any) -> bool:
@@ -205,8 +206,8 @@ def _vjp(eqn: Any, pack: Pack, deep: int, rules: int) -> dict[str, Any]:
 
         results, back = jax.vjp(of_the_real, *(values[i] for i in real))
         leaves, kept["tree"] = jax.tree.flatten(back)
-        kept["results"] = [jax.ShapeDtypeStruct(r.shape, r.dtype) for r in results]
-        kept["leaves"] = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves]
+        kept["results"] = [plain_type(jax.typeof(r), weak_type=False) for r in results]
+        kept["leaves"] = [plain_type(jax.typeof(leaf), weak_type=False) for leaf in leaves]
         return [*results, *leaves]
 
     there = jax.make_jaxpr(forward)(*avals)

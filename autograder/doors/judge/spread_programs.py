@@ -9,12 +9,12 @@ from typing import Any
 
 import jax
 
-from autograder.jax_internals import parameter_kind, unspecified
+from autograder.jax_internals import on_each_device, parameter_kind, unspecified
 
 from .layouts import sharding_form
 from .values import CannotCross, Pack, Unpack, Unreadable
 
-KINDS = ("shard_map", "sharding_constraint", "device_put")
+KINDS = ("shard_map", "sharding_constraint", "reshard", "device_put")
 Written = Callable[[Any], dict[str, Any]]
 Function = Callable[[dict[str, Any]], Callable[..., list[Any]]]
 
@@ -29,14 +29,20 @@ def written(eqn: Any, pack: Pack, inner: Written) -> dict[str, Any]:
         return {"do": name, "layout": _layout(params["sharding"], pack)}
     if name == "device_put":
         return {"do": name, "layouts": [_layout(target, pack) for target in params["devices"]]}
+    if name == "reshard":
+        layout, mesh = params["dst_sharding"], params["concrete_mesh"]
+        return {"do": name, "layout": _layout(jax.NamedSharding(mesh, layout.spec) if mesh else layout, pack)}
+    axes, checked = sorted(params["newly_manual_axes"]), bool(params["check_vma"])
+    with on_each_device(params["mesh"], axes, checked=checked):
+        body = inner(params["jaxpr"])
     return {
         "do": name,
         "mesh": pack.pack(params["mesh"]),
         "in": [pack.pack(spec) for spec in params["in_specs"]],
         "out": [pack.pack(spec) for spec in params["out_specs"]],
-        "axes": sorted(params["newly_manual_axes"]),
-        "checked": bool(params["check_vma"]),
-        "body": inner(params["jaxpr"]),
+        "axes": axes,
+        "checked": checked,
+        "body": body,
     }
 
 
@@ -68,6 +74,9 @@ def done(eqn: dict[str, Any], values: list[Any], unpack: Unpack, function: Funct
     if eqn["do"] == "sharding_constraint":
         (value,) = values
         return [jax.lax.with_sharding_constraint(value, _named(eqn["layout"], unpack))]
+    if eqn["do"] == "reshard":
+        (value,) = values
+        return [jax.sharding.reshard(value, _named(eqn["layout"], unpack))]
     if eqn["do"] == "device_put":
         targets = [form and _named(form, unpack) for form in _all(eqn["layouts"], len(values))]
         return [jax.device_put(value, target) for value, target in zip(values, targets, strict=True)]
