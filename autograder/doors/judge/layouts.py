@@ -26,8 +26,8 @@ def mesh_form(mesh: Mesh | AbstractMesh) -> dict[str, Any] | None:
     names = list(mesh.axis_names)
     if len(names) > _MOST_AXES or not all(type(name) is str and len(name) <= _LONGEST_NAME for name in names):
         return None
-    form = {"is": "mesh", "names": names, "types": [kind.name for kind in mesh.axis_types], "devices": None}
-    form["shape"] = [int(mesh.shape[name]) for name in names]
+    sizes, kinds = [int(mesh.shape[name]) for name in names], [kind.name for kind in mesh.axis_types]
+    form: dict[str, Any] = {"is": "mesh", "names": names, "shape": sizes, "types": kinds, "devices": None}
     if isinstance(mesh, AbstractMesh):
         form["here"] = has_devices(mesh)
     else:
@@ -76,8 +76,8 @@ def device_of(number: Any) -> Any:
 def elsewhere(array: jax.Array) -> int | None:
     """The number of the one device on which an array lies; None if it lies where JAX puts arrays unasked."""
     (device,) = array.devices()
-    here = _devices()
-    return device.id if here.get(device.id) is device and device is not next(iter(here.values())) else None
+    known = jax.devices()
+    return next((one.id for one in known[1:] if one is device), None)
 
 
 def sharding_form(sharding: Any, pack: Callable[[Any], Any]) -> dict[str, Any] | None:

@@ -118,8 +118,8 @@ def _equation(eqn: Any, pack: Pack, deep: int, rules: int) -> dict[str, Any]:
         return _written(program, pack, deep + 1, rules)
 
     if name in ("jit", "pjit"):
-        plain = {"do": "jit", "name": str(params["name"])[:200], "body": inner(params["jaxpr"])}
-        return plain | spread_programs.layouts_of_jit(params, pack)
+        form = {"do": "jit", "name": str(params["name"])[:200], "body": inner(params["jaxpr"])}
+        return form | spread_programs.layouts_of_jit(params, pack)
     if name == "scan":
         plain = dict(zip(("num_consts", "num_carry"), scan_counts(eqn), strict=True))
         plain |= {"length": params["length"], "reverse": params["reverse"], "unroll": params["unroll"]}
