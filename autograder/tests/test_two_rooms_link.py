@@ -7,6 +7,7 @@ import struct
 import sys
 import threading
 from collections import Counter, OrderedDict
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import jax
@@ -62,6 +63,7 @@ PLAIN = [None, True, 0, -1, 2**70, 1.5, -0.0, float("inf"), 2j, "ü\ud800", b"\x
 PLAIN += [{1, 2}, frozenset({3}), slice(1, None), range(0, 9, 2), Ellipsis, np.dtype("float32"), jnp.dtype("bfloat16")]
 PLAIN += [int, np.float32, jnp.sin, np.add, jax.lax.add, ValueError, Suit.SPADE, Point(1, [2.0]), Point, abs, len]
 PLAIN += [Counter({"sin": 2, "add": 1}), OrderedDict([("b", 1), ("a", 2)]), jax.P("x", None, ("y", "z")), jax.P()]
+PLAIN += [SimpleNamespace(), SimpleNamespace(rate=2, inside=SimpleNamespace(_names=("a",)))]
 
 
 @pytest.mark.parametrize("value", PLAIN, ids=range(len(PLAIN)))
@@ -142,6 +144,12 @@ HOSTILE = [
     {"is": "sharding", "mesh": 1, "spec": 2},
     {"is": "spread", "layout": 3, "dtype": "float32", "shape": [1], "parts": [0], "weak": False},
     {"is": "jax", "dtype": "float32", "shape": [1], "part": 0, "weak": False, "device": 10**6},
+    {"is": "namespace"},
+    {"is": "namespace", "v": [["__array_interface__", 1]]},
+    {"is": "namespace", "v": [["__class__", 1]]},
+    {"is": "namespace", "v": [["not a name", 1]]},
+    {"is": "namespace", "v": [[1, 1]]},
+    {"is": "namespace", "v": [["exec", {"is": "named", "v": ["builtins", "exec"]}]]},
 ]
 
 
@@ -233,6 +241,24 @@ def test_what_a_function_changes_of_its_arguments_is_changed_here(rooms):
     donate = of_the_box(rooms, donate=jax.jit(lambda x: x + 1, donate_argnums=0))
     x = jnp.ones(4)
     assert donate(x).tolist() == [2] * 4 and x.is_deleted()
+
+
+def test_a_namespace_crosses_by_its_attributes_and_lends_its_functions(rooms):
+    seen = []
+
+    def use(machine):
+        machine.done = machine.run(machine.rate)
+        machine.rates.append(9)
+        return SimpleNamespace(again=lambda x: machine.run(x) + 1, rate=7)
+
+    rates = [1]
+    machine = SimpleNamespace(run=notebook(lambda x: seen.append(x) or 2 * x), rate=3, rates=rates)
+    found = of_the_box(rooms, use=use)(machine)
+    assert (machine.done, rates, type(found), found.rate) == (6, [1, 9], SimpleNamespace, 7) and machine.rates is rates
+    assert found.again(5) == 11 and seen == [3, 5]
+    itself = SimpleNamespace()
+    itself.itself = itself
+    assert of_the_box(rooms, itself=itself).itself is of_the_box(rooms, itself=itself)
 
 
 def test_a_function_of_the_check_is_called_back_and_its_own_error_comes_home(rooms):

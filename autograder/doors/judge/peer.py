@@ -10,7 +10,7 @@ import contextlib
 import io
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
-from types import BuiltinMethodType, FunctionType, GeneratorType, MethodType, ModuleType
+from types import BuiltinMethodType, FunctionType, GeneratorType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
 import jax
@@ -451,7 +451,7 @@ def _may_be_read(thing: Any, name: str) -> bool:
 
 def _changeable(value: Any) -> bool:
     """Whether a function could change this in place."""
-    if isinstance(value, list | dict | set | np.ndarray):
+    if isinstance(value, list | dict | set | np.ndarray | SimpleNamespace):
         return True
     if isinstance(value, tuple):
         return any(map(_changeable, value))
@@ -489,11 +489,15 @@ def _copy_back(mine: Any, now: Any) -> Any:
             mine.delete()
         elif type(mine) is not type(now):
             return now
-    elif type(mine) is type(now) and type(mine).__module__ == "__main__" and hasattr(mine, "__dict__"):
+    elif type(mine) is type(now) and (_is_of_the_notebook(mine) or type(mine) is SimpleNamespace):
         _copy_back(vars(mine), vars(now))
     else:
         return now
     return mine
+
+
+def _is_of_the_notebook(value: Any) -> bool:
+    return type(value).__module__ == "__main__" and hasattr(value, "__dict__")
 
 
 class _Printed(io.StringIO):

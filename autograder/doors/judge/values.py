@@ -12,6 +12,7 @@ import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -135,7 +136,7 @@ class Pack:
             place = [kind.__module__, kind.__qualname__]
             if tuple_class(*place) is kind:
                 return {"is": "fields", "of": place, "v": inner}
-        if name and is_plain_class(kind):
+        if kind is SimpleNamespace or (name and is_plain_class(kind)):
             if id(value) in self._inside:
                 raise _HoldsItself(value)
             self._inside.add(id(value))
@@ -148,9 +149,10 @@ class Pack:
                 self._inside.discard(id(value))
         return self._lend(value, self)
 
-    def _attributes(self, value: Any, kind: Any, name: str, deep: int) -> Any:
+    def _attributes(self, value: Any, kind: Any, name: str | None, deep: int) -> Any:
         attributes = {**_slots(value, kind), **getattr(value, "__dict__", {})}
-        return {"is": "object", "of": name, "v": [[n, self.pack(v, deep + 1)] for n, v in attributes.items()]}
+        inner = [[n, self.pack(v, deep + 1)] for n, v in attributes.items()]
+        return {"is": "namespace", "v": inner} if kind is SimpleNamespace else {"is": "object", "of": name, "v": inner}
 
     def part(self, data: bytes) -> int:
         """Put raw bytes beside the text: the number of theirs."""
@@ -305,6 +307,8 @@ class Unpack:
             if not callable(fn) or type(args) is not tuple or type(keywords) is not dict:
                 raise Unreadable("this is no partial function")
             return functools.partial(fn, *args, **keywords)
+        if kind == "namespace":
+            return SimpleNamespace(**{_attribute(name): self.unpack(inner, deep + 1) for name, inner in form["v"]})
         if kind in ("member", "fields", "object"):
             return self._object(form, deep)
         if kind == "traced" and self._slot is not None:
@@ -338,8 +342,8 @@ class Unpack:
             value = self.unpack(inner, deep + 1)
             if name in slots:
                 object.__setattr__(made, name, value)
-            elif hasattr(made, "__dict__") and _text(name).isidentifier() and not name.startswith("__"):
-                made.__dict__[name] = value
+            elif hasattr(made, "__dict__"):
+                made.__dict__[_attribute(name)] = value
             else:
                 raise Unreadable("an attribute that an object of this class has not")
         return made
@@ -448,6 +452,13 @@ def _text(value: Any) -> str:
     if type(value) is not str:
         raise Unreadable("a name is missing")
     return value
+
+
+def _attribute(name: Any) -> str:
+    """The name of an attribute that is data: Python and NumPy ask an object for those with two underscores."""
+    if not _text(name).isidentifier() or name.startswith("__"):
+        raise Unreadable("an attribute that no object may have")
+    return str(name)
 
 
 def _real(value: Any) -> float:
