@@ -23,12 +23,15 @@ from functools import cached_property
 from typing import Any, Literal
 
 import jax
+from jax.extend.core import jaxpr_as_fun
 
 from autograder.jax_internals import estimates, is_jitted, trace_jitted
 from autograder.wording import array_type
 
 from .fresh_caches import fresh_caches
+from .read_jaxpr import all_arrays, trace
 from .trace_log import trace_log
+from .watch_functions import function_name, observer_of
 
 Stage = Literal["lowered", "optimized"]
 
@@ -158,11 +161,26 @@ def hlo(fn: Callable, *args: Any, stage: Stage = "optimized") -> Hlo:
     if stage not in ("lowered", "optimized"):
         raise ValueError(f'stage is "lowered" or "optimized", not {stage!r}')
     with fresh_caches():
-        lowered = trace_jitted(fn if is_jitted(fn) else jax.jit(fn), *args).lower()
+        lowered = trace_jitted(*_to_be_lowered(fn, args)).lower()
         program = lowered if stage == "lowered" else lowered.compile()
         text = lowered.as_text("hlo") if stage == "lowered" else program.as_text()
         figures = estimates(program)
     return Hlo(stage, parse(text), text, **figures._asdict())
+
+
+def _to_be_lowered(fn: Callable, args: tuple) -> tuple[Any, ...]:
+    """A jitted function and its arguments. Of a function of another process that has static arguments it is the program
+    that it has for them, and the types of the others."""
+    if observer_of(fn) is None or all_arrays(args):
+        return fn if is_jitted(fn) else jax.jit(fn), *args
+    program = trace(fn, *args)
+    types = [jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type) for aval in program.in_avals]
+
+    def run(*values: Any) -> list[Any]:
+        return jaxpr_as_fun(program)(*values)
+
+    run.__name__ = run.__qualname__ = function_name(fn)
+    return jax.jit(run), *types
 
 
 def modules_built(fn: Callable, *args: Any) -> list[str]:

@@ -19,6 +19,7 @@ from autograder.jax_internals import expansion, is_jitted, source_of, trace_jitt
 from autograder.wording import array_type
 
 from .fresh_caches import fresh_caches
+from .watch_functions import observer_of
 
 Aval = Any  # JAX types the abstract value of a variable as AbstractValue, which has neither shape nor dtype
 
@@ -55,9 +56,18 @@ def trace(fn: Callable, *args: Any) -> ClosedJaxpr:
     `make_jaxpr` and `jit` share one tracing cache, so that looking at a jaxpr would make a later first call of the
     function a cache hit. This one does not: it traces in `fresh_caches()`.
     Errors of the function under a tracer (`TracerBoolConversionError`, `NotImplementedError`, ...) pass through.
+    What of the arguments of a function of another process is static is known there, and there it is traced.
     """
+    elsewhere = None if all_arrays(args) else observer_of(fn)
+    if elsewhere is not None:
+        return elsewhere("trace", fn, *args)
     with fresh_caches():
         return trace_jitted(fn, *args).jaxpr if is_jitted(fn) else jax.make_jaxpr(fn)(*args)
+
+
+def all_arrays(args: Any) -> bool:
+    """Whether no argument is, or holds, anything but arrays."""
+    return all(isinstance(leaf, jax.Array | np.ndarray) for leaf in jax.tree.leaves(args))
 
 
 def equations(jaxpr: Jaxpr | ClosedJaxpr) -> Iterator[JaxprEqn]:

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from autograder import assert_hlo, assert_max_traces, trace_log
+from autograder import assert_hlo, assert_max_traces, show_hlo, show_jaxpr, trace_log
 from autograder.doors.judge import candidates, names, peer
 from autograder.doors.judge.errors import AnswerStopped
 from autograder.doors.judge.link import LARGEST_TEXT, Link, LinkBroken
@@ -429,6 +429,8 @@ def test_only_things_of_the_notebook_are_lent():
 
 # --- programs and code ---
 
+EMPTY: dict = {"consts": [], "constants": [], "inputs": [], "equations": [], "outputs": []}
+
 
 def loss(w, x):
     @jax.checkpoint
@@ -463,6 +465,26 @@ def test_a_reduction_by_a_function_of_its_own_crosses(rooms):
     assert names_of[0] == names_of[1] and names_of[0].count("reduce") == 2
 
 
+def solved(x, scale):
+    """By conjugate gradients, and by a search of its own for an equation that is not symmetric."""
+    tilted = jnp.eye(3) + jnp.float32([[0, 1, 0], [0, 0, 1], [0, 0, 0]]) * scale
+
+    def search(matrix, b):
+        return jax.lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, b - (matrix(s[1]) - s[1])), (0, b))[1]
+
+    symmetric = jax.scipy.sparse.linalg.cg(lambda v: (2 + scale) * v, jnp.sin(x))[0]
+    return (symmetric * jax.lax.custom_linear_solve(lambda v: tilted @ v, x, search, search)).sum()
+
+
+def test_a_linear_equation_that_is_solved_in_a_program_has_its_derivatives(rooms):
+    f, x = of_the_box(rooms, f=notebook(solved)), jnp.arange(3.0)
+    scale = jnp.float32([0.5, 2])
+    for wrap in (jax.jit, jax.grad, lambda f: jax.grad(f, 1), jax.jacfwd):
+        wrap = lambda f, wrap=wrap: jax.vmap(wrap(f), (None, 0))  # noqa: E731
+        np.testing.assert_allclose(wrap(f)(x, scale), wrap(solved)(x, scale), rtol=1e-5)
+    assert show_jaxpr(f, x, 0.5).primitives == show_jaxpr(solved, x, 0.5).primitives
+
+
 def test_a_program_with_a_callback_or_an_effect_cannot_cross(rooms):
     def calls(x):
         return jax.pure_callback(np.sin, x, x)
@@ -487,6 +509,9 @@ def test_a_program_with_a_callback_or_an_effect_cannot_cross(rooms):
         {"do": "sin", "params": {"x": {"is": "numbers", "of": ["jax._src.core", "Jaxpr"], "v": []}}},
         {"do": "reduce", "body": {}, "dimensions": ["0"]},
         {"do": "jit", "name": 3, "body": {}}, {"do": "scan", "body": {}, "num_consts": -1, "num_carry": 0},
+        {"do": "solve", "counts": [0, 0, 0], "matrix": {}, "solve": {}, "back": None, "symmetric": True},
+        {"do": "solve", "counts": [0, 0, -1, 0], "matrix": {}, "solve": {}, "back": {}, "symmetric": 1},
+        {"do": "device_put", "params": {}}, {"do": "custom_linear_solve", "params": {}},
         {"do": "add", "params": {}}, {"do": "cond", "params": {"branches": {"is": "tuple", "v": [3]}}}))],
     ids=json.dumps,
 )  # fmt: skip
@@ -629,6 +654,39 @@ def test_modules_are_counted_where_the_function_runs(rooms):
         assert rooms.counted == 2
     finally:
         watch_functions.observed_elsewhere.clear()
+
+
+def test_a_function_with_static_arguments_is_traced_where_it_is_jitted_and_its_program_comes(rooms):
+    def power(x, fn, n):
+        for _ in range(n):
+            x = fn(x) * x
+        return x
+
+    plain, jitted = of_the_box(rooms, plain=power, jitted=jax.jit(power, static_argnames=("fn", "n")))
+    args, own = (np.ones(4, np.float32), notebook(lambda x: jnp.sin(x) + 1), 3), jax.jit(power, static_argnums=(1, 2))
+    watch_functions.observed_elsewhere.append(rooms._things.observer)
+    try:
+        found = show_jaxpr(jitted, *args)
+        assert found.primitives == show_jaxpr(own, *args).primitives and found.flops == show_jaxpr(own, *args).flops
+        assert (rooms.programs, rooms.counted) == (1, 0)
+        assert show_hlo(jitted, *args).ops == show_hlo(own, *args).ops
+        assert show_hlo(jitted, *args).module.name == "jit_power" and rooms.counted == 0
+        assert float(jitted(*args)[0]) == float(own(*args)[0])
+        with pytest.raises(TypeError):
+            show_jaxpr(plain, *args)  # a function is no array
+    finally:
+        watch_functions.observed_elsewhere.clear()
+
+
+NO_PROGRAMS = [3, None, {"is": "named", "v": ["jax.numpy", "sin"]}, {"is": "jaxpr", "closed": True}]
+
+
+@pytest.mark.parametrize("value", NO_PROGRAMS, ids=json.dumps)
+def test_what_is_no_program_is_no_trace(value):
+    judge = hostile([{"values": [[{"is": "lent", "number": 1}]]}, {"value": value}])
+    ((stand_in,),) = judge.ask_names(["f"])
+    with pytest.raises(Unreadable):
+        judge.ask_instrument("trace", stand_in, 3)
 
 
 def test_an_object_of_an_answer_equals_nothing_that_a_check_expects(rooms):

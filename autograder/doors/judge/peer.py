@@ -18,6 +18,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
 from autograder.checks.max_traces import assert_max_traces
+from autograder.instruments import read_jaxpr
 from autograder.instruments.read_hlo import modules_built
 from autograder.instruments.trace_log import trace_log
 from autograder.jax_internals import JITTED
@@ -152,10 +153,16 @@ class Peer:
         return self._unpacked(reply.get("value"), parts)
 
     def ask_instrument(self, name: str, *args: Any) -> Any:
-        """An instrument of the course's that looks at a function where it runs. What it counts is the box's word."""
-        self.counted += 1
+        """An instrument of the course's that looks at a function where it runs. What it counts is the box's word.
+
+        "trace" counts nothing: a program comes, which is looked at here.
+        """
+        self.programs, self.counted = self.programs + (name == "trace"), self.counted + (name != "trace")
         reply, parts = self._asked("instrument", (name, *args), {}, [])
-        return self._unpacked(reply.get("value"), parts)
+        value = self._unpacked(reply.get("value"), parts)
+        if name == "trace" and not isinstance(value, ClosedJaxpr):
+            raise Unreadable("a program is missing")
+        return value
 
     def ask_names(self, wanted: list[str]) -> list[Any]:
         """For each name of the other kernel's notebook a list: its value; empty, if it has none that is known here."""
@@ -390,6 +397,7 @@ _INSTRUMENTS: dict[str, Callable[[], Callable[..., Any]]] = {
     "trace_log": lambda: trace_log,
     "traced_anew": lambda: candidates.traced_anew,
     "modules_built": lambda: modules_built,
+    "trace": lambda: read_jaxpr.trace,
 }
 
 

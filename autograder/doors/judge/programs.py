@@ -144,6 +144,10 @@ def _equation(eqn: Any, pack: Pack, deep: int, rules: int) -> dict[str, Any]:
         return {"do": "jvp", "name": str(params.get("name", "f"))[:200], "body": inner(body), "rule": rule}
     if name.startswith("custom_vjp_call"):
         return _vjp(eqn, pack, deep, rules)
+    if name == "custom_linear_solve":
+        return _solver(params, inner)
+    if name == "device_put" and not any([*params["devices"], *params["srcs"]]):
+        return {"do": "put"}
     if name == "call_hi_primitive":
         return {"do": "expanded", "body": inner(expansion(eqn))}
     if name in kernels.EQUATIONS:
@@ -154,6 +158,20 @@ def _equation(eqn: Any, pack: Pack, deep: int, rules: int) -> dict[str, Any]:
     if name not in computing_primitives() and name not in collective_primitives():
         raise CannotCross(f"a program with the primitive {name} cannot be handed to the other kernel")
     return {"do": name, "params": {key: _param(value, pack, deep, rules) for key, value in params.items()}}
+
+
+def _solver(params: dict[str, Any], inner: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+    """A linear equation that is solved by the function's own programs: its matrix, the search, and the search for the
+    transposed equation, which may be missing. The transposed matrix is made of the matrix."""
+    matrix, transposed, solve, back = params["jaxprs"]
+    return {
+        "do": "solve",
+        "counts": list(params["const_lengths"]),
+        "symmetric": transposed is matrix,
+        "matrix": inner(matrix),
+        "solve": inner(solve),
+        "back": back if back is None else inner(back),
+    }
 
 
 def _called(eqn: Any) -> Callable[..., list[Any]]:
@@ -326,6 +344,10 @@ def do(eqn: dict[str, Any], values: list[Any], unpack: Unpack, deep: int) -> lis
         return _while(eqn, values, unpack, deep)
     if what == "reduce":
         return _reduce(eqn, values, unpack, deep)
+    if what == "solve":
+        return _solve(eqn, values, unpack, deep)
+    if what == "put":
+        return list(jax.device_put(values))
     if what == "jvp":
         return _with_jvp(eqn, unpack, deep)(*values)
     if what == "vjp":
@@ -383,6 +405,23 @@ def _reduce(eqn: dict[str, Any], values: list[Any], unpack: Unpack, deep: int) -
     dimensions = [_count(dimension) for dimension in eqn["dimensions"]]
     both = lambda x, y: tuple(body(*x, *y))  # noqa: E731
     return list(jax.lax.reduce(tuple(values[:half]), tuple(values[half:]), both, dimensions))
+
+
+def _solve(eqn: dict[str, Any], values: list[Any], unpack: Unpack, deep: int) -> list[Any]:
+    parts = []
+    for count in map(_count, eqn["counts"]):
+        held, values = values[:count], values[count:]
+        parts.append(held)
+    of_matrix, _, of_solve, of_back = parts
+    matrix, solve = (_function(eqn[part], unpack, deep) for part in ("matrix", "solve"))
+    back = None if eqn["back"] is None else _function(eqn["back"], unpack, deep)
+    return jax.lax.custom_linear_solve(
+        lambda v: matrix(*of_matrix, *v),
+        values,
+        lambda _, v: solve(*of_solve, *v),
+        back and (lambda _, v: back(*of_back, *v)),
+        symmetric=eqn["symmetric"] is True,
+    )
 
 
 def _with_jvp(eqn: dict[str, Any], unpack: Unpack, deep: int) -> Callable[..., list[Any]]:
