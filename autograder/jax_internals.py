@@ -282,6 +282,16 @@ def expansion(eqn: JaxprEqn) -> ClosedJaxpr:
     return jax.make_jaxpr(primitive.expand)(*arguments)
 
 
+def has_own_rule(eqn: JaxprEqn) -> bool:
+    """Whether a call of a hijax primitive has another derivative than what it stands for, as `lax.custom_root` has: it
+    stands for a search, and has the derivative of the root.
+
+    Relies on the parameter `_prim` and the name of its class; before JAX 0.12 there is no such call. Without it a root
+    that is judged in a kernel of its own has no way back.
+    """
+    return type(eqn.params["_prim"]).__name__ == "CustomRoot"
+
+
 def run_equation(eqn: JaxprEqn, inputs: list[Any]) -> list[Any]:
     """The results of one equation for these inputs, traced or not.
 
@@ -408,6 +418,24 @@ def scan_counts(eqn: JaxprEqn) -> tuple[int, int]:
     return len(list(consts)), len(list(carry))
 
 
+class LinearSolve(NamedTuple):
+    """What an equation of `custom_linear_solve` holds: four programs, and how many inputs belong to each."""
+
+    counts: tuple[int, ...]
+    matrix: Any
+    transposed: Any  # is `matrix` where that is symmetric
+    solve: Any
+    back: Any  # solves the transposed equation; None if there is no way back
+
+
+def linear_solve(eqn: JaxprEqn) -> LinearSolve:
+    """The parts of an equation of `custom_linear_solve`.
+
+    Relies on the order in the parameters `const_lengths` and `jaxprs`, and on a symmetric matrix being there twice.
+    """
+    return LinearSolve(tuple(eqn.params["const_lengths"]), *eqn.params["jaxprs"])
+
+
 def key_name(kind: Any) -> str:
     """The name of what makes random numbers ("threefry2x32"), from a dtype of keys, or from that itself in a parameter.
 
@@ -431,6 +459,42 @@ def parameter_kind(value: Any) -> str:
     if name == "AbstractMesh":
         return "" if value.shape else "no mesh"
     return {"PRNGImpl": "random", "KeyTy": "key", "UnspecifiedValue": "unspecified"}.get(name, "")
+
+
+# Policies of `jax.checkpoint_policies` that look at the program alone, and whether they are made of names.
+POLICIES: dict[str, bool] = {
+    "everything_saveable": False,
+    "nothing_saveable": False,
+    "dots_saveable": False,
+    "dots_with_no_batch_dims_saveable": False,
+    "save_only_these_names": True,
+    "save_any_names_but_these": True,
+}
+
+
+def policy_name(policy: Any) -> tuple[str, list[str]] | None:
+    """What an equation of `jax.checkpoint` says of its policy: its public name, and the names that it was given.
+
+    Relies on a policy of names being an object of a class that holds one set, or a function that captures one. None for
+    any other policy: its program is not judged in a kernel of its own.
+    """
+    for name, of_names in POLICIES.items():
+        known = getattr(jax.checkpoint_policies, name)
+        if not of_names and policy is known:
+            return name, []
+        if of_names and _made_alike(policy, known()):
+            held = [cell.cell_contents for cell in getattr(policy, "__closure__", None) or ()]
+            sets = [value for value in (*held, *vars(policy).values()) if isinstance(value, set | frozenset)]
+            if len(sets) == 1 and all(type(text) is str for text in sets[0]):
+                return name, sorted(sets[0])
+    return None
+
+
+def _made_alike(value: Any, other: Any) -> bool:
+    """Whether two come from the same class, or are the same inner function."""
+    if isinstance(other, types.FunctionType):
+        return isinstance(value, types.FunctionType) and value.__code__ is other.__code__
+    return type(value) is type(other)
 
 
 def unspecified() -> Any:

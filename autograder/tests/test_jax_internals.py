@@ -587,6 +587,44 @@ def test_parameter_kind():
     assert jax_internals.parameter_kind(X) == ""
 
 
+def test_has_own_rule():
+    root = lambda x: jax.lax.custom_root(lambda y: y * y - x, x, lambda f, y: jnp.sqrt(x), lambda g, y: y / g(1.0))  # noqa: E731
+    hidden = [eqn for eqn in equations_of(root, 2.0) if eqn.primitive.name == "call_hi_primitive"]
+    assert all(map(jax_internals.has_own_rule, hidden)), moved("has_own_rule", "calls the class of a root CustomRoot")
+    search = equations_of(lambda x: jnp.searchsorted(x, x, method="sort"), jnp.arange(3.0))
+    hidden = [eqn for eqn in search if eqn.primitive.name == "call_hi_primitive"]
+    assert not any(map(jax_internals.has_own_rule, hidden))
+
+
+def test_linear_solve():
+    def solve(matrix, b):
+        return b / 2 + 0 * matrix(b)
+
+    for symmetric in (True, False):
+        run = lambda x, s=symmetric: jax.lax.custom_linear_solve(lambda v: 2 * v, x, solve, solve, symmetric=s)  # noqa: E731
+        parts = jax_internals.linear_solve(equations_of(run, X)[-1])
+        assert len(parts.counts) == 4, moved("linear_solve", "counts the constants of four programs")
+        alike = parts.transposed is parts.matrix
+        assert alike == symmetric, moved("linear_solve", "holds a symmetric matrix twice")
+        first = [program.eqns[0].primitive.name for program in (parts.matrix, parts.solve, parts.back)]
+        assert first == ["mul", "div", "div"], moved("linear_solve", "holds a matrix, its transposed one, two searches")
+    run = lambda x: jax.lax.custom_linear_solve(lambda v: 2 * v, x, solve)  # noqa: E731
+    assert jax_internals.linear_solve(equations_of(run, X)[-1]).back is None
+
+
+def test_policy_name():
+    known = jax.checkpoint_policies
+    for name, of_names in jax_internals.POLICIES.items():
+        names = ["a", "b"] if of_names else []
+        policy = getattr(known, name)(*names) if names else getattr(known, name)
+        (eqn,) = equations_of(jax.checkpoint(jnp.sin, policy=policy), X)
+        found = jax_internals.policy_name(eqn.params["policy"])
+        assert found == (name, names), moved("policy_name", "holds the names of a policy in one set")
+    both = known.save_from_both_policies(known.dots_saveable, known.save_only_these_names("a"))
+    for other in (both, lambda *_, **__: True, known.save_only_these_names(1), known.save_only_these_names):
+        assert jax_internals.policy_name(other) is None
+
+
 def test_unspecified():
     kind = jax_internals.parameter_kind(jax_internals.unspecified())
     assert kind == "unspecified", moved("unspecified", "has in_shardings of the class UnspecifiedValue in a jit")

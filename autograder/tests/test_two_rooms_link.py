@@ -14,9 +14,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.ad_checkpoint import checkpoint_name
 
 from autograder import assert_hlo, assert_max_traces, show_hlo, show_jaxpr, trace_log
-from autograder.doors.judge import candidates, names, peer
+from autograder.doors.judge import candidates, names, peer, programs
 from autograder.doors.judge.errors import AnswerStopped
 from autograder.doors.judge.link import LARGEST_TEXT, Link, LinkBroken
 from autograder.doors.judge.peer import Peer, Things
@@ -429,7 +430,8 @@ def test_only_things_of_the_notebook_are_lent():
 
 # --- programs and code ---
 
-EMPTY: dict = {"consts": [], "constants": [], "inputs": [], "equations": [], "outputs": []}
+FLOAT = {"shape": [], "dtype": "float32", "weak": True}
+NOTHING: dict = {"consts": [], "constants": [], "inputs": [FLOAT], "equations": [], "outputs": [0]}
 
 
 def loss(w, x):
@@ -485,6 +487,100 @@ def test_a_linear_equation_that_is_solved_in_a_program_has_its_derivatives(rooms
     assert show_jaxpr(f, x, 0.5).primitives == show_jaxpr(solved, x, 0.5).primitives
 
 
+def search(x):
+    """The cube root, which has no way back of its own; x: float32[]."""
+    return jax.lax.fori_loop(0, jnp.where(x > 0, 40, 41), lambda _, y: y - (y - x / y**2) / 3, x)
+
+
+@jax.custom_jvp
+def root(x):
+    return search(x)
+
+
+@root.defjvp
+def root_rule(primals, tangents):
+    y = root(*primals)
+    return y, tangents[0] / (3 * y**2)
+
+
+@jax.custom_vjp
+def root_back(x, times):
+    return search(x) * times
+
+
+def root_back_there(x, times):
+    return root_back(x, times), (x, times)
+
+
+def root_back_again(kept, slope):
+    x, times = kept
+    return slope * times / (3 * root_back(x, 1) ** 2), None
+
+
+root_back.defvjp(root_back_there, root_back_again)
+DERIVATIVES = [2 ** (1 / 3), 2 ** (-2 / 3) / 3, -(2 ** (-5 / 3)) * 2 / 9, 2 ** (-8 / 3) * 10 / 27]
+
+
+def root_by_jax(x):
+    return jax.lax.custom_root(lambda y: y**3 - x, x, lambda f, y: search(x), lambda g, y: y / g(1.0))
+
+
+@pytest.mark.parametrize(
+    "fn", [lambda x: root(x), lambda x: root_back(x, 3) / 3, root_by_jax], ids=["jvp", "vjp", "root"]
+)
+def test_a_rule_of_differentiation_is_asked_for_as_often_as_jax_differentiates(rooms, fn):
+    here, found = of_the_box(rooms, fn=notebook(fn)), []
+    for expected in DERIVATIVES:
+        found.append(jax.jit(here)(2.0))
+        np.testing.assert_allclose(found[-1], expected, rtol=1e-5)
+        here = jax.grad(here)
+    asked = rooms.programs
+    jax.make_jaxpr(jax.vmap(of_the_box(rooms, fn=fn)))(jnp.ones(2))
+    assert rooms.programs == asked + 1  # without a rule
+
+    def nth(g, n):
+        for _ in range(n):
+            g = jax.grad(g)
+        return float(jax.jit(g)(2.0))
+
+    kept = []  # so that the function stays in the judge
+    mine = notebook(lambda x: kept.append(1) or fn(x))
+    assert [of_the_box(rooms, nth=nth)(mine, n) for n in range(4)] == [float(value) for value in found] and kept
+
+
+def test_a_rule_that_is_lent_computes_and_does_nothing_else(rooms):
+    rule = programs.Rule(lambda *values: list(values))
+    assert peer._may_be_lent(rule) and not peer._may_be_read(rule, "_run") and not peer._may_be_read(rule, "run")
+
+
+def kept_apart(policy):
+    def f(x):
+        layer = lambda x: checkpoint_name(jnp.sin(checkpoint_name(jnp.cos(x), "inner")), "outer")  # noqa: E731
+        return jax.checkpoint(lambda x: jnp.sin(layer(x) @ layer(x)), policy=policy)(x).sum()
+
+    return notebook(f)
+
+
+saving = jax.checkpoint_policies
+POLICIES = [saving.everything_saveable, saving.nothing_saveable, saving.dots_saveable, None]
+POLICIES += [saving.dots_with_no_batch_dims_saveable, saving.save_only_these_names("outer", "inner")]
+POLICIES += [saving.save_only_these_names("inner"), saving.save_any_names_but_these("inner")]
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=range(len(POLICIES)))
+def test_a_checkpoint_keeps_what_it_kept(rooms, policy):
+    f, own, x = of_the_box(rooms, f=kept_apart(policy)), kept_apart(policy), jnp.eye(3)
+    gradients = [show_jaxpr(jax.grad(g), x).primitives for g in (f, own)]
+    assert gradients[0] == gradients[1]
+    np.testing.assert_allclose(jax.grad(f)(x), jax.grad(own)(x), rtol=1e-5)
+
+
+def test_a_policy_of_ones_own_cannot_cross(rooms):
+    f = of_the_box(rooms, f=kept_apart(lambda *_, **__: True))
+    with pytest.raises(AnswerStopped, match="a policy of one's own"):
+        jax.grad(f)(jnp.eye(3))
+
+
 def test_a_program_with_a_callback_or_an_effect_cannot_cross(rooms):
     def calls(x):
         return jax.pure_callback(np.sin, x, x)
@@ -509,6 +605,18 @@ def test_a_program_with_a_callback_or_an_effect_cannot_cross(rooms):
         {"do": "sin", "params": {"x": {"is": "numbers", "of": ["jax._src.core", "Jaxpr"], "v": []}}},
         {"do": "reduce", "body": {}, "dimensions": ["0"]},
         {"do": "jit", "name": 3, "body": {}}, {"do": "scan", "body": {}, "num_consts": -1, "num_carry": 0},
+        {"do": "jvp", "name": "f", "body": NOTHING, "rule": None},
+        {"do": "jvp", "name": "f", "body": NOTHING, "rule": NOTHING},
+        {"do": "jvp", "name": "f", "body": NOTHING, "rule": {"is": "yours", "number": 1}},
+        {"do": "jvp", "name": "f", "body": NOTHING, "rule": {"is": "named", "v": ["jax.numpy", "sin"]}},
+        {"do": "jvp", "name": "f", "body": NOTHING, "rule": {"is": "lent", "number": 8}},
+        {"do": "vjp", "name": "f", "body": NOTHING, "rule": [{"is": "lent", "number": 8}]},
+        {"do": "checkpoint", "body": NOTHING, "prevent_cse": True},
+        *({"do": "checkpoint", "body": NOTHING, "prevent_cse": True, "policy": policy} for policy in (
+            "nothing_saveable", ["nothing_saveable"], ["__class__", []], ["save_from_both_policies", []],
+            ["offload_dot_with_no_batch_dims", ["a", "b"]], ["nothing_saveable", ["a"]], [["save"], []],
+            ["save_only_these_names", [3]], ["save_only_these_names", "names"])),
+        {"do": "name", "name": 3}, {"do": "name"},
         {"do": "solve", "counts": [0, 0, 0], "matrix": {}, "solve": {}, "back": None, "symmetric": True},
         {"do": "solve", "counts": [0, 0, -1, 0], "matrix": {}, "solve": {}, "back": {}, "symmetric": 1},
         {"do": "device_put", "params": {}}, {"do": "custom_linear_solve", "params": {}},
@@ -572,7 +680,7 @@ def test_traces_are_counted_where_the_function_runs(rooms):
 @notebook
 def repeated(x, y, times=2):
     for _ in range(times):
-        x = x * y + jax.lax.fori_loop(0, 3, lambda _, z: z / 2, x)
+        x = jax.nn.relu(x) * y + jax.lax.fori_loop(0, 3, lambda _, z: z / 2, x)
     return {"x": x}
 
 

@@ -93,7 +93,7 @@ class _Flat:
 
 
 def _eager(fn: Callable, args: tuple, anew: Any) -> "_Eager":
-    flat, pack = _Flat(fn, args), Pack(_refuses, {})
+    flat, pack = _Flat(fn, args), Pack(_left_out, {})
     form = programs.written(flat.program(), pack)
     apart = [i for i, eqn in enumerate(form["equations"]) if eqn["do"] in _TRACED_APART]
     if type(anew) is not list or len(anew) != len(apart):  # it did not say of which
@@ -118,7 +118,7 @@ class _Eager:
 
     @functools.cached_property
     def _program(self) -> programs.Program:
-        return programs.Program(self._form, Unpack(self._parts, _refuses, _refuses, {}))
+        return programs.Program(self._form, Unpack(self._parts, _missing, _refuses, {}))
 
     @functools.cached_property
     def _known(self) -> dict[int, Callable[..., list[Any]] | None]:
@@ -136,6 +136,15 @@ class _Eager:
 
 def _arrays(leaves: list[Any]) -> list[Any]:
     return [leaf for leaf in leaves if not isinstance(leaf, _NUMBERS)]
+
+
+def _left_out(value: Any, pack: Pack) -> dict[str, Any]:
+    """Rules of differentiation stay here: what is timed is differentiated already."""
+    return {"is": "lent"} if isinstance(value, programs.Rule) else _refuses()
+
+
+def _missing(form: dict[str, Any], unpack: Unpack) -> Callable[..., Any]:
+    return _refuses
 
 
 def _refuses(*what: Any) -> Any:

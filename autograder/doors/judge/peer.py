@@ -3,7 +3,7 @@
 One of the two speaks at a time. A call that is asked for may lead to a call back, and so on: each end answers what is
 asked until its own question is answered. What either may ask of the other is not the same. The box does whatever the
 judge asks of a thing that was lent to it. The judge lends functions and objects of its checks, none of a library's, and
-lets the box call these and read their public attributes.
+lets the box call these and read their public attributes; of a program's rules of differentiation it lets it call them.
 """
 
 import contextlib
@@ -425,7 +425,12 @@ def _number(value: Any) -> int:
 
 
 def _may_be_lent(value: Any) -> bool:
-    """Whether the judge lets the box call this or look at it: what its checks have made, and nothing of a library."""
+    """Whether the judge lets the box call this or look at it: what its checks have made, and nothing of a library.
+
+    And the rules of differentiation of a program that it has sent, which compute numbers of numbers.
+    """
+    if isinstance(value, programs.Rule):
+        return True
     if isinstance(value, MethodType):
         return type(value.__self__).__module__ == "__main__" and isinstance(value.__func__, FunctionType)
     if isinstance(value, FunctionType | type):

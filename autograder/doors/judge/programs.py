@@ -3,8 +3,9 @@
 What JAX is doing with a stand-in (`jit`, `grad`, `vmap`, `make_jaxpr`) it does then with the program itself, in the
 kernel that asked. Reading it runs primitives of JAX that are on a list, with parameters that are plain values; nothing
 of the other kernel's Python. Loops, branches and the like are made by JAX's own functions, of sub-programs that are
-such data too, and so are Pallas kernels (`kernels`). What has no such form (callbacks, foreign calls, effects) cannot
-cross.
+such data too, and so are Pallas kernels (`kernels`). A rule of differentiation stays where it is: its program is asked
+for, by the types of its arguments alone, where JAX differentiates. What has no such form (callbacks, foreign calls,
+effects) cannot cross.
 """
 
 import dataclasses
@@ -17,18 +18,24 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import DropVar
+from jax.ad_checkpoint import checkpoint_name
+from jax.extend.core import DropVar, jaxpr_as_fun
 
 from autograder.jax_internals import (
+    POLICIES,
+    LinearSolve,
     collective_primitives,
     computing_primitives,
     expansion,
     has_effects,
+    has_own_rule,
     is_ref,
     key_name,
+    linear_solve,
     only_on_refs,
     parameter_kind,
     plain_type,
+    policy_name,
     random_bits_of,
     run_equation,
     scan_counts,
@@ -39,7 +46,7 @@ from . import kernels, spread_programs
 from .values import CannotCross, Pack, Unpack, Unreadable, dtype_name, dtype_of, shape_of
 
 _DEEPEST = 40  # programs in programs
-_RULES_DEEP = 3  # rules of differentiation in rules of differentiation
+_RULES_KEPT = 1000  # programs of rules of differentiation that have been asked for
 _CHOICES = ("jax.", "jaxlib.")
 Step = Callable[[dict[str, Any], list[Any], Unpack, int], list[Any]]
 _PARTS = {"GatherDimensionNumbers", "ScatterDimensionNumbers", "ConvDimensionNumbers", "RaggedDotDimensionNumbers"}
@@ -55,10 +62,10 @@ def traced(fn: Callable[..., Any], avals: list[Any], pack: Pack) -> Any:
 
 def written(program: Any, pack: Pack) -> Any:
     """A closed jaxpr, as it travels."""
-    return _written(program, pack, 0, 0)
+    return _written(program, pack, 0)
 
 
-def _written(program: Any, pack: Pack, deep: int, rules: int) -> dict[str, Any]:
+def _written(program: Any, pack: Pack, deep: int) -> dict[str, Any]:
     """A jaxpr, closed or not."""
     consts, jaxpr = list(getattr(program, "consts", None) or ()), getattr(program, "jaxpr", program)
     # Inside of a kernel its memory is read and written; no whole program has any.
@@ -86,7 +93,7 @@ def _written(program: Any, pack: Pack, deep: int, rules: int) -> dict[str, Any]:
                 "inputs": [atom(value) for value in eqn.invars],
                 "made": [not isinstance(v, DropVar) and bool(new(v)) for v in eqn.outvars],
             }
-            | _equation(eqn, pack, deep, rules)
+            | _equation(eqn, pack, deep)
             for eqn in jaxpr.eqns
         ],
         "outputs": [atom(value) for value in jaxpr.outvars],
@@ -110,12 +117,12 @@ def aval_form(aval: Any) -> dict[str, Any]:
     return {"shape": list(aval.shape), "dtype": name, "weak": bool(getattr(aval, "weak_type", False))}
 
 
-def _equation(eqn: Any, pack: Pack, deep: int, rules: int) -> dict[str, Any]:
+def _equation(eqn: Any, pack: Pack, deep: int) -> dict[str, Any]:
     """What an equation does."""
     params, name = eqn.params, eqn.primitive.name
 
     def inner(program: Any) -> dict[str, Any]:
-        return _written(program, pack, deep + 1, rules)
+        return _written(program, pack, deep + 1)
 
     if name in ("jit", "pjit"):
         form = {"do": "jit", "name": str(params["name"])[:200], "body": inner(params["jaxpr"])}
@@ -130,25 +137,20 @@ def _equation(eqn: Any, pack: Pack, deep: int, rules: int) -> dict[str, Any]:
     if name == "reduce":
         return {"do": "reduce", "body": inner(params["jaxpr"]), "dimensions": list(params["dimensions"])}
     if name in ("checkpoint", "remat", "remat2"):
-        if params.get("policy") is not None:
-            raise CannotCross("a jax.checkpoint with a policy cannot be handed to the other kernel")
-        return {
-            "do": "checkpoint",
-            "body": inner(params["jaxpr"]),
-            "prevent_cse": bool(params.get("prevent_cse", True)),
-        }
-    if name == "custom_jvp_call":
-        body, rule = params["call_jaxpr"], None
-        if rules < _RULES_DEEP:
-            rule = _written(_jvp(eqn), pack, deep + 1, rules + 1)
-        return {"do": "jvp", "name": str(params.get("name", "f"))[:200], "body": inner(body), "rule": rule}
+        cse, policy = bool(params.get("prevent_cse", True)), _policy(params.get("policy"))
+        return {"do": "checkpoint", "body": inner(params["jaxpr"]), "prevent_cse": cse, "policy": policy}
+    if name == "name":
+        return {"do": "name", "name": str(params["name"])[:200]}
+    hidden = name == "call_hi_primitive"
+    if name == "custom_jvp_call" or (hidden and has_own_rule(eqn)):
+        body = inner(expansion(eqn) if hidden else params["call_jaxpr"])
+        return {"do": "jvp", "name": str(params.get("name", "f"))[:200], "body": body, "rule": pack.pack(_jvp(eqn))}
     if name.startswith("custom_vjp_call"):
-        return _vjp(eqn, pack, deep, rules)
+        body = inner(params.get("call_jaxpr", params.get("fun_jaxpr")))
+        return {"do": "vjp", "name": "f", "body": body, "rule": [pack.pack(rule) for rule in _vjp(eqn)]}
     if name == "custom_linear_solve":
-        return _solver(params, inner)
-    if name == "device_put" and not any([*params["devices"], *params["srcs"]]):
-        return {"do": "put"}
-    if name == "call_hi_primitive":
+        return _solver(linear_solve(eqn), inner)
+    if hidden:
         return {"do": "expanded", "body": inner(expansion(eqn))}
     if name in kernels.EQUATIONS:
         return kernels.written(eqn, inner)
@@ -157,21 +159,23 @@ def _equation(eqn: Any, pack: Pack, deep: int, rules: int) -> dict[str, Any]:
     spread_programs.refuse_groups(params)
     if name not in computing_primitives() and name not in collective_primitives():
         raise CannotCross(f"a program with the primitive {name} cannot be handed to the other kernel")
-    return {"do": name, "params": {key: _param(value, pack, deep, rules) for key, value in params.items()}}
+    return {"do": name, "params": {key: _param(value, pack, deep) for key, value in params.items()}}
 
 
-def _solver(params: dict[str, Any], inner: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-    """A linear equation that is solved by the function's own programs: its matrix, the search, and the search for the
-    transposed equation, which may be missing. The transposed matrix is made of the matrix."""
-    matrix, transposed, solve, back = params["jaxprs"]
-    return {
-        "do": "solve",
-        "counts": list(params["const_lengths"]),
-        "symmetric": transposed is matrix,
-        "matrix": inner(matrix),
-        "solve": inner(solve),
-        "back": back if back is None else inner(back),
-    }
+def _solver(parts: LinearSolve, inner: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+    """A linear equation that is solved by the function's own programs. The transposed matrix is made of the matrix."""
+    back = None if parts.back is None else inner(parts.back)
+    form = {"do": "solve", "counts": list(parts.counts), "symmetric": parts.transposed is parts.matrix}
+    return form | {"matrix": inner(parts.matrix), "solve": inner(parts.solve), "back": back}
+
+
+def _policy(policy: Any) -> list[Any] | None:
+    """What a `jax.checkpoint` keeps: the name of a policy, and those that it was given."""
+    if policy is None:
+        return None
+    if (known := policy_name(policy)) is None:
+        raise CannotCross("a jax.checkpoint with a policy of one's own cannot be handed to the other kernel")
+    return list(known)
 
 
 def _called(eqn: Any) -> Callable[..., list[Any]]:
@@ -193,8 +197,19 @@ def _tangents(given: Any, avals: Any) -> tuple[Any, ...]:
     return tuple(next(some) if _is_inexact(a) else np.zeros(a.shape, jax.dtypes.float0) for a in avals)
 
 
-def _jvp(eqn: Any) -> Any:
-    """The rule of a function: of its inputs and the tangents of those that are real, its results and theirs."""
+class Rule:
+    """A rule of differentiation, a function of arrays. It stays where it is, and is lent: JAX asks for one only where
+    it differentiates, and in the program of a rule there may be others, without end."""
+
+    def __init__(self, run: Callable[..., list[Any]]):
+        self._run = run
+
+    def __call__(self, *values: Any) -> list[Any]:
+        return self._run(*values)
+
+
+def _jvp(eqn: Any) -> Rule:
+    """Of an equation's inputs and the tangents of those that are real, its results and theirs."""
     avals, call = _avals(eqn), _called(eqn)
 
     def rule(*values: Any) -> list[Any]:
@@ -202,16 +217,13 @@ def _jvp(eqn: Any) -> Any:
         results, changes = jax.jvp(call, primals, _tangents(values[len(avals) :], avals))
         return [*results, *(t for r, t in zip(results, changes, strict=True) if _is_inexact(r))]
 
-    return jax.make_jaxpr(rule)(*avals, *(a for a in avals if _is_inexact(a)))
+    return Rule(rule)
 
 
-def _vjp(eqn: Any, pack: Pack, deep: int, rules: int) -> dict[str, Any]:
-    """A function with a rule for the way back: it, what it keeps, and the gradients from what was kept."""
+def _vjp(eqn: Any) -> list[Rule]:
+    """The way there: of the inputs, the results and what is kept; and back: of this and the results' cotangents, those
+    of the inputs that are real. The way back is known once the way there was gone."""
     avals, call = _avals(eqn), _called(eqn)
-    body = eqn.params.get("call_jaxpr", eqn.params.get("fun_jaxpr"))
-    form: dict[str, Any] = {"do": "vjp", "name": "f", "body": _written(body, pack, deep + 1, rules), "rule": None}
-    if rules >= _RULES_DEEP:
-        return form
     real = [i for i, aval in enumerate(avals) if _is_inexact(aval)]
     kept: dict[str, Any] = {}
 
@@ -225,34 +237,29 @@ def _vjp(eqn: Any, pack: Pack, deep: int, rules: int) -> dict[str, Any]:
         results, back = jax.vjp(of_the_real, *(values[i] for i in real))
         leaves, kept["tree"] = jax.tree.flatten(back)
         kept["results"] = [plain_type(jax.typeof(r), weak_type=False) for r in results]
-        kept["leaves"] = [plain_type(jax.typeof(leaf), weak_type=False) for leaf in leaves]
         return [*results, *leaves]
 
-    there = jax.make_jaxpr(forward)(*avals)
-
     def backward(*values: Any) -> list[Any]:
-        count = len(kept["leaves"])
+        count = kept["tree"].num_leaves
         changes = list(_tangents(values[count:], kept["results"]))
         return list(jax.tree.unflatten(kept["tree"], values[:count])(changes))
 
-    back = jax.make_jaxpr(backward)(*kept["leaves"], *(r for r in kept["results"] if _is_inexact(r)))
-    rule = [_written(program, pack, deep + 1, rules + 1) for program in (there, back)]
-    return form | {"rule": rule, "results": len(kept["results"])}
+    return [Rule(forward), Rule(backward)]
 
 
-def _param(value: Any, pack: Pack, deep: int, rules: int) -> Any:
+def _param(value: Any, pack: Pack, deep: int) -> Any:
     """A parameter of a primitive."""
     kind: Any = type(value)
     if kind in (tuple, list) or (isinstance(value, tuple) and not hasattr(value, "_fields")):
-        return {"is": "tuple", "v": [_param(item, pack, deep, rules) for item in value]}
+        return {"is": "tuple", "v": [_param(item, pack, deep) for item in value]}
     if isinstance(value, enum.Enum):
         return {"is": "choice", "of": [kind.__module__, kind.__qualname__], "v": value.name}
     if kind.__name__ in _PARTS:
         names = [f.name for f in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else kind._fields
-        inner = [[name, _param(getattr(value, name), pack, deep, rules)] for name in names]
+        inner = [[name, _param(getattr(value, name), pack, deep)] for name in names]
         return {"is": "numbers", "of": [kind.__module__, kind.__qualname__], "v": inner}
     if hasattr(value, "eqns") or hasattr(value, "jaxpr"):
-        return {"is": "program", "closed": hasattr(value, "jaxpr"), "v": _written(value, pack, deep + 1, rules)}
+        return {"is": "program", "closed": hasattr(value, "jaxpr"), "v": _written(value, pack, deep + 1)}
     if (what := parameter_kind(value)) in ("random", "key"):
         return {"is": what, "v": key_name(value)}
     if what:
@@ -337,7 +344,9 @@ def do(eqn: dict[str, Any], values: list[Any], unpack: Unpack, deep: int) -> lis
         return _run(eqn["body"], values, unpack, deep + 1)
     if what == "checkpoint":
         body = _function(eqn["body"], unpack, deep)
-        return jax.checkpoint(body, prevent_cse=eqn["prevent_cse"] is True)(*values)
+        return jax.checkpoint(body, prevent_cse=eqn["prevent_cse"] is True, policy=_policy_of(eqn["policy"]))(*values)
+    if what == "name":
+        return [checkpoint_name(value, _text(eqn["name"])) for value in values]
     if what == "scan":
         return _scan(eqn, values, unpack, deep)
     if what == "while":
@@ -346,8 +355,6 @@ def do(eqn: dict[str, Any], values: list[Any], unpack: Unpack, deep: int) -> lis
         return _reduce(eqn, values, unpack, deep)
     if what == "solve":
         return _solve(eqn, values, unpack, deep)
-    if what == "put":
-        return list(jax.device_put(values))
     if what == "jvp":
         return _with_jvp(eqn, unpack, deep)(*values)
     if what == "vjp":
@@ -366,6 +373,24 @@ def do(eqn: dict[str, Any], values: list[Any], unpack: Unpack, deep: int) -> lis
         params["branches"] = tuple(_retraced(branch, values[1:], unpack, deep) for branch in _branches(eqn))
     found = primitive.bind(*values, **params)
     return list(found) if primitive.multiple_results else [found]
+
+
+def _policy_of(form: Any) -> Callable[..., Any] | None:
+    if form is None:
+        return None
+    if type(form) is not list or len(form) != 2 or type(form[1]) is not list:
+        raise Unreadable("a policy is missing")
+    name, names = form
+    if _text(name) not in POLICIES or (names and not POLICIES[name]):
+        raise Unreadable("a policy of an unknown name")
+    found = getattr(jax.checkpoint_policies, name)
+    return found(*map(_text, names)) if POLICIES[name] else found
+
+
+def _text(value: Any) -> str:
+    if type(value) is not str:
+        raise Unreadable("a name is missing")
+    return value
 
 
 def _branches(eqn: dict[str, Any]) -> Iterator[Any]:
@@ -408,7 +433,9 @@ def _reduce(eqn: dict[str, Any], values: list[Any], unpack: Unpack, deep: int) -
 
 
 def _solve(eqn: dict[str, Any], values: list[Any], unpack: Unpack, deep: int) -> list[Any]:
-    parts = []
+    parts: list[list[Any]] = []
+    if len(eqn["counts"]) != 4:
+        raise Unreadable("a count is missing")
     for count in map(_count, eqn["counts"]):
         held, values = values[:count], values[count:]
         parts.append(held)
@@ -424,15 +451,34 @@ def _solve(eqn: dict[str, Any], values: list[Any], unpack: Unpack, deep: int) ->
     )
 
 
+@functools.lru_cache(_RULES_KEPT)
+def _asked_for(rule: Callable[..., Any], types: tuple[jax.ShapeDtypeStruct, ...]) -> Any:
+    """The program of a rule that was lent, for arguments of these types. What they are is never said."""
+    return jax.make_jaxpr(lambda *values: rule(*values))(*types)
+
+
+def _lent(form: Any, unpack: Unpack) -> Callable[..., Any]:
+    """A rule that can be asked for its program."""
+    if not isinstance(form, dict) or form.get("is") != "lent":
+        raise Unreadable("a rule is lent")
+    rule = unpack.unpack(form)
+    if not callable(rule):
+        raise Unreadable("a rule is a function")
+    return rule
+
+
+def _real(values: Any) -> list[Any]:
+    return [value for value in values if _is_inexact(value)]
+
+
 def _with_jvp(eqn: dict[str, Any], unpack: Unpack, deep: int) -> Callable[..., list[Any]]:
-    body = _function(eqn["body"], unpack, deep, eqn["name"])
-    if eqn["rule"] is None:
-        return body
-    rule, made = _function(eqn["rule"], unpack, deep), jax.custom_jvp(body)
+    made = jax.custom_jvp(_function(eqn["body"], unpack, deep, eqn["name"]))
+    rule, types = _lent(eqn["rule"], unpack), list(map(of_aval, eqn["body"]["inputs"]))
+    count = len(eqn["body"]["outputs"])
 
     def derive(primals: Any, tangents: Any) -> Any:
-        found = rule(*primals, *(t for p, t in zip(primals, tangents, strict=True) if _is_inexact(jax.typeof(p))))
-        count = len(eqn["body"]["outputs"])
+        program = jaxpr_as_fun(_asked_for(rule, (*types, *_real(types))))
+        found = program(*primals, *(t for p, t in zip(types, tangents, strict=True) if _is_inexact(p)))
         return found[:count], list(_tangents(found[count:], [jax.typeof(value) for value in found[:count]]))
 
     made.defjvp(derive)
@@ -440,21 +486,20 @@ def _with_jvp(eqn: dict[str, Any], unpack: Unpack, deep: int) -> Callable[..., l
 
 
 def _with_vjp(eqn: dict[str, Any], unpack: Unpack, deep: int) -> Callable[..., list[Any]]:
-    body = _function(eqn["body"], unpack, deep, eqn["name"])
-    if eqn["rule"] is None:
-        return body
-    there, back = (_function(form, unpack, deep) for form in eqn["rule"])
-    count, made = _count(eqn["results"]), jax.custom_vjp(body)
+    made = jax.custom_vjp(_function(eqn["body"], unpack, deep, eqn["name"]))
+    there, back = (_lent(form, unpack) for form in eqn["rule"])
+    types, count = tuple(map(of_aval, eqn["body"]["inputs"])), len(eqn["body"]["outputs"])
 
     def forward(*values: Any) -> Any:
-        found = there(*values)
-        return found[:count], (found[count:], [jnp.zeros((), value.dtype) for value in values])
+        found = jaxpr_as_fun(_asked_for(there, types))(*values)
+        return found[:count], found[count:]
 
-    def backward(kept: Any, changes: Any) -> Any:
-        leaves, inputs = kept
-        real = [c for c in changes if getattr(c, "dtype", None) != jax.dtypes.float0]
-        gradients = iter(back(*leaves, *real))
-        return tuple(next(gradients) if _is_inexact(value) else None for value in inputs)
+    def backward(leaves: Any, changes: Any) -> Any:
+        some = [c for c in changes if getattr(c, "dtype", None) != jax.dtypes.float0]
+        kept = _asked_for(there, types).out_avals[count:]
+        asked = tuple(jax.ShapeDtypeStruct(value.shape, value.dtype) for value in (*kept, *some))
+        gradients = iter(jaxpr_as_fun(_asked_for(back, asked))(*leaves, *some))
+        return tuple(next(gradients) if _is_inexact(kind) else None for kind in types)
 
     made.defvjp(forward, backward)
     return made
