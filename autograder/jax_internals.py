@@ -15,7 +15,7 @@ import os
 import re
 import sys
 import types
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeGuard
 
 import jax
@@ -318,6 +318,7 @@ _HOMES = """lax.lax lax.slicing lax.convolution lax.control_flow.loops lax.contr
     lax.ann lax.special lax.windowed_reductions lax.other lax.control_flow.solves random.prng prng ad_util random.random
     random random.core"""
 _REACH_OUT = ("infeed", "outfeed", "create_token", "after_all", "rng_uniform", "composite", "custom", "callback", "ffi")
+_COMPUTES = {"custom_linear_solve"}  # whatever its name says: it holds programs and nothing else
 
 
 @functools.cache
@@ -334,7 +335,9 @@ def computing_primitives() -> dict[str, Primitive]:
         except ImportError:  # of another version of JAX
             continue
         for value in list(vars(module).values()):
-            if isinstance(value, Primitive) and not any(word in value.name for word in _REACH_OUT):
+            if not isinstance(value, Primitive):
+                continue
+            if value.name in _COMPUTES or not any(word in value.name for word in _REACH_OUT):
                 found[value.name] = value
     return found
 
@@ -448,6 +451,24 @@ def random_bits_of(name: str, *, dtype: bool) -> Any:
     """The inverse of `key_name`: a dtype of keys, or what makes their numbers."""
     kind = jax.random.key(0, impl=name).dtype
     return kind if dtype else getattr(kind, "_impl")  # noqa: B009
+
+
+class CalledBack(NamedTuple):
+    """A `jax.pure_callback` in a program."""
+
+    function: Callable[..., Sequence[Any]]  # of arrays, with a list of results
+    vmap_method: str | None
+    anywhere: bool  # whether it is left to JAX on which device the results are
+
+
+def called_back(eqn: JaxprEqn) -> CalledBack:
+    """What an equation of `pure_callback` calls.
+
+    Relies on its parameters `callback`, a function of flat arrays, `vmap_method` and `sharding`. Without it a program
+    that calls back is not handed to another kernel.
+    """
+    params = eqn.params
+    return CalledBack(params["callback"], params["vmap_method"], params["sharding"] is None)
 
 
 def parameter_kind(value: Any) -> str:

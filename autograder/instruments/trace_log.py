@@ -1,5 +1,6 @@
 """Count traces, compiles and cache hits, and say why each trace happened."""
 
+import contextlib
 import functools
 import gc
 import html
@@ -8,7 +9,7 @@ import threading
 import time
 import types
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -76,10 +77,29 @@ class _Trace(_Run):
     reason: Reason
 
 
-class TraceLog:
-    """What `trace_log` returns; see there."""
+class _Unheard(threading.local):
+    deep = 0
 
-    def __init__(self, *fns: Callable):
+
+_UNHEARD = _Unheard()
+
+
+@contextlib.contextmanager
+def unheard() -> Iterator[None]:
+    """What JAX does in this thread until the block ends is in no log: values are on their way, and nobody calculates.
+    See doors/judge."""
+    _UNHEARD.deep += 1
+    try:
+        yield
+    finally:
+        _UNHEARD.deep -= 1
+
+
+class TraceLog:
+    """What `trace_log` returns; see there. `elsewhere` is one in another process, whose events are counted too."""
+
+    def __init__(self, *fns: Callable, elsewhere: Any = None):
+        self._elsewhere = elsewhere
         self._roots: list[types.CodeType] = []
         self._above: list[types.CodeType] = []  # of a followed function's own wrappers, if they are no library's
         self._called = False
@@ -104,12 +124,16 @@ class TraceLog:
                 self._watch.close()
                 raise TypeError(f"trace_log cannot follow {fn!r}: it has no Python body of its own")
         jax.monitoring.register_event_duration_secs_listener(self._heard)
+        if self._elsewhere is not None:
+            self._elsewhere.__enter__()
         return self
 
     def __exit__(self, *exception: object) -> None:
         jax.monitoring.unregister_event_duration_listener(self._heard)
         self._watch.close()
         self._traced_frames.clear()
+        if self._elsewhere is not None:
+            self._elsewhere.__exit__(None, None, None)
 
     def call(self, fn: Callable, /, *args: Any, **kwargs: Any) -> Any:
         """Call `fn(*args, **kwargs)`, write a row about it, return the result, and go on following `fn`."""
@@ -159,7 +183,7 @@ class TraceLog:
 
     @property
     def modules(self) -> list[str]:
-        return [name for name, _, _ in self._events[COMPILE_EVENT]]
+        return [name for name, _, _ in self._all(COMPILE_EVENT)]
 
     @property
     def hits(self) -> int:
@@ -169,7 +193,7 @@ class TraceLog:
     def reasons(self) -> list[str]:
         if self._roots:
             return [self._text(trace) for trace in _traces(self._runs)]
-        names = [name for name, _, _ in self._events[TRACE_EVENT]]
+        names = [name for name, _, _ in self._all(TRACE_EVENT)]
         again = [name in names[:i] for i, name in enumerate(names)]
         return [f"{n}: {'traced again' if a else 'first trace'}" for n, a in zip(names, again, strict=True)]
 
@@ -182,7 +206,16 @@ class TraceLog:
     def seconds(self) -> dict[str, float]:
         """Time in each phase. A trace inside another trace is not counted twice."""
         phases = {"trace": TRACE_EVENT, "lower": LOWER_EVENT, "compile": COMPILE_EVENT}
-        return {phase: _covered(self._events[event]) for phase, event in phases.items()}
+        return {phase: _covered(self._all(event)) for phase, event in phases.items()}
+
+    def heard(self, event: str) -> list[tuple[str, float, float]]:
+        """JAX's events of this name: the function, the start in seconds, the duration."""
+        return list(self._events[event])
+
+    def _all(self, event: str) -> list[tuple[str, float, float]]:
+        """As `heard`, with those of the other process."""
+        there = [] if self._elsewhere is None else self._elsewhere.heard(event)
+        return self.heard(event) + [(str(name), float(start), float(seconds)) for name, start, seconds in there]
 
     def __str__(self) -> str:
         lines = []
@@ -234,7 +267,7 @@ class TraceLog:
         return True
 
     def _heard(self, event: str, duration_secs: float, **details: Any) -> None:
-        if event in self._events:
+        if event in self._events and not _UNHEARD.deep:
             start = time.perf_counter() - duration_secs
             self._events[event].append((event_function(details), start, duration_secs))
 
@@ -422,8 +455,10 @@ def trace_log(*fns: Callable) -> TraceLog:
 
     Source: traces of `fns` are counted by the starts of their Python bodies, all else by events of `jax.monitoring`.
     """
-    elsewhere = observer_of(fns[0]) if fns else None
-    return TraceLog(*fns) if elsewhere is None else elsewhere("trace_log", *fns)
+    elsewhere = observer_of(*fns[:1])
+    if elsewhere is None:
+        return TraceLog(*fns)
+    return elsewhere("trace_log", *fns) if fns else TraceLog(elsewhere=elsewhere("trace_log"))
 
 
 def _covered(spans: list[tuple[str, float, float]]) -> float:

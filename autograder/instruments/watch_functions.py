@@ -21,12 +21,13 @@ from autograder.jax_internals import JITTED, in_flax, in_jax
 
 # A function that runs in another process is observed there: by what stands for it here, what makes an instrument for it
 # of a public name and its arguments. See doors/judge.
-observed_elsewhere: list[Callable[[Any], Callable[..., Any] | None]] = []
+observed_elsewhere: list[Callable[..., Callable[..., Any] | None]] = []
 
 
-def observer_of(fn: Any) -> Callable[..., Any] | None:
-    """What makes an instrument for a function that runs in another process; None for any other."""
-    return next((found for ask in observed_elsewhere if (found := ask(fn)) is not None), None)
+def observer_of(*fn: Any) -> Callable[..., Any] | None:
+    """What makes an instrument for a function that runs in another process, without one for all that runs there; None
+    for any other function, and if there is no such process."""
+    return next((found for ask in observed_elsewhere if (found := ask(*fn)) is not None), None)
 
 
 OnEntry = Callable[[types.FrameType], None]

@@ -492,7 +492,7 @@ def equations_of(fn, *args):
 def test_computing_primitives():
     known = jax_internals.computing_primitives()
     wanted = "add dot_general gather scatter conv_general_dilated cond while scan cholesky fft top_k sort reduce_sum"
-    wanted += " random_bits random_wrap cumsum erf copy"
+    wanted += " random_bits random_wrap cumsum erf copy custom_linear_solve"
     missing = [name for name in wanted.split() if name not in known]
     assert not missing, moved("computing_primitives", "makes its primitives in the modules that are named there")
     assert not [name for name in known if "callback" in name or "ffi" in name]
@@ -575,6 +575,14 @@ def test_random_bits_of():
     assert jax_internals.key_name(generator) == "threefry2x32", moved(
         "random_bits_of", "has `_impl` in a dtype of keys"
     )
+
+
+def test_called_back():
+    (eqn,) = equations_of(lambda x: jax.pure_callback(np.sin, x, x, vmap_method="sequential"), X)
+    function, vmap_method, anywhere = jax_internals.called_back(eqn)
+    assert (vmap_method, anywhere) == ("sequential", True)
+    (found,) = function(X)
+    assert np.allclose(found, np.sin(X)), moved("called_back", "keeps a callback as a function of flat arrays")
 
 
 def test_parameter_kind():

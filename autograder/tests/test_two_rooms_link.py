@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.ad_checkpoint import checkpoint_name
+from jax.extend.core import jaxpr_as_fun
 
 from autograder import assert_hlo, assert_max_traces, show_hlo, show_jaxpr, trace_log
 from autograder.doors.judge import candidates, names, peer, programs
@@ -24,6 +25,7 @@ from autograder.doors.judge.peer import Peer, Things
 from autograder.doors.judge.values import CannotCross, Pack, Unpack, Unreadable
 from autograder.failure import CheckFailed
 from autograder.instruments import watch_functions
+from autograder.instruments.trace_log import TraceLog
 from autograder.jax_internals import COMPILE_EVENT, is_jitted
 from autograder.measuring.wire import functions
 from autograder.not_begun import STUB, NotBegun
@@ -764,6 +766,22 @@ def test_modules_are_counted_where_the_function_runs(rooms):
         watch_functions.observed_elsewhere.clear()
 
 
+def test_without_a_function_all_that_runs_in_the_box_is_counted_and_nothing_that_travels(rooms):
+    doubled, facts = of_the_box(rooms, doubled=jax.jit(notebook(lambda x: x * 2)), facts=lambda tape: len(tape.eqns))
+    tape = jax.make_jaxpr(lambda x: jax.jit(jnp.sin)(x) + jax.nn.relu(x))(jnp.ones(3))
+    watch_functions.observed_elsewhere.append(rooms._things.observer)
+    try:
+        with trace_log() as log:
+            assert facts(tape) == 3
+        assert (log.traces, log.modules) == (0, [])
+        with trace_log() as log:
+            doubled(np.ones(3)), doubled(np.ones(3))
+        # Here both kernels are one process, so either log hears it.
+        assert log.traces == log.compiles == 2 and "lambda" in log.modules[0] and log.seconds["compile"] > 0
+    finally:
+        watch_functions.observed_elsewhere.clear()
+
+
 def test_a_function_with_static_arguments_is_traced_where_it_is_jitted_and_its_program_comes(rooms):
     def power(x, fn, n):
         for _ in range(n):
@@ -797,6 +815,16 @@ def test_what_is_no_program_is_no_trace(value):
         judge.ask_instrument("trace", stand_in, 3)
 
 
+@pytest.mark.parametrize("events", [None, 3, [1], [["f", 1.0]], [["f", "x", 1.0]], {"a": 1}], ids=json.dumps)
+def test_events_that_are_none_are_an_error(events):
+    class Elsewhere:
+        def heard(self, event):
+            return events
+
+    with pytest.raises((TypeError, ValueError)):
+        TraceLog(elsewhere=Elsewhere()).modules  # noqa: B018
+
+
 def test_an_object_of_an_answer_equals_nothing_that_a_check_expects(rooms):
     class Always:
         def __eq__(self, other):
@@ -804,6 +832,163 @@ def test_an_object_of_an_answer_equals_nothing_that_a_check_expects(rooms):
 
     always = of_the_box(rooms, always=Always())
     assert always != 4 and always != [1] and always == always
+
+
+# --- what is one object stays one ---
+
+
+def test_an_array_is_the_same_object_each_time_and_holds_what_the_check_has_written(rooms):
+    seen = []
+
+    def remember(array):
+        seen.append(array)
+        return array
+
+    remember, held, other = of_the_box(rooms, remember=remember), np.zeros(2), np.zeros(2)
+    assert remember(held) is held and remember(other) is other
+    held += 3
+    assert remember(held) is held and [array.tolist() for array in seen] == [[3, 3], [0, 0], [3, 3]]
+    assert seen[0] is seen[2] and seen[0] is not seen[1]
+    assert remember(np.ones(1)) is not remember(np.ones(1))
+    del other
+    remember(held)
+    assert len(rooms._same._there) == 1
+
+
+def test_an_array_that_a_function_of_the_check_holds_comes_back_as_itself(rooms):
+    kept = np.arange(3)
+    call = of_the_box(rooms, call=lambda fn: fn())
+    assert call(notebook(lambda: kept)) is kept
+
+
+def test_what_an_answer_keeps_on_an_object_of_the_check_is_what_it_was_handed(rooms):
+    def keep(box, array):
+        box.inside = (array,), {"y": array + 1}
+
+    keep, box, array = of_the_box(rooms, keep=keep), Box(1), np.zeros(2)
+    keep(box, array)
+    assert box.inside[0][0] is array and box.inside[1]["y"].tolist() == [1, 1]
+
+
+def test_arrays_that_change_their_places_keep_what_is_in_them(rooms):
+    one, two = np.zeros(2), np.ones(2)
+    both = [one, two]
+
+    def swap(pair):
+        pair.reverse()
+        pair[0][0] = 7
+
+    of_the_box(rooms, swap=swap)(both)
+    assert both[0] is two and both[1] is one and (one.tolist(), two.tolist()) == ([0, 0], [7, 1])
+
+
+def test_only_an_array_that_was_handed_over_is_written_to():
+    def form(number, value):
+        return {"is": "array", "dtype": "float64", "shape": [2], "part": 0, "number": number}
+
+    def change(*numbers):
+        args = {"is": "tuple", "v": [form(number, 0) for number in numbers]}
+        return {"value": form(1, 0), "after": {"is": "tuple", "v": [args, {"is": "dict", "v": []}]}}
+
+    ours, theirs = socket.socketpair()
+    judge, box = Peer(Link(ours), Things(), {}, {}, judge=True), Link(theirs)
+    judge._things.borrow(1, None, judge._things.ask)
+    first, second, other = np.zeros(2), np.zeros(2), np.arange(2.0)
+    for args, reply, found in (((first,), change(1), True), ((second,), change(1), False)):
+        box.send(reply, [np.ones(2).tobytes()])
+        value = judge.ask_thing(1, "call", args, {})
+        assert (value is first) is found and value.tolist() == [1, 1]
+        first[:] = 0
+    assert second.tolist() == [0, 0]
+    for number in ("1", [1], None, True, 99, -1):
+        box.send({"value": form(number, 0)}, [other.tobytes()])
+        assert judge.ask_thing(1, "call", (other,), {}).tolist() == [0, 1]
+    judge.close()
+
+
+def test_a_program_that_stands_in_another_twice_is_one_program(rooms):
+    def facts(tape):
+        boxes = [eqn.params["jaxpr"] for eqn in tape.eqns if eqn.primitive.name == "jit"]
+        return len(boxes), len({id(box) for box in boxes}), len({v for box in boxes for v in box.jaxpr.invars})
+
+    facts = of_the_box(rooms, facts=facts)
+    twice, other = jax.jit(lambda v: v * 2), jax.jit(lambda v: v * 2)
+    tape = jax.make_jaxpr(lambda v: twice(twice(v)) + other(v))(jnp.ones(3))
+    assert facts(tape) == (3, 2, 2)
+
+
+def test_a_program_is_the_same_object_each_time(rooms):
+    def grow(tape):
+        tape.eqns.extend(tape.eqns)
+        return len(tape.eqns)
+
+    grow, tape = of_the_box(rooms, grow=grow), jax.make_jaxpr(lambda v: v + 1)(1.0)
+    assert [grow(tape), grow(tape), grow(jax.make_jaxpr(lambda v: v + 1)(1.0))] == [2, 4, 2]
+
+
+def test_a_linear_solve_crosses_with_its_programs(rooms):
+    def solve(v):
+        return jax.lax.custom_linear_solve(lambda w: w * 2, v, lambda _, w: w / 2, lambda _, w: w / 2)
+
+    stand_in = of_the_box(rooms, solve=notebook(solve))
+    assert float(jax.jit(stand_in)(3.0)) == 1.5 and float(jax.grad(stand_in)(3.0)) == 0.5
+    of_tape = of_the_box(rooms, of_tape=lambda tape: str(tape.eqns[0].params["jaxprs"].solve))
+    assert "div" in of_tape(jax.make_jaxpr(solve)(1.0))
+
+
+# --- callbacks ---
+
+
+def test_a_callback_of_the_check_runs_in_the_check(rooms):
+    order = []
+
+    def looked_on(v):
+        return jax.pure_callback(lambda w: (order.append(type(w).__module__), w)[1], v, jax.lax.sin(v))
+
+    def run(tape, x, watch):
+        for eqn in tape.eqns:
+            results = eqn.primitive.bind(x, **eqn.params)
+            (x,) = results if eqn.primitive.multiple_results else [results]
+            watch(eqn.primitive.name, x)
+        return x
+
+    run, tape = of_the_box(rooms, run=run), jax.make_jaxpr(looked_on)(jnp.ones(3))
+    found = run(tape, jnp.ones(3), notebook(lambda name, x: order.append(name)))
+    np.testing.assert_allclose(found, np.sin(np.ones(3)), rtol=1e-6)
+    assert order[0] == "sin" and order[2] == "pure_callback" and len(order) == 3
+    jitted = of_the_box(rooms, jitted=lambda tape, x: jax.jit(jaxpr_as_fun(tape))(x))
+    np.testing.assert_allclose(jitted(tape, jnp.ones(3))[0], np.sin(np.ones(3)), rtol=1e-6)
+
+
+def test_a_callback_takes_arrays_and_nothing_else():
+    lent = programs.Callback(lambda *values: values)
+    assert lent(jnp.ones(1))[0].tolist() == [1]
+    for value in (1.0, "text", np.ones(1), len, [jnp.ones(1)]):
+        with pytest.raises(Unreadable):
+            lent(value)
+    assert not peer._may_be_lent(lent) and not peer._may_be_read(lent, "_fn")
+
+
+@pytest.mark.parametrize("boxes", [None, 3, [], [{}], [None], {"0": 1}], ids=json.dumps)
+@pytest.mark.parametrize("number", [0, 1, -1, True, "0", None, [0]], ids=json.dumps)
+def test_what_is_no_inner_program_is_an_error(boxes, number):
+    for eqn in ({"do": "jit", "name": [], "box": number},
+                {"do": "cond", "params": {"branches": {"is": "tuple", "v": [number]}}}):  # fmt: skip
+        whole = {"consts": [], "constants": [], "inputs": [{}], "outputs": [1], "boxes": boxes,
+                 "equations": [{"inputs": [0], "made": [True], **eqn}]}  # fmt: skip
+        with pytest.raises(Exception) as caught:
+            programs.Program(whole, Unpack([], refuse, names.harmless, {}))(jnp.ones(1))
+        assert isinstance(caught.value, Exception)
+
+
+def test_a_program_in_itself_and_a_callback_of_the_box_are_unreadable():
+    scalar = {"shape": [], "dtype": "float32", "weak": False}
+    call = {"inputs": [0], "made": [True], "do": "jit", "name": "f", "box": 0}
+    inside = {"consts": [], "constants": [], "inputs": [scalar], "outputs": [1], "equations": [call]}
+    back = {"inputs": [0], "made": [True], "do": "call back", "to": {"is": "lent", "number": 1}, "results": [scalar]}
+    for form in (inside | {"boxes": [inside]}, inside | {"equations": [back | {"vmap_method": None}]}):
+        with pytest.raises(Unreadable, match="without end|calls back|RecursionError"):
+            programs.Program(form, Unpack([], refuse, names.harmless, {}))(jnp.float32(1))
 
 
 # --- what a check replaces ---

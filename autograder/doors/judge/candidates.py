@@ -113,21 +113,18 @@ class _Eager:
         self._form, self._parts, self._structure, self._every_time = form, parts, structure, every_time
 
     def __call__(self, *args: Any) -> Any:
-        arrays = _arrays(jax.tree.leaves(args))
-        return jax.tree.unflatten(self._structure, self._program(*arrays, step=self._step))
-
-    @functools.cached_property
-    def _program(self) -> programs.Program:
-        return programs.Program(self._form, Unpack(self._parts, _missing, _refuses, {}))
+        # A new one in each call: what one has jitted, it calls again.
+        program = programs.Program(self._form, Unpack(self._parts, _missing, _refuses, {}))
+        return jax.tree.unflatten(self._structure, program(*_arrays(jax.tree.leaves(args)), step=self._step))
 
     @functools.cached_property
     def _known(self) -> dict[int, Callable[..., list[Any]] | None]:
         """What each equation does, by its identity, once it was traced; None for those that are traced every time."""
         return {id(eqn): None for i, eqn in enumerate(self._form["equations"]) if i in self._every_time}
 
-    def _step(self, eqn: dict[str, Any], values: list[Any], unpack: Unpack, deep: int) -> list[Any]:
+    def _step(self, eqn: dict[str, Any], values: list[Any], given: programs.Reader) -> list[Any]:
         def run(*values: Any) -> list[Any]:
-            return programs.do(eqn, list(values), unpack, deep)
+            return programs.do(eqn, list(values), given)
 
         if id(eqn) not in self._known:
             self._known[id(eqn)] = jaxpr_as_fun(jax.make_jaxpr(run)(*values))

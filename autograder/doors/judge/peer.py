@@ -7,6 +7,7 @@ lets the box call these and read their public attributes; of a program's rules o
 """
 
 import contextlib
+import functools
 import io
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -20,10 +21,11 @@ from jax.extend.core import ClosedJaxpr, Jaxpr
 from autograder.checks.max_traces import assert_max_traces
 from autograder.instruments import read_jaxpr
 from autograder.instruments.read_hlo import modules_built
-from autograder.instruments.trace_log import trace_log
+from autograder.instruments.trace_log import TraceLog, unheard
 from autograder.jax_internals import JITTED
 
 from . import candidates, errors, names, programs, sources
+from .identity import Handed, Kept
 from .link import Link, LinkBroken
 from .replaced import Originals, in_place
 from .stand_ins import OPERATIONS, about, stand_in
@@ -89,9 +91,11 @@ class Things:
         """Let this stand for the other kernel's thing of this number."""
         self.borrowed[number], self._homes[id(made)] = made, number
 
-    def observer(self, fn: Any) -> Callable[..., Any] | None:
-        """What makes an instrument for a function of the other kernel; None for any other."""
-        return None if self.home_of(fn) is None or self.peer is None else self.peer.ask_instrument
+    def observer(self, *fn: Any) -> Callable[..., Any] | None:
+        """What makes an instrument for a function of the other kernel, or for all that runs there; None for any other
+        function."""
+        known = all(self.home_of(one) is not None for one in fn)
+        return self.peer.ask_instrument if known and self.peer is not None else None
 
     def candidate(self, fn: Any, args: tuple) -> Callable[..., Any] | None:
         """A function of the other kernel in a form that `speedup` can time; None for any other."""
@@ -126,7 +130,8 @@ class Peer:
         self._link, self._things, self._notebook, self._judge = link, things, notebook, judge
         self._released = frozenset(released)
         things.peer = self
-        self._lock = threading.RLock()
+        self._same: Handed | Kept = Handed() if judge else Kept()
+        self._lock = threading.RLock()  # a callback in a program runs in a thread of its own
         self._deep = 0
         self.broken = ""
         self.originals: Originals | None = None  # of the judge
@@ -148,8 +153,6 @@ class Peer:
             self.programs += 1
             results = programs.Program(reply.get("program"), self._unpack(parts))(*tracers)
             return self._unpack(parts, lambda form: results[_slot(form, results)]).unpack(reply.get("value"))
-        if what == "call" and (reply.get("after") is not None):
-            _copy_back((args, keywords), self._unpacked(reply["after"], parts))
         return self._unpacked(reply.get("value"), parts)
 
     def ask_instrument(self, name: str, *args: Any) -> Any:
@@ -200,20 +203,25 @@ class Peer:
     ) -> tuple[dict, list[bytes]]:
         """The reply to a question. What JAX traces among the arguments is put into `tracers`; its types are sent."""
         __tracebackhide__ = True
+        fields |= {"ask": kind, "gone": self._same.gone()}
+        packer = self._pack(tracers, self._same.number)  # it may wait for a program that calls back, so not yet alone
+        with unheard():
+            fields |= {"args": packer.pack(args), "keywords": packer.pack(dict(keywords))}
+        handed = frozenset(packer.handed)
+        if tracers:
+            if fields.get("what") != "call":
+                raise CannotCross("a value that JAX is tracing can only be handed to a function of an answer")
+            fields["what"] = "trace"
+        if self._judge:
+            fields["settings"] = settings = {name: getattr(jax.config, name) for name in _SETTINGS}
+            self.counted += settings["jax_no_tracing"] is True  # the box says whether it was kept to
+            if self.originals is not None and (other := self.originals.replaced(packer)):
+                fields["replaced"] = other
         with self._lock:
             if self.broken:
                 raise LinkBroken(self.broken)
-            packer = Pack(self._lend, self._course(), _noting(tracers))
-            fields |= {"ask": kind, "args": packer.pack(args), "keywords": packer.pack(dict(keywords))}
-            if tracers:
-                if fields.get("what") != "call":
-                    raise CannotCross("a value that JAX is tracing can only be handed to a function of an answer")
-                fields["what"] = "trace"
-            if self._judge:
-                fields["settings"] = settings = {name: getattr(jax.config, name) for name in _SETTINGS}
-                self.counted += settings["jax_no_tracing"] is True  # the box says whether it was kept to
-                if self.originals is not None and (other := self.originals.replaced(packer)):
-                    fields["replaced"] = other
+            if not self._judge and not self._deep:
+                raise LinkBroken("the check has its answer, and listens no more")
             try:
                 self._link.send(fields, packer.parts)
                 while True:
@@ -230,6 +238,9 @@ class Peer:
             print(message["printed"][:_PRINTED], end="")
         if "error" in message:
             raise errors.raised(message["error"], self._things.errors, self._course())
+        if fields.get("what") == "call" and message.get("after") is not None:
+            now = self._unpack(parts, same=functools.partial(self._same.changed, handed)).unpack(message["after"])
+            _copy_back((args, keywords), now, self._same.known)
         return message, parts
 
     # --- answering ---
@@ -246,6 +257,20 @@ class Peer:
 
     def _answer(self, message: dict[str, Any], parts: list[bytes]) -> None:
         self._deep += 1
+        try:
+            reply, beside = self._answered(message, parts)
+        except BaseException:
+            self._deep -= 1
+            raise
+        with self._lock:  # when no other thread waits for an answer
+            self._deep -= 1
+            try:
+                self._link.send(reply, beside)
+            except ValueError as error:
+                self._link.send({"error": errors.told(CannotCross(str(error)), self._things.keep)}, [])
+
+    def _answered(self, message: dict[str, Any], parts: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
+        """The reply, which may be an error and what was printed before it."""
         beside: list[bytes] = []
         printed = _Printed()
         try:
@@ -259,24 +284,21 @@ class Peer:
             if self._judge and not isinstance(error, Exception):
                 raise
             reply = {"error": errors.told(error, self._things.keep)}
-        finally:
-            self._deep -= 1
         if text := printed.getvalue():
             reply["printed"] = text
-        try:
-            self._link.send(reply, beside)
-        except ValueError as error:
-            self._link.send({"error": errors.told(CannotCross(str(error)), self._things.keep)}, [])
+        return reply, beside
 
     @contextlib.contextmanager
     def _as_in_the_judge(self, message: dict[str, Any], parts: list[bytes], printed: io.StringIO) -> Iterator[None]:
         """In the box: JAX's settings are those of the judge, and so is what a check has put in the course's place."""
+        if isinstance(self._same, Kept):
+            self._same.drop(message.get("gone") or ())
         other = in_place(message.get("replaced") or {}, self._unpack(parts), self._notebook)
         with _with(message.get("settings"), printed), other:
             yield
 
     def _reply(self, message: dict[str, Any], parts: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
-        packer = Pack(self._lend, self._course())
+        packer = self._pack()
         if message["ask"] == "thing" and message.get("what") == "trace":
             return self._traced(message, parts)
         args, keywords = self._arguments(message, self._unpack(parts))
@@ -292,18 +314,21 @@ class Peer:
             return {"value": packer.pack(self._done(thing, what, args))}, packer.parts
         if not callable(thing):
             raise Unreadable("this cannot be called")
-        before = Pack(self._lend, self._course())
+        before = self._pack()
         handed = (args, tuple(keywords.values()))
         known = before.pack((args, keywords)) if (changeable := _changeable(handed)) else None
-        value = packer.pack(thing(*args, **keywords))
+        found = thing(*args, **keywords)
+        with unheard():
+            value = packer.pack(found)
         changed = _given_away(handed)
         if changeable and not changed:
-            after = Pack(self._lend, self._course())
+            after = self._pack()
             changed = after.pack((args, keywords)) != known or after.parts != before.parts
         return {"value": value} | ({"after": packer.pack((args, keywords))} if changed else {}), packer.parts
 
     def _arguments(self, message: dict[str, Any], unpack: Unpack) -> tuple[tuple, dict[str, Any]]:
-        args, keywords = unpack.unpack(message.get("args")), unpack.unpack(message.get("keywords"))
+        with unheard():
+            args, keywords = unpack.unpack(message.get("args")), unpack.unpack(message.get("keywords"))
         if type(args) is not tuple or type(keywords) is not dict or not all(type(name) is str for name in keywords):
             raise Unreadable("arguments are missing")
         return args, keywords
@@ -318,7 +343,7 @@ class Peer:
         if sorted(avals) != list(range(len(avals))):
             raise Unreadable("a type is missing")
         results: list[Any] = []
-        packer = Pack(self._lend, self._course(), _noting(results))
+        packer = self._pack(results)
         reply: dict[str, Any] = {}
 
         def run(*values: Any) -> list[Any]:
@@ -326,7 +351,8 @@ class Peer:
             reply["value"] = packer.pack(thing(*args, **keywords))
             return results
 
-        reply["program"] = programs.traced(run, [programs.of_aval(avals[i]) for i in range(len(avals))], packer)
+        with unheard():  # JAX traces it where it was asked for
+            reply["program"] = programs.traced(run, [programs.of_aval(avals[i]) for i in range(len(avals))], packer)
         return reply, packer.parts
 
     def _named(self, name: str, packer: Pack) -> list[Any]:
@@ -356,10 +382,19 @@ class Peer:
     def _lend(self, value: Any, pack: Pack) -> dict[str, Any]:
         if (home := self._things.home_of(value)) is not None:
             return {"is": "yours", "number": home}
+        handed = set(pack.handed)
+        try:
+            return self._stays(value, pack)
+        finally:
+            pack.handed = handed  # what a function or a program holds is not handed over to be written to
+
+    def _stays(self, value: Any, pack: Pack) -> dict[str, Any]:
+        """How the other kernel is told of what has no form of its own."""
         if self._judge and isinstance(value, ModuleType):
             return {"is": "module", "v": value.__name__}
         if isinstance(value, Jaxpr | ClosedJaxpr):
-            return {"is": "jaxpr", "v": programs.written(value, pack), "closed": isinstance(value, ClosedJaxpr)}
+            form = {"is": "jaxpr", "v": programs.written(value, pack), "closed": isinstance(value, ClosedJaxpr)}
+            return form | {"number": self._same.number(value)}
         if isinstance(value, ModuleType) or (self._judge and not _may_be_lent(value)):
             raise CannotCross(f"{type(value).__name__} has no form in which it can be handed to the other kernel")
         lent = self._things.lend(value)
@@ -375,26 +410,39 @@ class Peer:
                 raise Unreadable("the judge takes no code")
             return sources.made(form, unpack, self._things, self._notebook)
         if form["is"] == "jaxpr":
-            made = programs.Program(form["v"], unpack).jaxpr()
-            return made if form.get("closed") is True else made.jaxpr
+            if isinstance(self._same, Kept):
+                return self._same.made(form["number"], lambda: _jaxpr(form, unpack))
+            return _jaxpr(form, unpack)
         number = _number(form.get("number"))
         if form["is"] == "yours":
             return self._things.lent[number]
         return self._things.borrow(number, form.get("about"), self._things.ask)
 
     def _unpacked(self, form: Any, parts: list[bytes]) -> Any:
-        return self._unpack(parts).unpack(form)
+        with unheard():
+            return self._unpack(parts).unpack(form)
 
-    def _unpack(self, parts: list[bytes], slot: Callable[[dict[str, Any]], Any] | None = None) -> Unpack:
+    def _pack(self, tracers: list[Any] | None = None, number: Callable[[np.ndarray], int | None] | None = None) -> Pack:
+        noting = None if tracers is None else _noting(tracers)
+        lend = self._things.lend if self._judge else None
+        return Pack(self._lend, self._course(), noting, number or self._same.known, lend)
+
+    def _unpack(
+        self,
+        parts: list[bytes],
+        slot: Callable[[dict[str, Any]], Any] | None = None,
+        same: Callable[[Any, np.ndarray], np.ndarray] | None = None,
+    ) -> Unpack:
         named = names.harmless if self._judge else names.anything
-        return Unpack(parts, self._borrow, named, self._course(), slot)
+        same = same or self._same.same
+        return Unpack(parts, self._borrow, named, self._course(), slot, same, callbacks=not self._judge)
 
 
 _MISSING = object()
 _INSTRUMENTS: dict[str, Callable[[], Callable[..., Any]]] = {
     "assert_max_traces": lambda: assert_max_traces,
     "static_arguments": lambda: candidates.static_arguments,
-    "trace_log": lambda: trace_log,
+    "trace_log": lambda: TraceLog,
     "traced_anew": lambda: candidates.traced_anew,
     "modules_built": lambda: modules_built,
     "trace": lambda: read_jaxpr.trace,
@@ -409,6 +457,11 @@ def _noting(tracers: list[Any]) -> Callable[[Any], dict[str, Any]]:
         return {"is": "traced", "slot": len(tracers) - 1} | programs.aval_form(jax.typeof(tracer))
 
     return note
+
+
+def _jaxpr(form: dict[str, Any], unpack: Unpack) -> Any:
+    made = programs.Program(form["v"], unpack).jaxpr()
+    return made if form.get("closed") is True else made.jaxpr
 
 
 def _slot(form: dict[str, Any], results: list[Any]) -> int:
@@ -478,22 +531,28 @@ def _given_away(value: Any) -> bool:
     return isinstance(value, jax.Array) and value.is_deleted()
 
 
-def _copy_back(mine: Any, now: Any) -> Any:
-    """Let what was handed over be what it became there. Returns what stands in its place."""
-    if isinstance(mine, tuple) and isinstance(now, tuple) and len(mine) == len(now):
-        for one, other in zip(mine, now, strict=True):
-            _copy_back(one, other)
+def _copy_back(mine: Any, now: Any, known: Callable[[np.ndarray], int | None]) -> Any:
+    """Let what was handed over be what it became there. Returns what stands in its place.
+
+    Arrays that are `known` to be one object in both kernels have become it already: another one is another object.
+    """
+    if mine is now:
+        return mine
+    if isinstance(mine, tuple) and type(mine) is type(now) and len(mine) == len(now):
+        parts = [_copy_back(one, other, known) for one, other in zip(mine, now, strict=True)]
+        if any(part is not one for part, one in zip(parts, mine, strict=True)):
+            return tuple.__new__(type(mine), parts)
     elif type(mine) is list and type(now) is list:
-        mine[:] = [_copy_back(*pair) for pair in zip(mine, now, strict=False)] + now[len(mine) :]
+        mine[:] = [_copy_back(*pair, known) for pair in zip(mine, now, strict=False)] + now[len(mine) :]
     elif type(mine) is dict and type(now) is dict:
-        kept = {key: _copy_back(mine[key], value) if key in mine else value for key, value in now.items()}
+        kept = {key: _copy_back(mine[key], value, known) if key in mine else value for key, value in now.items()}
         mine.clear()
         mine.update(kept)
     elif type(mine) is set and type(now) is set:
         mine.clear()
         mine.update(now)
     elif isinstance(mine, np.ndarray) and isinstance(now, np.ndarray):
-        if mine.shape != now.shape or mine.dtype != now.dtype:
+        if known(mine) is not None or mine.shape != now.shape or mine.dtype != now.dtype:
             return now
         if mine.tobytes() != now.tobytes():
             mine[...] = now
@@ -503,7 +562,7 @@ def _copy_back(mine: Any, now: Any) -> Any:
         elif type(mine) is not type(now):
             return now
     elif type(mine) is type(now) and (_is_of_the_notebook(mine) or type(mine) is SimpleNamespace):
-        _copy_back(vars(mine), vars(now))
+        _copy_back(vars(mine), vars(now), known)
     else:
         return now
     return mine

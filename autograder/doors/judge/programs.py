@@ -3,16 +3,19 @@
 What JAX is doing with a stand-in (`jit`, `grad`, `vmap`, `make_jaxpr`) it does then with the program itself, in the
 kernel that asked. Reading it runs primitives of JAX that are on a list, with parameters that are plain values; nothing
 of the other kernel's Python. Loops, branches and the like are made by JAX's own functions, of sub-programs that are
-such data too, and so are Pallas kernels (`kernels`). A rule of differentiation stays where it is: its program is asked
-for, by the types of its arguments alone, where JAX differentiates. What has no such form (callbacks, foreign calls,
-effects) cannot cross.
+such data too, and so are Pallas kernels (`kernels`) and what is said of several devices (`spread_programs`). A program
+that stands in another one more than once is written once, and is one object where it is read. A rule of differentiation
+stays where it is: its program is asked for, by the types of its arguments alone, where JAX differentiates. What has no
+such form (foreign calls, effects) cannot cross. Nor can a callback, but from the judge: in the box it is made again
+with a call of the judge.
 """
 
 import dataclasses
 import enum
 import functools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -24,6 +27,7 @@ from jax.extend.core import DropVar, jaxpr_as_fun
 from autograder.jax_internals import (
     POLICIES,
     LinearSolve,
+    called_back,
     collective_primitives,
     computing_primitives,
     expansion,
@@ -48,7 +52,6 @@ from .values import CannotCross, Pack, Unpack, Unreadable, dtype_name, dtype_of,
 _DEEPEST = 40  # programs in programs
 _RULES_KEPT = 1000  # programs of rules of differentiation that have been asked for
 _CHOICES = ("jax.", "jaxlib.")
-Step = Callable[[dict[str, Any], list[Any], Unpack, int], list[Any]]
 _PARTS = {"GatherDimensionNumbers", "ScatterDimensionNumbers", "ConvDimensionNumbers", "RaggedDotDimensionNumbers"}
 
 
@@ -61,11 +64,41 @@ def traced(fn: Callable[..., Any], avals: list[Any], pack: Pack) -> Any:
 
 
 def written(program: Any, pack: Pack) -> Any:
-    """A closed jaxpr, as it travels."""
-    return _written(program, pack, 0)
+    """A jaxpr, closed or not, as it travels."""
+    writer = _Writer(pack)
+    return _written(program, writer, 0) | {"boxes": writer.boxes}
 
 
-def _written(program: Any, pack: Pack, deep: int) -> dict[str, Any]:
+class _Writer:
+    """Values as they travel, and the programs that stand in jits and branches, each written once."""
+
+    def __init__(self, pack: Pack):
+        self.pack, self.lend_callback = pack.pack, pack.lend_callback
+        self.boxes: list[dict[str, Any]] = []
+        self._known: dict[int, tuple[int, Any]] = {}  # with the program, so that its address stays its own
+        self._in_place = False
+
+    def box(self, program: Any, deep: int) -> int | dict[str, Any]:
+        """The number of a program within a program. Those in it have lower ones. In a kernel it is the program."""
+        if self._in_place:
+            return _written(program, self, deep)
+        if id(program) not in self._known:
+            form = _written(program, self, deep)
+            self.boxes.append(form)
+            self._known[id(program)] = len(self.boxes) - 1, program
+        return self._known[id(program)][0]
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """While a kernel is written: of its programs none stands anywhere else."""
+        before, self._in_place = self._in_place, True
+        try:
+            yield
+        finally:
+            self._in_place = before
+
+
+def _written(program: Any, pack: _Writer, deep: int) -> dict[str, Any]:
     """A jaxpr, closed or not."""
     consts, jaxpr = list(getattr(program, "consts", None) or ()), getattr(program, "jaxpr", program)
     # Inside of a kernel its memory is read and written; no whole program has any.
@@ -117,7 +150,7 @@ def aval_form(aval: Any) -> dict[str, Any]:
     return {"shape": list(aval.shape), "dtype": name, "weak": bool(getattr(aval, "weak_type", False))}
 
 
-def _equation(eqn: Any, pack: Pack, deep: int) -> dict[str, Any]:
+def _equation(eqn: Any, pack: _Writer, deep: int) -> dict[str, Any]:
     """What an equation does."""
     params, name = eqn.params, eqn.primitive.name
 
@@ -125,7 +158,7 @@ def _equation(eqn: Any, pack: Pack, deep: int) -> dict[str, Any]:
         return _written(program, pack, deep + 1)
 
     if name in ("jit", "pjit"):
-        form = {"do": "jit", "name": str(params["name"])[:200], "body": inner(params["jaxpr"])}
+        form = {"do": "jit", "name": str(params["name"])[:200], "box": pack.box(params["jaxpr"], deep + 1)}
         return form | spread_programs.layouts_of_jit(params, pack)
     if name == "scan":
         plain = dict(zip(("num_consts", "num_carry"), scan_counts(eqn), strict=True))
@@ -153,13 +186,20 @@ def _equation(eqn: Any, pack: Pack, deep: int) -> dict[str, Any]:
     if hidden:
         return {"do": "expanded", "body": inner(expansion(eqn))}
     if name in kernels.EQUATIONS:
-        return kernels.written(eqn, inner)
+        with pack.in_place():
+            return kernels.written(eqn, inner)
     if name in spread_programs.KINDS:
         return spread_programs.written(eqn, pack, inner)
+    if name == "pure_callback" and pack.lend_callback is not None:
+        return _calling_back(eqn, pack.lend_callback)
     spread_programs.refuse_groups(params)
     if name not in computing_primitives() and name not in collective_primitives():
         raise CannotCross(f"a program with the primitive {name} cannot be handed to the other kernel")
-    return {"do": name, "params": {key: _param(value, pack, deep) for key, value in params.items()}}
+    branches = {}
+    if name == "cond":
+        branches["branches"] = [pack.box(branch, deep + 1) for branch in params["branches"]]
+        params = {key: value for key, value in params.items() if key != "branches"}
+    return {"do": name, "params": {key: _param(value, pack, deep) for key, value in params.items()}} | branches
 
 
 def _solver(parts: LinearSolve, inner: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
@@ -176,6 +216,28 @@ def _policy(policy: Any) -> list[Any] | None:
     if (known := policy_name(policy)) is None:
         raise CannotCross("a jax.checkpoint with a policy of one's own cannot be handed to the other kernel")
     return list(known)
+
+
+def _calling_back(eqn: Any, lend: Callable[[Any], Any]) -> dict[str, Any]:
+    """A call from within a program of a function of the check's, which stays where it is."""
+    fn, vmap_method, anywhere = called_back(eqn)
+    if not anywhere:
+        raise CannotCross("a callback that is placed on a device cannot be handed to the other kernel")
+    results = [aval_form(variable.aval) for variable in eqn.outvars]
+    return {"do": "call back", "to": lend(Callback(fn)), "results": results, "vmap_method": vmap_method}
+
+
+class Callback:
+    """What the judge lends of a callback: it takes arrays, and nothing else."""
+
+    def __init__(self, fn: Callable[..., Sequence[Any]]):
+        self._fn = fn
+
+    def __call__(self, *values: Any) -> list[Any]:
+        """The results for these arrays. Raises `Unreadable` for anything else."""
+        if not all(isinstance(value, jax.Array) for value in values):
+            raise Unreadable("a callback takes arrays")
+        return [np.asarray(result) for result in self._fn(*values)]
 
 
 def _called(eqn: Any) -> Callable[..., list[Any]]:
@@ -247,7 +309,7 @@ def _vjp(eqn: Any) -> list[Rule]:
     return [Rule(forward), Rule(backward)]
 
 
-def _param(value: Any, pack: Pack, deep: int) -> Any:
+def _param(value: Any, pack: _Writer, deep: int) -> Any:
     """A parameter of a primitive."""
     kind: Any = type(value)
     if kind in (tuple, list) or (isinstance(value, tuple) and not hasattr(value, "_fields")):
@@ -276,13 +338,16 @@ class Program:
     """A program that has arrived; it is called with arrays, or with what JAX traces in their place."""
 
     def __init__(self, form: Any, unpack: Unpack):
-        self._form, self._unpack = form, unpack
+        self._form, self._given = form, Reader(form, unpack)
 
-    def __call__(self, *values: Any, step: Step | None = None) -> list[Any]:
+    def __call__(self, *values: Any, step: "Step | None" = None) -> list[Any]:
         """The results. `step` does an equation in the place of `do`. Raises `Unreadable` for what is no program."""
+        return self._run(values, None, step)
+
+    def _run(self, values: Any, consts: Any, step: "Step | None" = None) -> list[Any]:
         try:
-            return _run(self._form, values, self._unpack, 0, step=step)
-        except (KeyError, IndexError, AttributeError) as error:
+            return _run(self._form, values, self._given, consts, step)
+        except (KeyError, IndexError, AttributeError, RecursionError) as error:
             raise Unreadable(f"this is no program ({type(error).__name__}: {error})") from None
 
     def jaxpr(self) -> Any:
@@ -290,16 +355,65 @@ class Program:
         form, consts = self._form, None
         if form["consts"] is None:  # it is not closed: what it captured is handed on apart
             consts = [jnp.zeros(aval.shape, aval.dtype) for aval in map(of_aval, form["constants"])]
-        run = functools.partial(_run, form, unpack=self._unpack, deep=0, consts=consts)
-        return jax.make_jaxpr(lambda *values: run(values))(*map(of_aval, form["inputs"]))
+        return jax.make_jaxpr(lambda *values: self._run(values, consts))(*map(of_aval, form["inputs"]))
 
 
-def _run(
-    form: dict[str, Any], values: Any, unpack: Unpack, deep: int, consts: Any = None, step: Step | None = None
-) -> list[Any]:
-    if deep > _DEEPEST:
-        raise Unreadable("programs in programs without end")
-    held = [unpack.unpack(const) for const in form["consts"]] if consts is None else list(consts)
+class Reader:
+    """Values that have arrived, and the programs that stand in jits and branches.
+
+    A program that is called by two equations is one function here. So JAX traces it once, and writes one jaxpr with
+    one set of variables into both, as it does where a jitted function is called twice.
+    """
+
+    def __init__(self, form: Any, unpack: Unpack):
+        self.unpack, self.callbacks = unpack.unpack, unpack.callbacks
+        boxes = form.get("boxes") if isinstance(form, dict) else None
+        self._boxes: list[Any] = boxes if type(boxes) is list else []
+        self._jitted: dict[tuple[int, str], Callable[..., list[Any]]] = {}
+        self._branches: dict[tuple[int, Any], Any] = {}
+        self._deep = 0
+
+    @contextmanager
+    def deeper(self) -> Iterator[None]:
+        """While a program runs."""
+        if self._deep >= _DEEPEST:
+            raise Unreadable("programs in programs without end")
+        self._deep += 1
+        try:
+            yield
+        finally:
+            self._deep -= 1
+
+    def _box(self, number: Any) -> dict[str, Any]:
+        if isinstance(number, dict):
+            return number
+        if not 0 <= _count(number) < len(self._boxes):
+            raise Unreadable("a program is missing")
+        return self._boxes[number]
+
+    def jitted(self, eqn: dict[str, Any], count: int) -> Callable[..., list[Any]]:
+        """The program of an equation of so many inputs, jitted."""
+        form, name = self._box(eqn["box"]), eqn["name"]
+        key = id(form), str((name, eqn.get("in"), eqn.get("out")))
+        if key not in self._jitted:
+            options = spread_programs.options_of_jit(eqn, count, self)
+            self._jitted[key] = jax.jit(_function(form, self, name), **options)
+        return self._jitted[key]
+
+    def branch(self, number: Any, values: list[Any]) -> Any:
+        """The program of this number, traced for these values."""
+        form = self._box(number)
+        key = id(form), tuple(map(jax.typeof, values))
+        if key not in self._branches:
+            self._branches[key] = _retraced(form, values, self)
+        return self._branches[key]
+
+
+Step = Callable[[dict[str, Any], list[Any], Reader], list[Any]]
+
+
+def _run(form: dict[str, Any], values: Any, given: Reader, consts: Any = None, step: Step | None = None) -> list[Any]:
+    held = [given.unpack(const) for const in form["consts"]] if consts is None else list(consts)
     known: list[Any] = [*held, *values]
     if len(held) != len(form["constants"]) or len(values) != len(form["inputs"]):
         raise Unreadable("a program with other inputs than it says")
@@ -307,22 +421,23 @@ def _run(
     def read(atom: Any) -> Any:
         if type(atom) is int and 0 <= atom < len(known):
             return known[atom]
-        value = unpack.unpack(atom["literal"])
+        value = given.unpack(atom["literal"])
         if not isinstance(value, np.ndarray) or value.shape:
             raise Unreadable("a literal is a number")
         return value.item() if atom["weak"] is True else value[()]
 
-    for eqn in form["equations"]:
-        found = (step or do)(eqn, [read(atom) for atom in eqn["inputs"]], unpack, deep)
-        if len(found) != len(eqn["made"]):
-            raise Unreadable("an equation with other results than it says")
-        known += [value for value, made in zip(found, eqn["made"], strict=True) if made]
+    with given.deeper():
+        for eqn in form["equations"]:
+            found = (step or do)(eqn, [read(atom) for atom in eqn["inputs"]], given)
+            if len(found) != len(eqn["made"]):
+                raise Unreadable("an equation with other results than it says")
+            known += [value for value, made in zip(found, eqn["made"], strict=True) if made]
     return [read(atom) for atom in form["outputs"]]
 
 
-def _function(form: dict[str, Any], unpack: Unpack, deep: int, name: Any = "f") -> Callable[..., list[Any]]:
+def _function(form: dict[str, Any], given: Reader, name: Any = "f") -> Callable[..., list[Any]]:
     def f(*values: Any) -> list[Any]:
-        return _run(form, values, unpack, deep + 1)
+        return _run(form, values, given)
 
     f.__name__ = f.__qualname__ = name if type(name) is str and name else "f"
     return f
@@ -334,43 +449,44 @@ def _count(value: Any) -> int:
     return value
 
 
-def do(eqn: dict[str, Any], values: list[Any], unpack: Unpack, deep: int) -> list[Any]:
+def do(eqn: dict[str, Any], values: list[Any], given: Reader) -> list[Any]:
     """The results of an equation."""
     what = eqn["do"]
     if what == "jit":
-        options = spread_programs.options_of_jit(eqn, len(values), unpack)
-        return jax.jit(_function(eqn["body"], unpack, deep, eqn["name"]), **options)(*values)
+        return given.jitted(eqn, len(values))(*values)
     if what == "expanded":
-        return _run(eqn["body"], values, unpack, deep + 1)
+        return _run(eqn["body"], values, given)
     if what == "checkpoint":
-        body = _function(eqn["body"], unpack, deep)
+        body = _function(eqn["body"], given)
         return jax.checkpoint(body, prevent_cse=eqn["prevent_cse"] is True, policy=_policy_of(eqn["policy"]))(*values)
     if what == "name":
         return [checkpoint_name(value, _text(eqn["name"])) for value in values]
     if what == "scan":
-        return _scan(eqn, values, unpack, deep)
+        return _scan(eqn, values, given)
     if what == "while":
-        return _while(eqn, values, unpack, deep)
+        return _while(eqn, values, given)
     if what == "reduce":
-        return _reduce(eqn, values, unpack, deep)
+        return _reduce(eqn, values, given)
     if what == "solve":
-        return _solve(eqn, values, unpack, deep)
+        return _solve(eqn, values, given)
     if what == "jvp":
-        return _with_jvp(eqn, unpack, deep)(*values)
+        return _with_jvp(eqn, given)(*values)
     if what == "vjp":
-        return _with_vjp(eqn, unpack, deep)(*values)
+        return _with_vjp(eqn, given)(*values)
+    if what == "call back":
+        return _called_back(eqn, values, given)
     if type(what) is str and what in kernels.EQUATIONS:
-        return kernels.made(eqn, values, lambda form, *more: _function(form, unpack, deep, *more))
+        return kernels.made(eqn, values, lambda form, *more: _function(form, given, *more))
     if what in spread_programs.KINDS:
-        return spread_programs.done(eqn, values, unpack, lambda form: _function(form, unpack, deep))
+        return spread_programs.done(eqn, values, given, lambda form: _function(form, given))
     primitive = (computing_primitives() | collective_primitives()).get(what) if type(what) is str else None
     if primitive is None:
         raise Unreadable("a primitive that no program may hold")
-    params = {key: _param_of(value, unpack, deep, values, eqn) for key, value in eqn["params"].items()}
+    params = {key: _param_of(value, given, values, eqn) for key, value in eqn["params"].items()}
     if what in collective_primitives():
         spread_programs.check_collective(what, params)
     if what == "cond":
-        params["branches"] = tuple(_retraced(branch, values[1:], unpack, deep) for branch in _branches(eqn))
+        params["branches"] = tuple(given.branch(number, values[1:]) for number in eqn["branches"])
     found = primitive.bind(*values, **params)
     return list(found) if primitive.multiple_results else [found]
 
@@ -393,20 +509,24 @@ def _text(value: Any) -> str:
     return value
 
 
-def _branches(eqn: dict[str, Any]) -> Iterator[Any]:
-    for form in eqn["params"]["branches"]["v"]:
-        if form["is"] != "program":
-            raise Unreadable("a branch is a program")
-        yield form["v"]
+def _called_back(eqn: dict[str, Any], values: list[Any], given: Reader) -> list[Any]:
+    if not given.callbacks:
+        raise Unreadable("a program that calls back")
+    results, there = [of_aval(aval) for aval in eqn["results"]], given.unpack(eqn["to"])
+
+    def callback(*arrays: Any) -> Any:  # which can be printed, as what stands for it cannot
+        return there(*arrays)
+
+    return jax.pure_callback(callback, results, *values, vmap_method=eqn["vmap_method"])
 
 
-def _retraced(form: dict[str, Any], values: list[Any], unpack: Unpack, deep: int) -> Any:
-    return jax.make_jaxpr(_function(form, unpack, deep))(*values)
+def _retraced(form: dict[str, Any], values: list[Any], given: Reader) -> Any:
+    return jax.make_jaxpr(_function(form, given))(*values)
 
 
-def _scan(eqn: dict[str, Any], values: list[Any], unpack: Unpack, deep: int) -> list[Any]:
+def _scan(eqn: dict[str, Any], values: list[Any], given: Reader) -> list[Any]:
     consts, carry = _count(eqn["num_consts"]), _count(eqn["num_carry"])
-    body = _function(eqn["body"], unpack, deep)
+    body = _function(eqn["body"], given)
 
     def step(held: Any, row: Any) -> Any:
         found = body(*values[:consts], *held, *row)
@@ -418,21 +538,21 @@ def _scan(eqn: dict[str, Any], values: list[Any], unpack: Unpack, deep: int) -> 
     return [*last, *every]
 
 
-def _while(eqn: dict[str, Any], values: list[Any], unpack: Unpack, deep: int) -> list[Any]:
+def _while(eqn: dict[str, Any], values: list[Any], given: Reader) -> list[Any]:
     of_test, of_body = _count(eqn["cond_nconsts"]), _count(eqn["body_nconsts"])
-    test, body = (_function(eqn[part], unpack, deep) for part in ("test", "body"))
+    test, body = (_function(eqn[part], given) for part in ("test", "body"))
     mine, its = values[:of_test], values[of_test : of_test + of_body]
     return jax.lax.while_loop(lambda v: test(*mine, *v)[0], lambda v: body(*its, *v), values[of_test + of_body :])
 
 
-def _reduce(eqn: dict[str, Any], values: list[Any], unpack: Unpack, deep: int) -> list[Any]:
-    body, half = _function(eqn["body"], unpack, deep), len(values) // 2
+def _reduce(eqn: dict[str, Any], values: list[Any], given: Reader) -> list[Any]:
+    body, half = _function(eqn["body"], given), len(values) // 2
     dimensions = [_count(dimension) for dimension in eqn["dimensions"]]
     both = lambda x, y: tuple(body(*x, *y))  # noqa: E731
     return list(jax.lax.reduce(tuple(values[:half]), tuple(values[half:]), both, dimensions))
 
 
-def _solve(eqn: dict[str, Any], values: list[Any], unpack: Unpack, deep: int) -> list[Any]:
+def _solve(eqn: dict[str, Any], values: list[Any], given: Reader) -> list[Any]:
     parts: list[list[Any]] = []
     if len(eqn["counts"]) != 4:
         raise Unreadable("a count is missing")
@@ -440,8 +560,8 @@ def _solve(eqn: dict[str, Any], values: list[Any], unpack: Unpack, deep: int) ->
         held, values = values[:count], values[count:]
         parts.append(held)
     of_matrix, _, of_solve, of_back = parts
-    matrix, solve = (_function(eqn[part], unpack, deep) for part in ("matrix", "solve"))
-    back = None if eqn["back"] is None else _function(eqn["back"], unpack, deep)
+    matrix, solve = (_function(eqn[part], given) for part in ("matrix", "solve"))
+    back = None if eqn["back"] is None else _function(eqn["back"], given)
     return jax.lax.custom_linear_solve(
         lambda v: matrix(*of_matrix, *v),
         values,
@@ -457,11 +577,11 @@ def _asked_for(rule: Callable[..., Any], types: tuple[jax.ShapeDtypeStruct, ...]
     return jax.make_jaxpr(lambda *values: rule(*values))(*types)
 
 
-def _lent(form: Any, unpack: Unpack) -> Callable[..., Any]:
+def _lent(form: Any, given: Reader) -> Callable[..., Any]:
     """A rule that can be asked for its program."""
     if not isinstance(form, dict) or form.get("is") != "lent":
         raise Unreadable("a rule is lent")
-    rule = unpack.unpack(form)
+    rule = given.unpack(form)
     if not callable(rule):
         raise Unreadable("a rule is a function")
     return rule
@@ -471,9 +591,9 @@ def _real(values: Any) -> list[Any]:
     return [value for value in values if _is_inexact(value)]
 
 
-def _with_jvp(eqn: dict[str, Any], unpack: Unpack, deep: int) -> Callable[..., list[Any]]:
-    made = jax.custom_jvp(_function(eqn["body"], unpack, deep, eqn["name"]))
-    rule, types = _lent(eqn["rule"], unpack), list(map(of_aval, eqn["body"]["inputs"]))
+def _with_jvp(eqn: dict[str, Any], given: Reader) -> Callable[..., list[Any]]:
+    made = jax.custom_jvp(_function(eqn["body"], given, eqn["name"]))
+    rule, types = _lent(eqn["rule"], given), list(map(of_aval, eqn["body"]["inputs"]))
     count = len(eqn["body"]["outputs"])
 
     def derive(primals: Any, tangents: Any) -> Any:
@@ -485,9 +605,9 @@ def _with_jvp(eqn: dict[str, Any], unpack: Unpack, deep: int) -> Callable[..., l
     return made
 
 
-def _with_vjp(eqn: dict[str, Any], unpack: Unpack, deep: int) -> Callable[..., list[Any]]:
-    made = jax.custom_vjp(_function(eqn["body"], unpack, deep, eqn["name"]))
-    there, back = (_lent(form, unpack) for form in eqn["rule"])
+def _with_vjp(eqn: dict[str, Any], given: Reader) -> Callable[..., list[Any]]:
+    made = jax.custom_vjp(_function(eqn["body"], given, eqn["name"]))
+    there, back = (_lent(form, given) for form in eqn["rule"])
     types, count = tuple(map(of_aval, eqn["body"]["inputs"])), len(eqn["body"]["outputs"])
 
     def forward(*values: Any) -> Any:
@@ -505,26 +625,24 @@ def _with_vjp(eqn: dict[str, Any], unpack: Unpack, deep: int) -> Callable[..., l
     return made
 
 
-def _param_of(form: Any, unpack: Unpack, deep: int, values: list[Any], eqn: dict[str, Any]) -> Any:
+def _param_of(form: Any, given: Reader, values: list[Any], eqn: dict[str, Any]) -> Any:
     kind = form.get("is") if isinstance(form, dict) else None
     if kind == "tuple":
-        return tuple(_param_of(item, unpack, deep, values, eqn) for item in form["v"])
+        return tuple(_param_of(item, given, values, eqn) for item in form["v"])
     if kind in ("choice", "numbers"):
-        return _of_jax(form, unpack, deep, values, eqn)
+        return _of_jax(form, given, values, eqn)
     if kind == "program":
-        if eqn["do"] == "cond":
-            return None  # see `do`: its branches are traced for its operands
         inputs = [of_aval(aval) for aval in form["v"]["inputs"]]
-        made = _retraced(form["v"], inputs, unpack, deep)
+        made = _retraced(form["v"], inputs, given)
         return made if form["closed"] is True else made.jaxpr
     if kind in ("random", "key"):
         return random_bits_of(form["v"], dtype=kind == "key")
     if kind == "nothing":
         return unspecified() if form["v"] == "unspecified" else jax.sharding.AbstractMesh((), ())
-    return unpack.unpack(form)
+    return given.unpack(form)
 
 
-def _of_jax(form: dict[str, Any], unpack: Unpack, deep: int, values: list[Any], eqn: dict[str, Any]) -> Any:
+def _of_jax(form: dict[str, Any], given: Reader, values: list[Any], eqn: dict[str, Any]) -> Any:
     """A choice among JAX's own, or numbers of dimensions under JAX's own names."""
     module, name = form["of"]
     found = getattr(sys.modules.get(module), name, None) if type(name) is str and name.isidentifier() else None
@@ -537,7 +655,7 @@ def _of_jax(form: dict[str, Any], unpack: Unpack, deep: int, values: list[Any], 
         return kind.__members__[form["v"]]
     if kind.__name__ not in _PARTS:
         raise Unreadable("a parameter of an unknown class")
-    return kind(**{key: _param_of(value, unpack, deep, values, eqn) for key, value in form["v"]})
+    return kind(**{key: _param_of(value, given, values, eqn) for key, value in form["v"]})
 
 
 def of_aval(form: Any) -> jax.ShapeDtypeStruct:

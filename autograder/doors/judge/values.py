@@ -51,6 +51,8 @@ class Pack:
       lend: what a value is called that stays here; raises `CannotCross`.
       course: the functions and classes of the locked cells, by name.
       traced: what stands for a tracer; None if none may cross.
+      number: the number under which an array of NumPy's is the same object there; None for one that has none.
+      lend_callback: how the other kernel is told of a callback in a program; None if none may cross.
     """
 
     def __init__(
@@ -58,8 +60,12 @@ class Pack:
         lend: Callable[[Any, "Pack"], dict[str, Any]],
         course: Mapping[str, Any],
         traced: Callable[[Any], dict[str, Any]] | None = None,
+        number: Callable[[np.ndarray], int | None] = lambda array: None,
+        lend_callback: Callable[[Any], dict[str, Any]] | None = None,
     ):
         self.parts: list[bytes] = []
+        self.lend_callback, self._number = lend_callback, number
+        self.handed: set[int] = set()  # the numbers of the arrays in this message that stand for themselves
         self._lend, self._traced = lend, traced
         self._course = {id(value): name for name, value in course.items()}
         self.functions: set[int] = set()  # the numbers of those whose code is in this message
@@ -164,12 +170,16 @@ class Pack:
         if not name:
             return self._lend(value, self)
         one = isinstance(value, np.generic)
-        return {
+        form = {
             "is": "scalar" if one else "array",
             "dtype": name,
             "shape": list(value.shape),
             "part": self.part(np.asarray(value).tobytes()),
         }
+        if one or (number := self._number(value)) is None:
+            return form
+        self.handed.add(number)
+        return form | {"number": number}
 
     def _layout(self, value: Any) -> dict[str, Any] | None:
         if isinstance(value, NamedSharding):
@@ -223,6 +233,8 @@ class Unpack:
       named: the function or class of a library that has this name; raises `Unknown`.
       course: the functions and classes of the locked cells, by name.
       slot: what stands in the place of a tracer.
+      same: the array of this number, of what has arrived under it.
+      callbacks: whether a program may call back.
     """
 
     def __init__(
@@ -232,7 +244,10 @@ class Unpack:
         named: Callable[[str, str], Any],
         course: Mapping[str, Any],
         slot: Callable[[dict[str, Any]], Any] | None = None,
+        same: Callable[[Any, np.ndarray], np.ndarray] = lambda number, array: array,
+        callbacks: bool = False,
     ):
+        self._same, self.callbacks = same, callbacks
         self._parts, self._borrow, self._named, self._course, self._slot = parts, borrow, named, course, slot
 
     def unpack(self, form: Any, deep: int = 0) -> Any:
@@ -282,7 +297,9 @@ class Unpack:
             return {"Ellipsis": Ellipsis, "NotImplemented": NotImplemented}[kind]
         if kind in ("array", "scalar"):
             array = self._array(form)
-            return array if kind == "array" else _scalar(array)
+            if kind == "scalar":
+                return _scalar(array)
+            return self._same(form["number"], array) if "number" in form else array
         if kind == "jax":
             return self._jax_array(form)
         if kind == "spread":
