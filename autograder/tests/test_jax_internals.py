@@ -16,6 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
 
 from autograder import jax_internals
 from autograder.instruments.watch_functions import Watch
@@ -639,6 +641,62 @@ def test_unspecified():
 
 
 # --- what the compiler estimates ---
+
+
+# --- kernels ---
+
+
+def kernel_equation():
+    def kernel(x_ref, o_ref):
+        o_ref[1, 0:3] = x_ref[pl.program_id(0), 1:4]
+
+        @pl.when(x_ref[0, 0] > 0)
+        def _():
+            pl.run_scoped(lambda kept_ref: kept_ref.__setitem__(..., x_ref[...]), pltpu.VMEM((2, 4), jnp.float32))
+
+    table = jax.ShapeDtypeStruct((2, 4), jnp.float32)
+    (eqn,) = jax.make_jaxpr(pl.pallas_call(kernel, table, grid=(2,), interpret=True))(table).jaxpr.eqns
+    return eqn
+
+
+def test_is_ref():
+    found = [jax_internals.is_ref(variable.aval) for variable in kernel_equation().params["jaxpr"].invars]
+    assert found == [True, True], moved("is_ref", "gives a kernel its memory as AbstractRef")
+    assert not jax_internals.is_ref(jax.typeof(X))
+
+
+def test_only_on_refs():
+    effects = kernel_equation().params["jaxpr"].effects
+    assert effects and jax_internals.only_on_refs(effects), moved("only_on_refs", "calls what a kernel does RefEffect")
+    assert not jax_internals.only_on_refs(jax.make_jaxpr(lambda: jax.debug.print("x"))().effects)
+
+
+def test_ref_primitives():
+    known = set(jax_internals.ref_primitives())
+    wanted = {"get", "swap", "addupdate", "masked_load", "masked_swap", "broadcast_to"}
+    assert known == wanted, moved("ref_primitives", "has these primitives under these names")
+
+
+def test_ref_index():
+    eqn = next(eqn for eqn in kernel_equation().params["jaxpr"].eqns if eqn.primitive.name == "get")
+    (index,) = jax.tree.unflatten(eqn.params["tree"], ["i"])
+    found = jax_internals.ref_index(index)
+    assert found == ((2, 4), (), ["i", (1, 3, 1)]), moved("ref_index", "has NDIndexer and Slice with these attributes")
+    assert jax_internals.ref_index("reshaped") is None
+
+
+def test_indexer_of():
+    given = jax_internals.RefIndex((2, 4), (), [jnp.int32(1), (1, 3, 1)])
+    found = jax_internals.ref_index(jax_internals.indexer_of(given))
+    assert found == given, moved("indexer_of", "makes an NDIndexer of places and slices")
+
+
+def test_without_captures():
+    eqn = next(eqn for eqn in kernel_equation().params["jaxpr"].eqns if eqn.primitive.name == "cond")
+    (scoped,) = (e for branch in eqn.params["branches"] for e in branch.eqns if e.primitive.name == "run_scoped")
+    found = jax_internals.without_captures(scoped.params["jaxpr"])
+    counts = len(found.constvars), len(found.invars)
+    assert counts == (0, 2), moved("without_captures", "makes inputs of what a program captured")
 
 
 def test_estimates():

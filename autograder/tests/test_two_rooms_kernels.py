@@ -52,7 +52,8 @@ def by_places(x_ref, o_ref):
     o_ref[...] = jax.nn.softmax(x_ref[...])
     o_ref[0, :] = x_ref[3, :] + i
     o_ref[pl.ds(i % 4, 1), jnp.arange(2)] = jnp.ones((1, 2))
-    o_ref[pl.ds(0, 2, stride=2), 3] = x_ref[1:3, 5]
+    o_ref[pl.ds(0, 2, stride=2), :] = x_ref[1:3, :]
+    o_ref[3, 1:5] = x_ref[pl.ds(0, 4), 5]
     o_ref[pl.ds(pl.multiple_of(i * 2, 2) % 4, 2), :] *= 2
 
 

@@ -13,6 +13,8 @@ stand_ins    what stands for a thing in the other kernel
 values       values as JSON and raw bytes, and back, with nothing taken on trust
 layouts      meshes, shardings, and what each of several devices holds
 identity     arrays that are one object in both kernels
+programs     what JAX traces, as plain data
+kernels      the same of Pallas kernels
 names        what crosses by its name alone
 replaced     what a check puts in the place of the course's own for a while
 errors       an exception as it crosses

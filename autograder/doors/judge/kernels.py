@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from autograder.jax_internals import RefIndex, indexer_of, is_ref, ref_index, ref_primitives, without_captures
 
@@ -285,8 +284,7 @@ def _accessed(eqn: dict[str, Any], values: list[Any]) -> list[Any]:
 
     def operand(number: Any) -> Any:
         (place,) = shape_of([number])
-        value = values[place]
-        return jnp.asarray(value) if type(value) is int else value  # JAX takes no number of Python's there
+        return values[place]
 
     index = tuple(_indexer(form, operand) for form in eqn["index"])
     if what in _OPTIONS:
