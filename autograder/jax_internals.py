@@ -582,15 +582,17 @@ def ref_index(transform: Any) -> RefIndex | None:
     if not isinstance(transform, NDIndexer):
         return None
     axes = [(i.start, i.size, i.stride) if isinstance(i, Slice) else i for i in transform.indices]
-    return RefIndex(tuple(transform.shape), tuple(transform.int_indexer_shape), axes)
+    places: Any = transform.int_indexer_shape
+    return RefIndex(tuple(transform.shape), tuple(places), axes)
 
 
 def indexer_of(index: RefIndex) -> Any:
     """The inverse of `ref_index`. Raises ValueError for what cannot be one."""
-    from jax._src.state.indexing import NDIndexer, Slice
+    from jax._src.state import indexing
 
-    axes = tuple(Slice(*axis) if isinstance(axis, tuple) else axis for axis in index.axes)
-    return NDIndexer(axes, index.shape, index.places, validate=True)
+    made: Any = indexing.NDIndexer  # abstract, JAX's types say
+    axes = tuple(indexing.Slice(*axis) if isinstance(axis, tuple) else axis for axis in index.axes)
+    return made(axes, index.shape, index.places, validate=True)
 
 
 # --- what the compiler estimates ---

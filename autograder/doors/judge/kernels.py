@@ -224,7 +224,7 @@ def _called(eqn: dict[str, Any], values: list[Any], function: Function) -> list[
         kernel,
         results,
         grid_spec=spec,
-        input_output_aliases=dict(shape_of(pair) for pair in eqn["aliases"]),
+        input_output_aliases={one: other for one, other in map(shape_of, eqn["aliases"])},
         interpret=True,  # whatever was said: it is the interpreter that leaves other memory alone
         name=name if type(name) is str else None,
     )
