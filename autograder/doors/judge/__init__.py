@@ -15,6 +15,9 @@ layouts      meshes, shardings, and what each of several devices holds
 identity     arrays that are one object in both kernels
 programs     what JAX traces, as plain data
 kernels      the same of Pallas kernels
+spread_programs  the same of what is said of several devices
+candidates   an answer's function as a candidate of `speedup`
+sources      a check's function, as the code that travels into the box
 names        what crosses by its name alone
 replaced     what a check puts in the place of the course's own for a while
 errors       an exception as it crosses
