@@ -652,7 +652,7 @@ def kernel_equation():
 
         @pl.when(x_ref[0, 0] > 0)
         def _():
-            pl.run_scoped(lambda kept_ref: kept_ref.__setitem__(..., x_ref[...]), pltpu.VMEM((2, 4), jnp.float32))
+            pl.run_scoped(lambda kept_ref: o_ref.__setitem__(..., kept_ref[...]), pltpu.VMEM((2, 4), jnp.float32))
 
     table = jax.ShapeDtypeStruct((2, 4), jnp.float32)
     (eqn,) = jax.make_jaxpr(pl.pallas_call(kernel, table, grid=(2,), interpret=True))(table).jaxpr.eqns
