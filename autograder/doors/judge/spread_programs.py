@@ -79,6 +79,8 @@ def done(eqn: dict[str, Any], values: list[Any], unpack: Unpack, function: Funct
         return [jax.sharding.reshard(value, _named(eqn["layout"], unpack))]
     if eqn["do"] == "device_put":
         targets = [form and _named(form, unpack) for form in _all(eqn["layouts"], len(values))]
+        if not any(targets):
+            return list(jax.device_put(values))
         return [jax.device_put(value, target) for value, target in zip(values, targets, strict=True)]
     mesh, axes = unpack.unpack(eqn["mesh"]), eqn["axes"]
     if not isinstance(mesh, jax.sharding.Mesh | jax.sharding.AbstractMesh):
