@@ -6,8 +6,9 @@ import socket
 import struct
 import sys
 import threading
+import traceback
 from collections import Counter, OrderedDict
-from types import SimpleNamespace
+from types import FunctionType, SimpleNamespace
 from typing import NamedTuple
 
 import jax
@@ -342,6 +343,51 @@ def test_errors_cross_by_name_and_a_stub_is_not_begun(rooms):
             quiet()
     with pytest.raises(AnswerStopped):
         of_the_box(rooms, same=lambda x: x)(sys)
+
+
+def test_an_error_arises_where_it_arose(rooms, request):
+    """Whose frame is the innermost one, and whether the notebook has a `raise` on the way."""
+
+    def by_jax(x):
+        return 1 if x > 0 else 2
+
+    def own(x):
+        raise jax.errors.TracerBoolConversionError(x)
+
+    def again(x):
+        try:
+            return bool(x)
+        except Exception as error:
+            raise error
+
+    def plain(x):
+        return [][0]
+
+    request.addfinalizer(lambda: jax.config.update("jax_traceback_filtering", "auto"))
+    jax.config.update("jax_traceback_filtering", "off")  # otherwise frames of JAX's may be hidden, in either kernel
+    rooms.box.update(jax=jax)
+    own, again = (FunctionType(fn.__code__, rooms.box) for fn in (own, again))
+    found = []
+    for stand_in in of_the_box(rooms, by_jax=by_jax, own=own, again=again, plain=plain):
+        with pytest.raises(Exception) as caught:
+            jax.jit(stand_in)(1.0)
+        frames = [frame for frame, _ in traceback.walk_tb(caught.value.__traceback__)]
+        notebooks = any(frame.f_globals is rooms._notebook for frame in frames)
+        found.append((type(caught.value).__name__, frames[-1].f_globals.get("__name__"), notebooks))
+    bool_error, here = "TracerBoolConversionError", "autograder.doors.judge.peer"
+    assert found == [(bool_error, "jax", False), (bool_error, None, True), (bool_error, "jax", True),
+                     ("IndexError", here, False)]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "arose", [3, [3], [["jax"]], ["os"], ["jax", "jax", "notebook", "jax"], {"jax": 1}, ["_shell"]]
+)
+def test_no_error_arises_elsewhere(arose):
+    judge = hostile([{"error": {"module": "builtins", "name": "KeyError", "text": "x", "arose": arose}}])
+    with pytest.raises(KeyError) as caught:
+        judge.ask_thing(1, "call", (), {})
+    names_of = {frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(caught.value.__traceback__)}
+    assert names_of <= {__name__, "jax", peer.__name__, "autograder.doors.judge.errors"}
 
 
 def test_settings_of_jax_go_along(rooms):
@@ -997,6 +1043,34 @@ def test_a_program_in_itself_and_a_callback_of_the_box_are_unreadable():
 
 
 # --- what a check replaces ---
+
+
+def test_an_answers_name_may_mean_a_function_of_the_check_for_a_while(rooms):
+    calls = []
+    rooms.box.update(jax=jax, kept=5)
+    exec("@jax.jit\ndef step(x):\n    return x + 1\n\ndef fit(x):\n    return float(step(step(x)))\n", rooms.box)
+    rooms.box["fit"].__module__ = "__main__"
+    theirs = rooms.box["step"]
+    here = rooms._notebook
+    here.update(zip(("step", "fit"), of_the_box(rooms, step=theirs, fit=rooms.box["fit"]), strict=True), kept=5)
+    rooms.begin_check(["step", "fit", "kept"])
+    mine = here["step"]
+    with jax.no_tracing(False):
+        assert here["fit"](1.0) == 3
+
+    @notebook
+    def counting(x):
+        calls.append(float(x))
+        return x * 10
+
+    here.update(step=counting, kept=7)
+    assert here["fit"](1.0) == 100 and calls == [1.0, 10.0]
+    assert rooms.box["step"] is theirs and rooms.box["kept"] == 5
+    here.update(step=sys)  # which has no form, and cannot be called
+    assert here["fit"](1.0) == 3
+    here["step"] = mine
+    with jax.no_tracing(True):  # nothing that was compiled is lost
+        assert here["fit"](1.0) == 3
 
 
 def locked_cell():

@@ -37,6 +37,7 @@ _PRINTED = 20_000  # characters of what an answer prints in one call
 # What may be in force around a check's call of an answer's function.
 _SETTINGS: tuple[str, ...] = ("jax_enable_x64", "jax_disable_jit", "jax_debug_nans", "jax_numpy_dtype_promotion")
 _SETTINGS += ("jax_numpy_rank_promotion", "jax_default_matmul_precision", "jax_debug_infs", "jax_no_tracing")
+_SETTINGS += ("jax_traceback_filtering",)
 _BY_THE_BOX = ("len", "item", "next", "iter")  # of what the judge lends
 _OF_CONTAINERS = {"append", "extend", "add", "update", "appendleft"}  # methods that are handed on as callbacks
 _OF_JITTED = {"lower", "trace", "eval_shape", "clear_cache"}
@@ -179,9 +180,10 @@ class Peer:
                 value += [self._unpacked(form[0], parts)] if form else []
         return values
 
-    def begin_check(self) -> None:
-        """In the judge: what locked cells have made is as they have made it. What a check replaces, the box is told."""
-        self.originals = Originals(self._notebook, self._released)
+    def begin_check(self, answers: Collection[str] = ()) -> None:
+        """In the judge: what locked cells have made is as they have made it, and so are these names of the box. What a
+        check replaces, the box is told."""
+        self.originals = Originals(self._notebook, self._released, answers)
 
     def settimeout(self, seconds: float | None) -> None:
         """How long the other end may let itself be waited for."""
@@ -237,7 +239,9 @@ class Peer:
         if isinstance(message.get("printed"), str):
             print(message["printed"][:_PRINTED], end="")
         if "error" in message:
-            raise errors.raised(message["error"], self._things.errors, self._course())
+            self.counted += bool(tracers)  # the box says what stopped a trace, and who
+            error = errors.raised(message["error"], self._things.errors, self._course())
+            raise errors.arisen(error, message["error"], self._notebook)
         if fields.get("what") == "call" and message.get("after") is not None:
             now = self._unpack(parts, same=functools.partial(self._same.changed, handed)).unpack(message["after"])
             _copy_back((args, keywords), now, self._same.known)
@@ -283,7 +287,7 @@ class Peer:
         except BaseException as error:
             if self._judge and not isinstance(error, Exception):
                 raise
-            reply = {"error": errors.told(error, self._things.keep)}
+            reply = {"error": errors.told(error, self._things.keep, None if self._judge else self._notebook)}
         if text := printed.getvalue():
             reply["printed"] = text
         return reply, beside
@@ -603,4 +607,16 @@ _CONTEXTS: dict[str, Callable[[Any], Any]] = {
     "jax_numpy_dtype_promotion": jax.numpy_dtype_promotion,
     "jax_numpy_rank_promotion": jax.numpy_rank_promotion,
     "jax_default_matmul_precision": jax.default_matmul_precision,
+    "jax_traceback_filtering": lambda value: _updated("jax_traceback_filtering", value),
 }
+
+
+@contextlib.contextmanager
+def _updated(name: str, value: Any) -> Iterator[None]:
+    """For a setting that has no context of its own."""
+    before = getattr(jax.config, name)
+    jax.config.update(name, value)
+    try:
+        yield
+    finally:
+        jax.config.update(name, before)

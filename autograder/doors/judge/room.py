@@ -95,7 +95,7 @@ def bind(cells: list[tuple[str, list[str]]]) -> None:
             file, source = f"<answer {i + 1}>", _shell().transform_cell(text)
             linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
             run_alone.written_elsewhere[value] = run_alone.Written(source, file, name, names)
-    ours.begin_check()
+    ours.begin_check(_bound)
 
 
 programs = counted = 0  # in the last check: programs that have arrived, instruments that were asked for
