@@ -240,8 +240,8 @@ class Peer:
             print(message["printed"][:_PRINTED], end="")
         if "error" in message:
             self.counted += bool(tracers)  # the box says what stopped a trace, and who
-            error = errors.raised(message["error"], self._things.errors, self._course())
-            raise errors.arisen(error, message["error"], self._notebook)
+            theirs = errors.raised(message["error"], self._things.errors, self._course())
+            raise errors.arisen(theirs, message["error"], self._notebook)
         if fields.get("what") == "call" and message.get("after") is not None:
             now = self._unpack(parts, same=functools.partial(self._same.changed, handed)).unpack(message["after"])
             _copy_back((args, keywords), now, self._same.known)
@@ -598,6 +598,17 @@ def _with(settings: Any, printed: io.StringIO) -> Iterator[None]:
         jax.effects_barrier()  # what was printed from within a program
 
 
+@contextlib.contextmanager
+def _updated(name: str, value: Any) -> Iterator[None]:
+    """For a setting that has no context of its own."""
+    before = getattr(jax.config, name)
+    jax.config.update(name, value)
+    try:
+        yield
+    finally:
+        jax.config.update(name, before)
+
+
 _CONTEXTS: dict[str, Callable[[Any], Any]] = {
     "jax_enable_x64": jax.enable_x64,
     "jax_no_tracing": jax.no_tracing,
@@ -609,14 +620,3 @@ _CONTEXTS: dict[str, Callable[[Any], Any]] = {
     "jax_default_matmul_precision": jax.default_matmul_precision,
     "jax_traceback_filtering": lambda value: _updated("jax_traceback_filtering", value),
 }
-
-
-@contextlib.contextmanager
-def _updated(name: str, value: Any) -> Iterator[None]:
-    """For a setting that has no context of its own."""
-    before = getattr(jax.config, name)
-    jax.config.update(name, value)
-    try:
-        yield
-    finally:
-        jax.config.update(name, before)

@@ -5,24 +5,38 @@ collective that does not fit its axis could wait for each other without end, or 
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 
 from autograder.jax_internals import on_each_device, parameter_kind, unspecified
 
 from .layouts import sharding_form
-from .values import CannotCross, Pack, Unpack, Unreadable
+from .values import CannotCross, Unreadable
 
 KINDS = ("shard_map", "sharding_constraint", "reshard", "device_put")
 Written = Callable[[Any], dict[str, Any]]
 Function = Callable[[dict[str, Any]], Callable[..., list[Any]]]
 
 
+class Packs(Protocol):
+    """What writes values: a `Pack`, or a writer of programs."""
+
+    @property
+    def pack(self) -> Callable[[Any], Any]: ...
+
+
+class Unpacks(Protocol):
+    """What reads values: an `Unpack`, or a reader of programs."""
+
+    @property
+    def unpack(self) -> Callable[[Any], Any]: ...
+
+
 # --- where the function is ---
 
 
-def written(eqn: Any, pack: Pack, inner: Written) -> dict[str, Any]:
+def written(eqn: Any, pack: Packs, inner: Written) -> dict[str, Any]:
     """What an equation of one of the kinds does; `inner` writes down a program in it."""
     params, name = eqn.params, eqn.primitive.name
     if name == "sharding_constraint":
@@ -46,13 +60,13 @@ def written(eqn: Any, pack: Pack, inner: Written) -> dict[str, Any]:
     }
 
 
-def layouts_of_jit(params: dict[str, Any], pack: Pack) -> dict[str, Any]:
+def layouts_of_jit(params: dict[str, Any], pack: Packs) -> dict[str, Any]:
     """What an equation of `jit` says of how its inputs and results lie; empty if it says nothing."""
     found = {name: [_layout(one, pack) for one in params[f"{name}_shardings"]] for name in ("in", "out")}
     return {name: forms for name, forms in found.items() if any(forms)}
 
 
-def _layout(value: Any, pack: Pack) -> dict[str, Any] | None:
+def _layout(value: Any, pack: Packs) -> dict[str, Any] | None:
     if value is None or parameter_kind(value) == "unspecified":
         return None
     if (form := sharding_form(value, pack.pack)) is None:
@@ -69,7 +83,7 @@ def refuse_groups(params: dict[str, Any]) -> None:
 # --- where it is asked for ---
 
 
-def done(eqn: dict[str, Any], values: list[Any], unpack: Unpack, function: Function) -> list[Any]:
+def done(eqn: dict[str, Any], values: list[Any], unpack: Unpacks, function: Function) -> list[Any]:
     """The results of an equation of one of the kinds; `function` makes a function of a program in it."""
     if eqn["do"] == "sharding_constraint":
         (value,) = values
@@ -94,7 +108,7 @@ def done(eqn: dict[str, Any], values: list[Any], unpack: Unpack, function: Funct
     return jax.shard_map(body, mesh=mesh, in_specs=specs, out_specs=made, **options)(*values)
 
 
-def options_of_jit(eqn: dict[str, Any], count: int, unpack: Unpack) -> dict[str, Any]:
+def options_of_jit(eqn: dict[str, Any], count: int, unpack: Unpacks) -> dict[str, Any]:
     """How the inputs, of which there are so many, and the results lie, for `jax.jit`."""
     found: dict[str, Any] = {}
     for name, number in (("in", count), ("out", None)):
@@ -132,14 +146,14 @@ def _is_exchange(pairs: Any, size: int) -> bool:
     )
 
 
-def _named(form: Any, unpack: Unpack) -> jax.NamedSharding:
+def _named(form: Any, unpack: Unpacks) -> jax.NamedSharding:
     found = unpack.unpack(form)
     if type(found) is not jax.NamedSharding:
         raise Unreadable("a layout is missing")
     return found
 
 
-def _spec(form: Any, unpack: Unpack) -> jax.P:
+def _spec(form: Any, unpack: Unpacks) -> jax.P:
     found = unpack.unpack(form)
     if not isinstance(found, jax.P):
         raise Unreadable("a spec is missing")
