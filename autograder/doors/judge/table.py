@@ -14,8 +14,8 @@ from nbformat import NotebookNode
 from autograder.doors.graded_notebook import is_graded, nbgrader_metadata
 
 TABLE = Path(__file__).parent / "rooms.csv"
-# artefact: a program of the answer's crosses, and is judged; counted: traces are counted by an instrument in the box,
-# all else is judged; observed: the check runs in the box.
+# artefact: a program of the answer's crosses, and is judged; counted: traces and modules are counted in the box, or the
+# box says what stopped a trace, and all else is judged; observed: the check runs in the box.
 HOW = ("outside", "artefact", "counted", "observed")
 FIELDS = ("unit", "check", "points", "how", "text")
 
