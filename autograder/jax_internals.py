@@ -318,7 +318,6 @@ _HOMES = """lax.lax lax.slicing lax.convolution lax.control_flow.loops lax.contr
     lax.ann lax.special lax.windowed_reductions lax.other lax.control_flow.solves random.prng prng ad_util random.random
     random random.core"""
 _REACH_OUT = ("infeed", "outfeed", "create_token", "after_all", "rng_uniform", "composite", "custom", "callback", "ffi")
-_COMPUTES = {"custom_linear_solve"}  # whatever its name says: it holds programs and nothing else
 
 
 @functools.cache
@@ -335,9 +334,7 @@ def computing_primitives() -> dict[str, Primitive]:
         except ImportError:  # of another version of JAX
             continue
         for value in list(vars(module).values()):
-            if not isinstance(value, Primitive):
-                continue
-            if value.name in _COMPUTES or not any(word in value.name for word in _REACH_OUT):
+            if isinstance(value, Primitive) and not any(word in value.name for word in _REACH_OUT):
                 found[value.name] = value
     return found
 
