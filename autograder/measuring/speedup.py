@@ -342,9 +342,8 @@ def _contest(
     return outcome, loaded
 
 
-_speeds: dict[
-    int, tuple[float, float]
-] = {}  # core -> nanoseconds of the yardstick at its best, and when it was last so
+# core -> nanoseconds of the yardstick at its best, and when it was last so
+_speeds: dict[int, tuple[float, float]] = {}
 
 
 def _full_speed(core: int) -> float:

@@ -47,7 +47,7 @@ from autograder.jax_internals import (
 )
 
 from . import kernels, spread_programs
-from .values import CannotCross, Pack, Unpack, Unreadable, dtype_name, dtype_of, shape_of
+from .values import CannotCross, Pack, Unpack, Unreadable, dtype_name, dtype_of, shape_of, text_of
 
 _DEEPEST = 40  # programs in programs
 _RULES_KEPT = 1000  # programs of rules of differentiation that have been asked for
@@ -460,7 +460,7 @@ def do(eqn: dict[str, Any], values: list[Any], given: Reader) -> list[Any]:
         body = _function(eqn["body"], given)
         return jax.checkpoint(body, prevent_cse=eqn["prevent_cse"] is True, policy=_policy_of(eqn["policy"]))(*values)
     if what == "name":
-        return [checkpoint_name(value, _text(eqn["name"])) for value in values]
+        return [checkpoint_name(value, text_of(eqn["name"])) for value in values]
     if what == "scan":
         return _scan(eqn, values, given)
     if what == "while":
@@ -479,7 +479,7 @@ def do(eqn: dict[str, Any], values: list[Any], given: Reader) -> list[Any]:
         return kernels.made(eqn, values, lambda form, *more: _function(form, given, *more))
     if what in spread_programs.KINDS:
         return spread_programs.done(eqn, values, given, lambda form: _function(form, given))
-    primitive = (computing_primitives() | collective_primitives()).get(what) if type(what) is str else None
+    primitive = computing_primitives().get(text_of(what)) or collective_primitives().get(what)
     if primitive is None:
         raise Unreadable("a primitive that no program may hold")
     params = {key: _param_of(value, given, values, eqn) for key, value in eqn["params"].items()}
@@ -497,16 +497,10 @@ def _policy_of(form: Any) -> Callable[..., Any] | None:
     if type(form) is not list or len(form) != 2 or type(form[1]) is not list:
         raise Unreadable("a policy is missing")
     name, names = form
-    if _text(name) not in POLICIES or (names and not POLICIES[name]):
+    if text_of(name) not in POLICIES or (names and not POLICIES[name]):
         raise Unreadable("a policy of an unknown name")
     found = getattr(jax.checkpoint_policies, name)
-    return found(*map(_text, names)) if POLICIES[name] else found
-
-
-def _text(value: Any) -> str:
-    if type(value) is not str:
-        raise Unreadable("a name is missing")
-    return value
+    return found(*map(text_of, names)) if POLICIES[name] else found
 
 
 def _called_back(eqn: dict[str, Any], values: list[Any], given: Reader) -> list[Any]:

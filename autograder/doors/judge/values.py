@@ -315,10 +315,10 @@ class Unpack:
                 shape_of(form["shape"]), dtype_of(form["dtype"]), weak_type=form["weak"] is True
             )
         if kind == "named":
-            module, name = map(_text, form["v"])
+            module, name = map(text_of, form["v"])
             return self._named(module, name)
         if kind == "course":
-            return self._course[_text(form["v"])]
+            return self._course[text_of(form["v"])]
         if kind == "partial":
             fn, args, keywords = self._all(form["v"], deep)
             if not callable(fn) or type(args) is not tuple or type(keywords) is not dict:
@@ -337,15 +337,15 @@ class Unpack:
     def _object(self, form: dict[str, Any], deep: int) -> Any:
         """An object of a class of the course's. No method of the class is run: it is its attributes."""
         if isinstance(form["of"], list):
-            kind: Any = tuple_class(*map(_text, form["of"]))
+            kind: Any = tuple_class(*map(text_of, form["of"]))
         else:
-            kind = self._course.get(_text(form["of"]))
+            kind = self._course.get(text_of(form["of"]))
         if not isinstance(kind, type):
             raise Unreadable("an object of an unknown class")
         if form["is"] == "member":
             if not issubclass(kind, enum.Enum):
                 raise Unreadable("this is no enumeration")
-            return kind.__members__[_text(form["v"])]
+            return kind.__members__[text_of(form["v"])]
         if form["is"] == "fields":
             items = self._all(form["v"], deep)
             if not issubclass(kind, tuple) or len(items) != len(getattr(kind, "_fields", ())):
@@ -384,7 +384,7 @@ class Unpack:
         array = self._array(form)
         with _wide_enough(array.dtype):
             if "key" in form:
-                value = jax.random.wrap_key_data(jnp.asarray(array), impl=_text(form["key"]))
+                value = jax.random.wrap_key_data(jnp.asarray(array), impl=text_of(form["key"]))
             else:
                 value = jnp.asarray(array)
                 value = weak(value) if form["weak"] is True else value
@@ -465,7 +465,8 @@ def shape_of(sizes: Any) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """A text. Raises `Unreadable` for anything else."""
     if type(value) is not str:
         raise Unreadable("a name is missing")
     return value
@@ -473,7 +474,7 @@ def _text(value: Any) -> str:
 
 def _attribute(name: Any) -> str:
     """The name of an attribute that is data: Python and NumPy ask an object for those with two underscores."""
-    if not _text(name).isidentifier() or name.startswith("__"):
+    if not text_of(name).isidentifier() or name.startswith("__"):
         raise Unreadable("an attribute that no object may have")
     return str(name)
 
