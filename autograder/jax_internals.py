@@ -368,8 +368,8 @@ def has_effects(jaxpr: Jaxpr) -> bool:
 def on_each_device(mesh: Any, axes: Collection[str], *, checked: bool) -> Iterator[None]:
     """What JAX traces in the block is traced as in the body of a `shard_map` over these axes of a mesh.
 
-    Relies on the three contexts that JAX enters around such a body. Without them a program that uses a function with a
-    derivative of its own in there, as `jax.nn.relu`, is not judged in a kernel of its own.
+    Relies on the three contexts that JAX enters around such a body. Without them a program with a call in there that
+    JAX expands when it is asked, as `jnp.searchsorted`, is not judged in a kernel of its own.
     """
     from jax._src import config, shard_map
 
