@@ -10,12 +10,13 @@
 
 A check may be judged if there, in the judge, the solution and every kept right answer earn every point, every kept
 wrong answer that names it in `fails` loses points, and the stub is not begun. What looks at the compiler's caches or at
-the process's memory is not tried: in the judge it would look at a stand-in. Nor may a later check that is observed need
-a name that a judged one binds. All kept answers run in one box, one after the other, as in `test_answers.py`; the box
-needs bubblewrap.
+the process's memory is not tried, where `beside.toml` does not have it looked at in the box: in the judge there is a
+stand-in. Nor may a later check that is observed need a name that a judged one binds. All kept answers run in one box,
+one after the other, as in `test_answers.py`; the box needs bubblewrap.
 """
 
 import argparse
+import ast
 import dis
 import re
 import tempfile
@@ -37,6 +38,7 @@ from autograder.doors.box.rules import Rules
 from autograder.doors.graded_notebook import is_graded, not_begun, read_notebook, score
 from autograder.doors.guard.cells import course_in
 from autograder.doors.guard.course import bound, parsed
+from autograder.doors.judge.beside import beside
 from autograder.doors.judge.table import FIELDS, TABLE, digest
 from autograder.doors.judge.two_rooms import _ROOM, TwoRooms
 
@@ -206,11 +208,22 @@ def try_file(name: str, file: Path) -> None:
 
 def observes(unit: Unit, check: str) -> str:
     """The instrument that a check uses itself or by the course's cells; empty if it uses none."""
-    locked = [cell.source for cell in unit.ungraded if not is_answer(cell)]
-    used = re.findall(
-        OBSERVERS, re.sub(r"^(import|from) .*$", "", timed_text(unit.checks[check].source, locked), flags=re.M)
-    )
+    locked = [without(cell.source, beside(check)) for cell in unit.ungraded if not is_answer(cell)]
+    text = timed_text(without(unit.checks[check].source, beside(check)), locked)
+    used = re.findall(OBSERVERS, re.sub(r"^(import|from) .*$", "", text, flags=re.M))
     return f"it uses {', '.join(sorted(set(used)))}" if used else ""
+
+
+def without(source: str, names: list[str]) -> str:
+    """A cell without what is in these functions."""
+    lines = source.split("\n")
+    for node in ast.parse(source).body if names else ():
+        if isinstance(node, ast.FunctionDef) and node.name in names:
+            first, *others = range(node.lineno - 1, node.end_lineno or node.lineno)
+            lines[first] = f"def {node.name}(): ..."
+            for number in others:
+                lines[number] = ""
+    return "\n".join(lines)
 
 
 def needed(unit: Unit, judged: set[str], only: list[str]) -> list[tuple[str, str]]:

@@ -18,6 +18,7 @@ kernels      the same of Pallas kernels
 spread_programs  the same of what is said of several devices
 candidates   an answer's function as a candidate of `speedup`
 sources      a check's function, as the code that travels into the box
+beside       functions of a check that are run in the box, because they look at its process
 names        what crosses by its name alone
 replaced     what a check puts in the place of the course's own for a while
 errors       an exception as it crosses

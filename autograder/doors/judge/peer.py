@@ -9,6 +9,7 @@ lets the box call these and read their public attributes; of a program's rules o
 import contextlib
 import functools
 import io
+import operator
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from types import BuiltinMethodType, FunctionType, GeneratorType, MethodType, ModuleType, SimpleNamespace
@@ -24,7 +25,7 @@ from autograder.instruments.read_hlo import modules_built
 from autograder.instruments.trace_log import TraceLog, unheard
 from autograder.jax_internals import JITTED
 
-from . import candidates, errors, names, programs, sources
+from . import beside, candidates, errors, names, programs, sources
 from .identity import Handed, Kept
 from .link import Link, LinkBroken
 from .replaced import Originals, in_place
@@ -168,6 +169,18 @@ class Peer:
             raise Unreadable("a program is missing")
         return value
 
+    def ask_beside(self, fn: FunctionType, args: tuple, keywords: dict[str, Any]) -> Any:
+        """A call of a check's function that is run in the box, beside the answer. What it returns is the box's word.
+
+        Raises `CannotCross` for one that has to stay here.
+        """
+        __tracebackhide__ = True
+        self.counted += 1
+        if sources.captured(fn, self._released) is None:
+            raise CannotCross(f"{fn.__name__} keeps something in the check, and cannot be run beside the answer")
+        reply, parts = self._asked("beside", (fn, *args), keywords, [])
+        return self._unpacked(reply.get("value"), parts)
+
     def ask_names(self, wanted: list[str]) -> list[Any]:
         """For each name of the other kernel's notebook a list: its value; empty, if it has none that is known here."""
         reply, parts = self._asked("names", (wanted,), {}, [])
@@ -242,7 +255,7 @@ class Peer:
             self.counted += bool(tracers)  # the box says what stopped a trace, and who
             theirs = errors.raised(message["error"], self._things.errors, self._course())
             raise errors.arisen(theirs, message["error"], self._notebook)
-        if fields.get("what") == "call" and message.get("after") is not None:
+        if (kind == "beside" or fields.get("what") == "call") and message.get("after") is not None:
             now = self._unpack(parts, same=functools.partial(self._same.changed, handed)).unpack(message["after"])
             _copy_back((args, keywords), now, self._same.known)
         return message, parts
@@ -310,6 +323,8 @@ class Peer:
             return {"values": [self._named(name, packer) for name in args[0]]}, packer.parts
         if message["ask"] == "instrument" and not self._judge:
             return {"value": packer.pack(_INSTRUMENTS[args[0]]()(*args[1:]))}, packer.parts
+        if message["ask"] == "beside" and not self._judge:
+            return self._called(operator.call, args, keywords, packer)
         if message["ask"] != "thing":
             raise Unreadable("this cannot be asked for")
         thing = self._things.lent[_number(message.get("number"))]
@@ -318,6 +333,12 @@ class Peer:
             return {"value": packer.pack(self._done(thing, what, args))}, packer.parts
         if not callable(thing):
             raise Unreadable("this cannot be called")
+        return self._called(thing, args, keywords, packer)
+
+    def _called(
+        self, thing: Callable[..., Any], args: tuple, keywords: dict[str, Any], packer: Pack
+    ) -> tuple[dict[str, Any], list[bytes]]:
+        """What a call returns, and the arguments where they are not what they were."""
         before = self._pack()
         handed = (args, tuple(keywords.values()))
         known = before.pack((args, keywords)) if (changeable := _changeable(handed)) else None
@@ -396,6 +417,8 @@ class Peer:
         """How the other kernel is told of what has no form of its own."""
         if self._judge and isinstance(value, ModuleType):
             return {"is": "module", "v": value.__name__}
+        if self._judge and isinstance(value, FunctionType):
+            value = beside.original(value)
         if isinstance(value, Jaxpr | ClosedJaxpr):
             form = {"is": "jaxpr", "v": programs.written(value, pack), "closed": isinstance(value, ClosedJaxpr)}
             return form | {"number": self._same.number(value)}

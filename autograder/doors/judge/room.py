@@ -4,15 +4,18 @@ The box: `serve`. The judge: `begin`, `bind`, then its cells are run, then `fini
 one each time, and the grader sends both their ends: so nothing of a check that was broken off is left for the next.
 """
 
+import contextlib
 import linecache
 import socket
 import sys
+from types import FunctionType
 from typing import Any
 
 from autograder.checks import run_alone
 from autograder.instruments import watch_functions
 from autograder.measuring import request
 
+from .beside import Marked, in_their_place, sent
 from .link import MAIL, Link, LinkBroken
 from .peer import Peer, Things
 
@@ -20,6 +23,7 @@ _SECONDS = 20.0  # until the box has said what its names mean
 _THINGS = Things()
 _bound: set[str] = set()  # names that the judge has from the box
 _mail: socket.socket | None = None
+_beside = contextlib.ExitStack()  # what is undone when the check is done
 
 
 def _shell() -> Any:
@@ -98,12 +102,36 @@ def bind(cells: list[tuple[str, list[str]]]) -> None:
     ours.begin_check(_bound)
 
 
+def run_beside(names: list[str]) -> None:
+    """In the judge: functions of these names are run in the box, those that there are and those of the next cell."""
+    transformers, marked = _shell().ast_transformers, Marked(names, f"{_HERE}.in_the_box")
+    transformers.append(marked)
+    _beside.callback(transformers.remove, marked)
+    _beside.enter_context(in_their_place(names, _shell().user_ns, _ask_beside))
+
+
+_HERE = f"__import__({__name__!r}, fromlist=['_'])"
+
+
+def in_the_box(fn: FunctionType) -> FunctionType:
+    """The decorator of functions that the next cell defines."""
+    return sent(fn, _ask_beside)
+
+
+def _ask_beside(fn: FunctionType, args: tuple, keywords: dict[str, Any]) -> Any:
+    __tracebackhide__ = True
+    if _THINGS.peer is None:
+        raise LinkBroken("there is no link")
+    return _THINGS.peer.ask_beside(fn, args, keywords)
+
+
 programs = counted = 0  # in the last check: programs that have arrived, instruments that were asked for
 
 
 def finish() -> None:
     """In the judge: the check is done."""
     global programs, counted
+    _beside.close()
     if _THINGS.peer is not None:
         programs, counted = _THINGS.peer.programs, _THINGS.peer.counted
         _THINGS.peer.close()

@@ -81,7 +81,9 @@ def made(form: dict[str, Any], unpack: Unpack, things: Any, notebook: dict[str, 
         return importlib.import_module(form["v"])
     number = form["number"]
     if number not in things.borrowed:
-        code, names = marshal.loads(unpack.data(form["code"])), dict(notebook)
+        # A function of a locked cell has the notebook's names itself: it may look at its globals().
+        names = dict(notebook) if form["names"] else notebook
+        code = marshal.loads(unpack.data(form["code"]))
         fn = FunctionType(code, names, closure=tuple(CellType() for _ in form["cells"]))
         things.take(number, fn)  # before the rest is read: a function may be its own helper
         fn.__name__, fn.__qualname__ = form["named"]
@@ -89,5 +91,8 @@ def made(form: dict[str, Any], unpack: Unpack, things: Any, notebook: dict[str, 
         fn.__defaults__, fn.__kwdefaults__ = unpack.unpack(form["defaults"]), unpack.unpack(form["keywords"])
         for cell, inner in zip(fn.__closure__ or (), form["cells"], strict=True):
             cell.cell_contents = unpack.unpack(inner)
-        names |= {name: unpack.unpack(inner) for name, inner in form["names"]}
-    return things.borrowed[number]
+    fn = things.borrowed[number]
+    if fn.__globals__ is not notebook:  # what its names mean now
+        fn.__globals__.update(notebook)
+        fn.__globals__.update({name: unpack.unpack(inner) for name, inner in form["names"]})
+    return fn

@@ -25,6 +25,8 @@ from autograder.doors.guard.cells import Guard, course_in
 from autograder.doors.guard.course import Course, bound, parsed
 from autograder.doors.kernel_runner import CELL_SECONDS, DRAIN_SECONDS, End, NoAnswer, Runner
 
+from .beside import beside
+
 _BEGINS = 60  # seconds until the judge has the names of the box
 _PATIENCE = 1  # seconds for a box whose check has been stopped
 _ROOM = '__import__("autograder.doors.judge.room", fromlist=["_"])'
@@ -107,6 +109,8 @@ class TwoRooms(Runner):
             judge.tell(f"{_ROOM}.begin({number}, {self._names!r}, {self._another!r})")
             self._another = False
             judge.catch_up(index, self._answers)
+            if names := beside(nbgrader_metadata(cell)["grade_id"]):
+                judge.tell(f"{_ROOM}.run_beside({names!r})")
         except (OSError, RuntimeError) as error:
             self._another = True
             with contextlib.suppress(RuntimeError):
