@@ -142,7 +142,7 @@ class Runner:
             self._client.end_cell(cell)
             if self._client.quits:
                 self._died(cell, "this cell ended the kernel, with quit() or exit()", End.DIED)
-            elif self._guard is not None and is_graded(cell) and not _has_error(cell):
+            elif self._guard is not None and is_graded(cell) and not has_error(cell):
                 self._assert_ended(cell)
         finally:
             cell.source = shown
@@ -303,7 +303,8 @@ class Runner:
         end_in(cell, "KernelDied", line)
 
 
-def _has_error(cell: NotebookNode) -> bool:
+def has_error(cell: NotebookNode) -> bool:
+    """Whether a cell that was run has ended in an error."""
     return any(output.output_type == "error" for output in cell.outputs)
 
 
@@ -365,7 +366,7 @@ class _Client(NotebookClient):
     def _read_reply(self, cell: NotebookNode, execute_reply: dict, **_) -> None:
         """Note an error that left no error output, because IPython could not format it: it would earn full marks."""
         reply = execute_reply["content"]
-        if reply["status"] == "error" and not _has_error(cell):
+        if reply["status"] == "error" and not has_error(cell):
             end_in(cell, reply["ename"], reply["evalue"])
         self.quits = any(wish.get("source") == "ask_exit" for wish in reply.get("payload", []))
 

@@ -71,4 +71,5 @@ def run_submission(
         )
         run_fairly(stack.enter_context(runner), under.budget, alone)
         explain_missing_names(notebook, guard)
-    notebook.metadata["boxed"] = f"Graded in {under.box}." if under.box else "Graded without a box."
+    how = f"Graded in {under.box}." if under.box else "Graded without a box."
+    notebook.metadata["boxed"] = f"{how} {runner.told}" if isinstance(runner, TwoRooms) else how

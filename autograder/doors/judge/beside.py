@@ -32,13 +32,15 @@ def beside(check: str) -> list[str]:
 def sent(fn: FunctionType, ask: Ask) -> FunctionType:
     """What stands for `fn` in the judge: a call is asked for in the box."""
 
+    made: Any
+
     @functools.wraps(fn)
-    def asked(*args: Any, **keywords: Any) -> Any:
+    def made(*args: Any, **keywords: Any) -> Any:
         __tracebackhide__ = True  # IPython shows the reader of an error no such frame
         return ask(fn, args, keywords)
 
-    _originals[asked] = fn
-    return asked
+    _originals[made] = fn
+    return made
 
 
 _originals: weakref.WeakKeyDictionary[FunctionType, FunctionType] = weakref.WeakKeyDictionary()

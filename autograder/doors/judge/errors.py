@@ -93,6 +93,13 @@ def _raise(error: BaseException) -> None:
     raise error
 
 
+def uncrossed(form: Any) -> str:
+    """What could not be handed over, if that is what was told; or nothing."""
+    if not isinstance(form, dict) or form.get("name") not in ("CannotCross", "Unreadable"):
+        return ""
+    return text[:_LONGEST] if type(text := form.get("text")) is str else ""
+
+
 def raised(form: Any, kept: dict[int, BaseException], course: dict[str, Any]) -> BaseException:
     """The exception to be raised here for one that was raised there."""
     if not isinstance(form, dict):

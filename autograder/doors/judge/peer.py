@@ -136,6 +136,7 @@ class Peer:
         self._lock = threading.RLock()  # a callback in a program runs in a thread of its own
         self._deep = 0
         self.broken = ""
+        self.uncrossed = ""  # what could not be handed over, the first of it
         self.originals: Originals | None = None  # of the judge
         self.programs = self.counted = 0  # how many programs have arrived, how many instruments were asked for
 
@@ -146,16 +147,26 @@ class Peer:
 
     # --- asking ---
 
+    @contextlib.contextmanager
+    def _noting_what_cannot_cross(self) -> Iterator[None]:
+        __tracebackhide__ = True
+        try:
+            yield
+        except (CannotCross, Unreadable) as error:
+            self.uncrossed = self.uncrossed or str(error)
+            raise
+
     def ask_thing(self, number: int, what: str, args: tuple, keywords: dict[str, Any]) -> Any:
         """What a stand-in is asked for."""
         __tracebackhide__ = True
         tracers: list[Any] = []
-        reply, parts = self._asked("thing", args, keywords, tracers, number=number, what=what)
-        if tracers:
-            self.programs += 1
-            results = programs.Program(reply.get("program"), self._unpack(parts))(*tracers)
-            return self._unpack(parts, lambda form: results[_slot(form, results)]).unpack(reply.get("value"))
-        return self._unpacked(reply.get("value"), parts)
+        with self._noting_what_cannot_cross():
+            reply, parts = self._asked("thing", args, keywords, tracers, number=number, what=what)
+            if tracers:
+                self.programs += 1
+                results = programs.Program(reply.get("program"), self._unpack(parts))(*tracers)
+                return self._unpack(parts, lambda form: results[_slot(form, results)]).unpack(reply.get("value"))
+            return self._unpacked(reply.get("value"), parts)
 
     def ask_instrument(self, name: str, *args: Any) -> Any:
         """An instrument of the course's that looks at a function where it runs. What it counts is the box's word.
@@ -163,8 +174,9 @@ class Peer:
         "trace" counts nothing: a program comes, which is looked at here.
         """
         self.programs, self.counted = self.programs + (name == "trace"), self.counted + (name != "trace")
-        reply, parts = self._asked("instrument", (name, *args), {}, [])
-        value = self._unpacked(reply.get("value"), parts)
+        with self._noting_what_cannot_cross():
+            reply, parts = self._asked("instrument", (name, *args), {}, [])
+            value = self._unpacked(reply.get("value"), parts)
         if name == "trace" and not isinstance(value, ClosedJaxpr):
             raise Unreadable("a program is missing")
         return value
@@ -176,10 +188,11 @@ class Peer:
         """
         __tracebackhide__ = True
         self.counted += 1
-        if sources.captured(fn, self._released) is None:
-            raise CannotCross(f"{fn.__name__} keeps something in the check, and cannot be run beside the answer")
-        reply, parts = self._asked("beside", (fn, *args), keywords, [])
-        return self._unpacked(reply.get("value"), parts)
+        with self._noting_what_cannot_cross():
+            if sources.captured(fn, self._released) is None:
+                raise CannotCross(f"{fn.__name__} keeps something in the check, and cannot be run beside the answer")
+            reply, parts = self._asked("beside", (fn, *args), keywords, [])
+            return self._unpacked(reply.get("value"), parts)
 
     def ask_names(self, wanted: list[str]) -> list[Any]:
         """For each name of the other kernel's notebook a list: its value; empty, if it has none that is known here."""
@@ -253,6 +266,7 @@ class Peer:
             print(message["printed"][:_PRINTED], end="")
         if "error" in message:
             self.counted += bool(tracers)  # the box says what stopped a trace, and who
+            self.uncrossed = self.uncrossed or errors.uncrossed(message["error"])
             theirs = errors.raised(message["error"], self._things.errors, self._course())
             raise errors.arisen(theirs, message["error"], self._notebook)
         if (kind == "beside" or fields.get("what") == "call") and message.get("after") is not None:
@@ -300,6 +314,8 @@ class Peer:
         except BaseException as error:
             if self._judge and not isinstance(error, Exception):
                 raise
+            if isinstance(error, CannotCross | Unreadable):
+                self.uncrossed = self.uncrossed or str(error)
             reply = {"error": errors.told(error, self._things.keep, None if self._judge else self._notebook)}
         if text := printed.getvalue():
             reply["printed"] = text

@@ -126,12 +126,13 @@ def _ask_beside(fn: FunctionType, args: tuple, keywords: dict[str, Any]) -> Any:
 
 
 programs = counted = 0  # in the last check: programs that have arrived, instruments that were asked for
+uncrossed = ""  # and what could not be handed over
 
 
 def finish() -> None:
     """In the judge: the check is done."""
-    global programs, counted
+    global programs, counted, uncrossed
     _beside.close()
-    if _THINGS.peer is not None:
-        programs, counted = _THINGS.peer.programs, _THINGS.peer.counted
-        _THINGS.peer.close()
+    if (ours := _THINGS.peer) is not None:
+        programs, counted, uncrossed = ours.programs, ours.counted, ours.uncrossed
+        ours.close()

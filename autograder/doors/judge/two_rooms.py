@@ -3,8 +3,13 @@
 For each judged check the grader makes a link and hands its ends to the two kernels. The box is told to serve; then the
 judge runs those of the release's cells that it has not run yet, and the check. It is never the box that is waited for
 without an end: a box that has died, hangs or does not come back costs the check, and is started again, as ever.
+
+What has been tried crosses from one kernel to the other, but nobody has tried every right answer. So where something
+has no form in which it could be handed over, and the check fails in the judge, it is run in the box, as without a
+judge, and that is noted.
 """
 
+import ast
 import builtins
 import contextlib
 import socket
@@ -14,16 +19,18 @@ from collections.abc import Collection
 from itertools import count
 from pathlib import Path
 
+from jupyter_client import AsyncKernelClient
 from jupyter_core.utils import run_sync
 from nbformat import NotebookNode, from_dict
 
+from autograder import wording
 from autograder.doors.box.kernels import BoxedKernelManager
 from autograder.doors.box.rules import Rules
 from autograder.doors.faults import TITLES
 from autograder.doors.graded_notebook import is_graded, nbgrader_metadata
 from autograder.doors.guard.cells import Guard, course_in
 from autograder.doors.guard.course import Course, bound, parsed
-from autograder.doors.kernel_runner import CELL_SECONDS, DRAIN_SECONDS, End, NoAnswer, Runner
+from autograder.doors.kernel_runner import CELL_SECONDS, DRAIN_SECONDS, End, NoAnswer, Runner, has_error
 
 from .beside import beside
 
@@ -52,6 +59,8 @@ class TwoRooms(Runner):
     ):
         super().__init__(notebook, folder, seconds, box, guard, linked=True)
         self._judged = frozenset(judged)
+        self.judged: list[str] = []  # the checks that have been judged
+        self.not_judged: dict[str, str] = {}  # those that were run in the box instead, and what could not cross
         self._course = course or (guard.course if guard is not None else course_in(notebook))
         self._numbers = count(1)
         self._answers: dict[str, tuple[str, list[str]]] = {}  # text and names of the answers' cells that were run
@@ -118,11 +127,35 @@ class TwoRooms(Runner):
             self._ended(cell, f"the kernel of the answers does not say what is in it: {error}"[:300])
             return
         judge.run(index)
-        with contextlib.suppress(RuntimeError):
-            judge.tell(f"{_ROOM}.finish()")
+        uncrossed = judge.finish()
         stopped = any(output.get("ename") in TITLES for output in cell.outputs)
         if not run_sync(self._served)(serving, _PATIENCE if stopped else DRAIN_SECONDS):
             self._ended(cell, "an answer's function did not end, and did not listen to an interrupt")
+        elif uncrossed and not stopped and has_error(cell):
+            self.not_judged[nbgrader_metadata(cell)["grade_id"]] = wording.printable(uncrossed)[:200]
+            self._run_in_the_box(index)
+        else:
+            self.judged.append(nbgrader_metadata(cell)["grade_id"])
+
+    @property
+    def told(self) -> str:
+        """In which room the checks were, as a sentence or two."""
+        apart = f"{wording.count(len(self.judged), 'check')} ran in a kernel apart from the answers."
+        beside = [f"{name} ran beside them, because this cannot cross: {why}" for name, why in self.not_judged.items()]
+        return " ".join([apart, *(line.rstrip(".") + "." for line in beside)])
+
+    def _run_in_the_box(self, index: int) -> None:
+        """A check, and before it, unseen, earlier ones that were judged and bind a name that it uses."""
+        cells, used = self.notebook.cells, _mentioned(self.notebook.cells[index].source)
+        for at, shown in enumerate(cells[:index]):
+            name = nbgrader_metadata(shown).get("grade_id")
+            if name in self._judged and name not in self.not_judged and used & bound(parsed(shown.source)):
+                cells[at] = from_dict(shown)
+                try:
+                    super().run(at)
+                finally:
+                    cells[at] = shown
+        super().run(index)
 
     @property
     def _names(self) -> list[str]:
@@ -191,6 +224,22 @@ class _Judge(Runner):
         """Let the kernel do what the grader asks for. Raises RuntimeError."""
         if self._started and not self._dead:
             run_sync(self._answered)(self._request(source), _BEGINS)
+
+    def finish(self) -> str:
+        """The check is done: what could not be handed over, or nothing."""
+        if not self._started or self._dead:
+            return ""
+        with contextlib.suppress(RuntimeError, KeyError, ValueError, SyntaxError):
+            self.tell(f"{_ROOM}.finish()")
+            return str(ast.literal_eval(self.asked(f"{_ROOM}.uncrossed")))
+        return ""
+
+    def asked(self, expression: str) -> str:
+        """The value of an expression in the kernel, as text. Raises RuntimeError and KeyError where there is none."""
+        channels = self._client.kc
+        assert isinstance(channels, AsyncKernelClient)
+        request = channels.execute("", silent=True, user_expressions={"it": expression})
+        return run_sync(self._answered)(request, _BEGINS)["user_expressions"]["it"]["data"]["text/plain"]
 
     def catch_up(self, index: int, answers: dict[str, tuple[str, list[str]]]) -> None:
         """Run the release's cells above this one that were not run here, and take the names of the box.
