@@ -37,6 +37,7 @@ def graded(tmp_path, answers=ANSWERS, judged=BOTH, above="", guarded=False, seco
         TwoRooms(notebook, tmp_path, seconds, Rules(), guard, judged, course) as runner,
     ):
         run_fairly(runner, 100)
+    notebook.metadata["rooms"] = runner.told
     return notebook
 
 
@@ -59,6 +60,34 @@ def test_right_answers_earn_everything_and_wrong_ones_nothing(tmp_path, guarded)
 def test_one_check_is_judged_and_the_other_observed(tmp_path):
     assert points(graded(tmp_path, judged=("g-check",))) == ALL
     assert points(graded(tmp_path, LAZY, judged=("g-check",))) == 0
+
+
+# --- what cannot cross ---
+
+OBJECTS = "import numpy\ndef g(x):\n    return numpy.array(x**{}, dtype=object)"
+
+
+def with_a_limit():
+    """The tiny unit, whose second check uses a name that the first one binds."""
+    unit = as_solved()
+    unit.cells[2].source = "limit = 4\n" + unit.cells[2].source
+    unit.cells[4].source = unit.cells[4].source.replace("expected = 8", "expected = 2 * limit")
+    return unit
+
+
+@pytest.mark.parametrize("power, earned", [(3, ALL), (2, ONLY_F)])
+def test_what_cannot_be_handed_over_is_looked_at_where_it_is(tmp_path, power, earned):
+    notebook = graded(tmp_path, ANSWERS | {"g": OBJECTS.format(power)}, released=with_a_limit())
+    assert points(notebook) == earned, said(notebook, "g-check")
+    told = notebook.metadata["rooms"]
+    assert told.startswith(
+        "1 check ran in a kernel apart from the answers. g-check ran beside them, because this cannot"
+    )
+
+
+def test_what_crosses_is_judged_and_said_to_be(tmp_path):
+    wrong = graded(tmp_path, LAZY)
+    assert wrong.metadata["rooms"] == "2 checks ran in a kernel apart from the answers."
 
 
 # --- a box that dies, hangs, or is not what it seems ---

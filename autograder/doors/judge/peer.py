@@ -29,7 +29,7 @@ from . import beside, candidates, errors, names, programs, sources
 from .identity import Handed, Kept
 from .link import Link, LinkBroken
 from .replaced import Originals, in_place
-from .stand_ins import OPERATIONS, about, stand_in
+from .stand_ins import OPERATIONS, Thing, about, stand_in
 from .values import CannotCross, Pack, Unpack, Unreadable
 
 DEEPEST = 40  # calls back within calls
@@ -160,6 +160,7 @@ class Peer:
         """What a stand-in is asked for."""
         __tracebackhide__ = True
         tracers: list[Any] = []
+        self._note_opaque(self._things.borrowed[number])
         with self._noting_what_cannot_cross():
             reply, parts = self._asked("thing", args, keywords, tracers, number=number, what=what)
             if tracers:
@@ -210,6 +211,7 @@ class Peer:
         """In the judge: what locked cells have made is as they have made it, and so are these names of the box. What a
         check replaces, the box is told."""
         self.originals = Originals(self._notebook, self._released, answers)
+        self.uncrossed = ""  # names that the check does not use are none of its concern
 
     def settimeout(self, seconds: float | None) -> None:
         """How long the other end may let itself be waited for."""
@@ -459,7 +461,14 @@ class Peer:
         number = _number(form.get("number"))
         if form["is"] == "yours":
             return self._things.lent[number]
-        return self._things.borrow(number, form.get("about"), self._things.ask)
+        thing = self._things.borrow(number, form.get("about"), self._things.ask)
+        self._note_opaque(thing)
+        return thing
+
+    def _note_opaque(self, thing: Any) -> None:
+        """An object of an answer's own class is no more than a handle here: an honest one may be misjudged."""
+        if isinstance(thing, Thing) and not callable(thing):
+            self.uncrossed = self.uncrossed or f"an object of type {type(thing).__name__}"
 
     def _unpacked(self, form: Any, parts: list[bytes]) -> Any:
         with unheard():
