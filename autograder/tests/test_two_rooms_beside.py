@@ -152,13 +152,13 @@ def test_the_functions_of_locked_cells_are_put_back():
     assert names == {"looks": looks, "a": 1}
 
 
-def with_looks():
-    """The tiny unit, whose first check looks at the process with a function of its own and one of a locked cell."""
+def with_looks(judged):
+    """The tiny unit, whose first check looks at the answer with a function of its own and one of a locked cell."""
     unit = as_solved()
-    unit.cells[0].source += "\n\n\ndef process_of(fn):\n    import os\n    fn(1)\n    return os.getpid()"
+    unit.cells[0].source += "\n\n\ndef code_of(fn):\n    fn(1)\n    return fn.__code__.co_name"
     unit.cells[2].source = (
-        "import os\n\n\ndef looks(fn):\n    return fn(2), process_of(fn)\n\n\n"
-        "found, there = looks(f)\ncheck(found, 4)\ncheck([there == os.getpid(), process_of(f) == there], [{}, True])"
+        "def looks(fn):\n    return fn(2), code_of(fn)\n\n\n"
+        f"check([looks(f), code_of(f)], [(4, 'f'), 'f'])\ncheck(f.__code__.co_name == 'f', {not judged})"
     )
     return unit
 
@@ -166,10 +166,8 @@ def with_looks():
 @in_a_box
 @pytest.mark.parametrize("judged", [True, False])
 def test_a_check_that_looks_at_the_process_is_judged(tmp_path, monkeypatch, judged):
-    monkeypatch.setattr("autograder.doors.judge.two_rooms.beside", {"f-check": ["looks", "process_of"]}.get)
-    unit = with_looks()
-    unit.cells[2].source = unit.cells[2].source.format(not judged)
-    notebook = graded(tmp_path, judged=BOTH if judged else (), released=unit)
+    monkeypatch.setattr("autograder.doors.judge.two_rooms.beside", {"f-check": ["looks", "code_of"]}.get)
+    notebook = graded(tmp_path, judged=BOTH if judged else (), released=with_looks(judged))
     assert points(notebook) == ALL, said(notebook, "f-check")
 
 
