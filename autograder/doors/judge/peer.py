@@ -160,7 +160,7 @@ class Peer:
         """What a stand-in is asked for."""
         __tracebackhide__ = True
         tracers: list[Any] = []
-        self._note_opaque(self._things.borrowed[number])
+        self._note_opaque(self._things.borrowed.get(number))
         with self._noting_what_cannot_cross():
             reply, parts = self._asked("thing", args, keywords, tracers, number=number, what=what)
             if tracers:
