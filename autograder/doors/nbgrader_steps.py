@@ -156,7 +156,7 @@ class RunNotebook(NbGraderPreprocessor):
         config=True
     )
     programs = Bool(True, help="compile what the solution compiles once, and not for each student").tag(config=True)
-    judge = Bool(False, help="run checks in a kernel of their own where they can be (see autograder/THREATS.md)").tag(
+    judge = Bool(True, help="run checks in a kernel of their own where they can be (see autograder/THREATS.md)").tag(
         config=True
     )
     memory = Float(Rules.memory, help="GiB of memory in the box").tag(config=True)

@@ -33,7 +33,7 @@ class Conditions:
     box: Rules | None = field(default_factory=Rules)
     guard: bool = True
     programs: bool = True
-    judge: bool = False
+    judge: bool = True
 
 
 def in_line(notebook: NotebookNode, graded: NotebookNode, released: NotebookNode) -> tuple[list[str], Course]:

@@ -434,6 +434,14 @@ def test_it_is_recorded_and_said_that_it_was_reduced_and_what_that_lacks(make_no
     assert "(Landlock ABI 4" in str(Rules()) and "can be sent signals" in str(Rules())
 
 
+def test_checks_are_judged_there_too(tmp_path):
+    from test_two_rooms import ALL, LAZY, graded, points
+
+    notebook = graded(tmp_path)
+    assert points(notebook) == ALL and notebook.metadata["rooms"].startswith("2 checks ran in a kernel apart")
+    assert points(graded(tmp_path, LAZY)) == 0
+
+
 def test_an_option_refuses_to_reduce():
     with pytest.raises(NbGraderException, match="Nothing was graded"):
         RunNotebook(reduced=False).assert_possible()

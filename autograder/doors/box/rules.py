@@ -134,7 +134,8 @@ def environment(own_folder: str = "/tmp") -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith("LIBTPU")}
     path = os.pathsep.join([os.path.dirname(sys.executable), "/usr/local/bin", "/usr/bin", "/bin"])
     own = {"PATH": path, "HOME": f"{own_folder}/home", "USER": "student", "TMPDIR": own_folder}
-    return {"LANG": "C.UTF-8"} | kept | own
+    # The judge and the measuring process hold memory of the same device: JAX shall not ask for most of it at once.
+    return {"LANG": "C.UTF-8", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"} | kept | own
 
 
 @functools.cache
