@@ -19,7 +19,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.extend.core import jaxpr_as_fun
 
 from autograder import assert_hlo, assert_max_traces, show_hlo, show_jaxpr, trace_log
-from autograder.doors.judge import candidates, names, peer, programs
+from autograder.doors.judge import candidates, names, peer, programs, sources
 from autograder.doors.judge.errors import AnswerStopped
 from autograder.doors.judge.link import LARGEST_TEXT, Link, LinkBroken
 from autograder.doors.judge.peer import Peer, Things
@@ -697,6 +697,15 @@ def test_a_function_of_the_check_runs_in_the_box_unless_the_check_looks_at_what_
     assert len(seen) == 1  # traced, here
     assert of_the_box(rooms, where=lambda f: f.__code__.co_name)(pure) == "pure"
     assert of_the_box(rooms, where=lambda f: f.__code__.co_name)(counts) == "made"
+
+
+def test_the_name_of_an_attribute_is_none_that_a_function_finds_in_its_check():
+    def found(fn):
+        return sources.captured(FunctionType(fn.__code__, {"shape": [1], "size": 3}), ())
+
+    assert found(lambda x: (x.shape, lambda y: y.shape)) == {}
+    assert found(lambda x: x.shape + size) == {"size": 3}  # noqa: F821
+    assert found(lambda x: lambda: shape) is None  # noqa: F821
 
 
 def test_the_judge_takes_no_code():

@@ -19,6 +19,7 @@ import numpy as np
 from .values import Pack, Unpack
 
 _KEPT = {"STORE_GLOBAL", "DELETE_GLOBAL"}
+_LOOKED_UP = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}  # not the names of attributes
 _VALUES = (type(None), bool, int, float, complex, str, bytes, slice, range, type(...), np.dtype, np.generic, np.ndarray)
 
 
@@ -27,15 +28,16 @@ def captured(fn: FunctionType, given: Collection[str]) -> dict[str, Any] | None:
 
     given: the names that are in the box as well.
     """
-    code = fn.__code__
+    code, names = fn.__code__, set()
     for part in _parts(code):
         for step in dis.get_instructions(part):
             if step.opname in _KEPT or (step.opname == "STORE_DEREF" and step.argval in code.co_freevars):
                 return None
+            if step.opname in _LOOKED_UP:
+                names.add(step.argval)
     cells = [cell.cell_contents for cell in fn.__closure__ or () if _is_full(cell)]
     if len(cells) < len(code.co_freevars):
         return None
-    names = {name for part in _parts(code) for name in part.co_names}
     known = fn.__globals__
     found = {n: known[n] for n in sorted(names) if n in known and n not in given and not hasattr(builtins, n)}
     handed = [*cells, *found.values(), *(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()]
