@@ -303,6 +303,7 @@ def largest_batch(init, loss, row, budget):
 def planned(layers, width, rows):
     """Your plan for a perceptron, and how many programs it compiled."""
     init, loss, row = perceptron(layers, width)
+    jax.clear_caches()  # or what the cells above compiled would be found
     with trace_log() as log:
         found = training_bytes(init, loss, jax.ShapeDtypeStruct((rows, *row.shape), row.dtype))
     return {"bytes": found, "programs compiled": log.compiles}
@@ -317,7 +318,6 @@ def weighed(layers, width, rows):
 
 
 shapes_only = "Whoever only wants shapes compiles nothing: use eval_shape for the key and for the parameters too."
-jax.clear_caches()  # or what the cells above compiled would be found
 assert_equal(
     planned(3, 32, 16),
     weighed(3, 32, 16),
@@ -503,28 +503,38 @@ def build_server(params):
 
 # %% nbgrader={"grade": true, "grade_id": "server-requests", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 """3 points. Three programs before the first request, none after it, and the right rows."""
-params, every_length = reply_params(0), [list(range(length)) for length in (1, 2, 4, 5, 15, 16, 17, 33, 49)]
-jax.clear_caches()
-with trace_log(reply) as opening:
-    opened = build_server(params)
-with trace_log(reply) as serving, sizes_run() as sizes:
-    answers = [opened(tokens) for tokens in every_length]
-assert_equal(
-    {
+
+
+def served(params, texts):
+    """Your answers, what was counted on the way to them, and the names of the programs that were built for requests."""
+    jax.clear_caches()
+    with trace_log(reply) as opening:
+        opened = build_server(params)
+    with trace_log(reply) as serving, sizes_run() as sizes:
+        answers = [opened(tokens) for tokens in texts]
+    counts = {
         "traced before opening": opening.traces,
-        "compiled before opening": "3 or more" if opening.compiles >= 3 else opening.compiles,
+        "compiled before opening": opening.compiles,
         "traced while serving": serving.traces,
         "compiled while serving": serving.compiles,
-        "kind of the answers": ", ".join({type(answer).__name__ for answer in answers}),
         "sizes run": sizes,
-    },
+    }
+    return answers, counts, serving.modules
+
+
+params, every_length = reply_params(0), [list(range(length)) for length in (1, 2, 4, 5, 15, 16, 17, 33, 49)]
+answers, counts, modules = served(params, every_length)
+if counts["compiled before opening"] >= 3:
+    counts["compiled before opening"] = "3 or more"
+assert_equal(
+    counts | {"kind of the answers": ", ".join({type(answer).__name__ for answer in answers})},
     {
         "traced before opening": 3,
         "compiled before opening": "3 or more",
         "traced while serving": 0,
         "compiled while serving": 0,
         "kind of the answers": "ndarray",
-        "sizes run": [4, 4, 4, 16, 16, 16, 64, 64, 64] if sizes else [],  # what jit runs is not heard
+        "sizes run": [4, 4, 4, 16, 16, 16, 64, 64, 64] if counts["sizes run"] else [],  # what jit runs is not heard
     },
     name="build_server",
     hints={
@@ -532,7 +542,7 @@ assert_equal(
         "traced before opening": "One program for each bucket, and no other.",
         "compiled before opening": "One program for each bucket: build_server itself lowers and compiles.",
         "traced while serving": "A request found no program of its type, so jit made one.",
-        "compiled while serving": f"Built for requests: {', '.join(dict.fromkeys(serving.modules))}. "
+        "compiled while serving": f"Built for requests: {', '.join(dict.fromkeys(modules))}. "
         "Pad, convert and cut with NumPy.",
     },
 )
@@ -547,15 +557,23 @@ assert_equal(
 for tokens, answer in zip(every_length, answers, strict=True):
     assert_allclose(answer, reply_slow(params, tokens), rtol=1e-4, atol=1e-5, name=f"serve, {len(tokens)} tokens")
 ### BEGIN HIDDEN TESTS
+
+
+def asked(serve, texts):
+    """The answers of a service that may trace nothing, and how many programs are compiled for them."""
+    with trace_log(reply) as serving, jax.no_tracing(True):
+        answers = [serve(tokens) for tokens in texts]
+    return answers, serving.compiles
+
+
 rng = np.random.default_rng()
 params = reply_params(vocabulary=70_000)
 texts = [rng.integers(0, 70_000, size=length) for length in rng.integers(1, 65, size=12)]
 texts[0][:] = 69_999
 opened = build_server(params)
 other = build_server(reply_params())  # another model: it changes nothing for the first
-with trace_log(reply) as serving, jax.no_tracing(True):
-    answers = [opened(tokens) for tokens in texts]
-assert_equal({"compiled": serving.compiles}, {"compiled": 0}, name="build_server")
+answers, compiled = asked(opened, texts)
+assert_equal({"compiled": compiled}, {"compiled": 0}, name="build_server")
 kinds = {"dtype of an answer": str(np.asarray(answers[0]).dtype)}
 assert_equal(kinds, {"dtype of an answer": "float32"}, name="serve")
 for tokens, answer in zip(texts[:4], answers[:4], strict=True):
@@ -643,11 +661,15 @@ def reaction(serve, tokens):
         return type(error).__name__
 
 
-with trace_log(reply) as serving:
-    reactions = {kind: reaction(opened, tokens) for kind, tokens in kinds.items()}
-    reactions["65 tokens"] = reaction(opened, [1] * 65)
+def reactions(serve, requests):
+    """The reaction to each request, and how many programs are compiled for all of them."""
+    with trace_log(reply) as serving:
+        found = {kind: reaction(serve, tokens) for kind, tokens in requests.items()}
+    return found | {"compiled": serving.compiles}
+
+
 assert_equal(
-    reactions | {"compiled": serving.compiles},
+    reactions(opened, kinds | {"65 tokens": [1] * 65}),
     dict.fromkeys(kinds, "6 rows") | {"65 tokens": "ValueError", "compiled": 0},
     name="serve",
     hints={
@@ -657,6 +679,14 @@ assert_equal(
     },
 )
 ### BEGIN HIDDEN TESTS
+
+
+def reaction_without_a_device(serve, tokens):
+    """The reaction where a device is out of reach: whoever needs none does not notice."""
+    with jax.transfer_guard_host_to_device("disallow_explicit"):
+        return reaction(serve, tokens)
+
+
 long = {"200 tokens": reaction(opened, list(range(50)) * 4), "64 tokens": reaction(opened, [3] * 64)}
 long["65 in an array"] = reaction(opened, np.ones(65, np.int32))
 assert_equal(long, {"200 tokens": "ValueError", "64 tokens": "64 rows", "65 in an array": "ValueError"}, name="serve")
@@ -666,8 +696,7 @@ texts += [np.int8([1, 0, 0, 0]), np.int16([1, 0]), np.int32([1])]  # equal bytes
 texts += [np.sort(text)[::-1], np.sort(text)]  # as long, the same sum
 for text in texts:
     assert_allclose(opened(text), reply_slow(params, text), rtol=1e-4, atol=1e-5, name=f"serve, {text.dtype}")
-with jax.transfer_guard_host_to_device("disallow_explicit"):  # whoever needs no device does not notice
-    alone = {"served without a program": reaction(opened, [1, 2, 3]) == "3 rows"}
+alone = {"served without a program": reaction_without_a_device(opened, [1, 2, 3]) == "3 rows"}
 assert_equal(alone, {"served without a program": False}, name="serve")
 ### END HIDDEN TESTS
 
@@ -788,15 +817,22 @@ def cache_report(run):
 
 # %% nbgrader={"grade": true, "grade_id": "second-report", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 """1 point. The report tells what is found, written and passed over."""
-first, again = {}, {}
-with tempfile.TemporaryDirectory() as folder, settings_restored():
-    keep_programs_as_documented(folder)
-    compilation_cache.reset_cache()
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 1000.0)
-    first |= cache_report(fresh_service(5))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-    again |= cache_report(fresh_service(5))
-    once_more = cache_report(fresh_service(5))
+
+
+def three_starts():
+    """Your reports: of a start that is passed over, of one that is written, and of one that is found."""
+    first, again = {}, {}
+    with tempfile.TemporaryDirectory() as folder, settings_restored():
+        keep_programs_as_documented(folder)
+        compilation_cache.reset_cache()
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 1000.0)
+        first |= cache_report(fresh_service(5))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+        again |= cache_report(fresh_service(5))
+        return first, again, cache_report(fresh_service(5))
+
+
+first, again, once_more = three_starts()
 silence = {"passed over": "Asked for, not found, not written: no event tells of it. Subtract."}
 assert_equal(
     first,
@@ -809,35 +845,42 @@ assert_equal(once_more, {"asked": 3, "found": 3, "written": 0, "passed over": 0}
 ### BEGIN HIDDEN TESTS
 
 
-def a_day():
-    """Three programs are written and found again; three others are passed over, twice. Each start is reported."""
-    for size, threshold in ((a, 0.0), (a, 0.0), (b, 1000.0), (b, 1000.0)):
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", threshold)
-        cache_report(fresh_service(size))
+def a_mixed_day(a, b):
+    """The reports of a day with all kinds of starts, and of a service whose programs are in memory."""
 
+    def a_day():
+        """Three programs are written and found again; three others are passed over, twice. Each start is reported."""
+        for size, threshold in ((a, 0.0), (a, 0.0), (b, 1000.0), (b, 1000.0)):
+            jax.config.update("jax_persistent_cache_min_compile_time_secs", threshold)
+            cache_report(fresh_service(size))
 
-with tempfile.TemporaryDirectory() as folder, settings_restored():
-    jax.config.update("jax_compilation_cache_dir", folder)
-    compilation_cache.reset_cache()
-    a, b = (int(size) for size in np.random.default_rng().choice(np.arange(6, 99), 2, replace=False))
-    mixed = cache_report(a_day)
-    service = fresh_service(a)
-    service()
-    called_again = cache_report(service)
-
-
-def moves():
-    """Somebody chooses another folder, and the three programs go there."""
-    with tempfile.TemporaryDirectory() as another:
-        jax.config.update("jax_compilation_cache_dir", another)
+    with tempfile.TemporaryDirectory() as folder, settings_restored():
+        jax.config.update("jax_compilation_cache_dir", folder)
         compilation_cache.reset_cache()
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-        fresh_service(a)()
+        mixed = cache_report(a_day)
+        service = fresh_service(a)
+        service()
+        return mixed, cache_report(service)
 
 
-with tempfile.TemporaryDirectory() as folder, settings_restored():
-    jax.config.update("jax_compilation_cache_dir", folder)
-    moved = cache_report(moves)
+def a_move(size):
+    """The report of a day on which somebody chooses another folder, and the three programs go there."""
+
+    def moves():
+        with tempfile.TemporaryDirectory() as another:
+            jax.config.update("jax_compilation_cache_dir", another)
+            compilation_cache.reset_cache()
+            jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+            fresh_service(size)()
+
+    with tempfile.TemporaryDirectory() as folder, settings_restored():
+        jax.config.update("jax_compilation_cache_dir", folder)
+        return cache_report(moves)
+
+
+a, b = (int(size) for size in np.random.default_rng().choice(np.arange(6, 99), 2, replace=False))
+mixed, called_again = a_mixed_day(a, b)
+moved = a_move(a)
 elsewhere = {"asked": 3, "found": 0, "written": 3, "passed over": 0}
 assert_equal(moved, elsewhere, name="cache_report, of programs that go into another folder")
 assert_equal(mixed, {"asked": 12, "found": 3, "written": 3, "passed over": 6}, name="cache_report")
@@ -851,28 +894,35 @@ CHILD = """
 import json, sys
 found = []
 import jax
+from jax.monitoring import register_event_listener
 jax.config.update("jax_compilation_cache_dir", sys.argv[1])
-jax.monitoring.register_event_listener(lambda event, **_: found.append(event))
+register_event_listener(lambda event, **_: found.append(event))
 exec(sys.argv[2])
 service()
 names = ("compile_requests_use_cache", "cache_hits")
 print(json.dumps([found.count("/jax/compilation_cache/" + name) for name in names]))
 """
-with tempfile.TemporaryDirectory() as old, tempfile.TemporaryDirectory() as new, settings_restored():
-    keep_programs_as_documented(old)
-    compilation_cache.reset_cache()
-    fresh_service(7)()  # from here on, JAX has a folder
-    keep_programs(new)
-    fresh_service(7)()
-    kept = {"kept in the folder": files_in(new)}
-    command = [sys.executable, "-c", CHILD, new, SERVICE.replace("SIZE", "7")]
-    # A GPU's memory belongs to this process already: the other must not ask for most of it.
-    modest = os.environ | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-    child = subprocess.run(command, capture_output=True, text=True, env=modest)
-    asked, found = json.loads(child.stdout or "[0, 0]")
-    kept |= {"a new process asks for": asked, "and finds": found}
+
+
+def kept_and_found():
+    """How many programs are kept after the folder was changed, and how many of them a new process finds."""
+    with tempfile.TemporaryDirectory() as old, tempfile.TemporaryDirectory() as new, settings_restored():
+        keep_programs_as_documented(old)
+        compilation_cache.reset_cache()
+        fresh_service(7)()  # from here on, JAX has a folder
+        keep_programs(new)
+        fresh_service(7)()
+        kept = {"kept in the folder": files_in(new)}
+        command = [sys.executable, "-c", CHILD, new, SERVICE.replace("SIZE", "7")]
+        # A GPU's memory belongs to this process already: the other must not ask for most of it.
+        modest = os.environ | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+        child = subprocess.run(command, capture_output=True, text=True, env=modest)
+        asked, found = json.loads(child.stdout or "[0, 0]")
+        return kept | {"a new process asks for": asked, "and finds": found}
+
+
 assert_equal(
-    kept,
+    kept_and_found(),
     {"kept in the folder": 3, "a new process asks for": 3, "and finds": 3},
     name="keep_programs",
     hints={
@@ -881,15 +931,22 @@ assert_equal(
     },
 )
 ### BEGIN HIDDEN TESTS
-with contextlib.ExitStack() as stack, settings_restored():
-    one, two, three, other = (stack.enter_context(tempfile.TemporaryDirectory()) for _ in range(4))
-    for folder, size, before in ((one, 8, other), (two, 9, other), (two, 10, other), (three, 11, three)):
-        keep_programs_as_documented(before)  # by somebody else
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 1000.0)
-        keep_programs(folder)
-        fresh_service(size)()
-    kept = {"first folder": files_in(one), "second folder": files_in(two), "a folder that was set": files_in(three)}
-    threshold = jax.config.values["jax_persistent_cache_min_compile_time_secs"]
+
+
+def kept_in_folders():
+    """How many programs each folder holds, and the threshold of time in the end."""
+    with contextlib.ExitStack() as stack, settings_restored():
+        one, two, three, other = (stack.enter_context(tempfile.TemporaryDirectory()) for _ in range(4))
+        for folder, size, before in ((one, 8, other), (two, 9, other), (two, 10, other), (three, 11, three)):
+            keep_programs_as_documented(before)  # by somebody else
+            jax.config.update("jax_persistent_cache_min_compile_time_secs", 1000.0)
+            keep_programs(folder)
+            fresh_service(size)()
+        kept = {"first folder": files_in(one), "second folder": files_in(two), "a folder that was set": files_in(three)}
+        return kept, jax.config.values["jax_persistent_cache_min_compile_time_secs"]
+
+
+kept, threshold = kept_in_folders()
 # `pick` and the others have another shape each time
 assert_equal(kept, {"first folder": 3, "second folder": 6, "a folder that was set": 3}, name="keep_programs")
 quick = {"a program that compiles in 0.1 ms is": "kept" if threshold < 1e-4 else "passed over"}
@@ -993,7 +1050,7 @@ def make_scorer(features, now, run):
 friday = (("speed", "age", "mass", "heat"), 1000.0, 5)
 for features, now, run in (friday, (("heat", "speed"), 60.0, 6)):
     scored = start(make_scorer, columns_of(9, seed=1), features, now, run)
-    wanted = start(make_scorer_slow, columns_of(9, seed=1), features, now, run)
+    wanted = make_scorer_slow(features, now, run)(columns_of(9, seed=1))
     assert_allclose(scored, wanted, rtol=1e-4, atol=1e-5, name="scores")
 others = {
     "another run": (friday[0], friday[1], 6),
@@ -1027,10 +1084,10 @@ assert_equal({"scores": len(scored)}, {"scores": 11}, name="make_scorer")
 fresh, late = columns_of(11), 5e5
 fresh["seen"] += np.float32(late)  # in seconds, as all times are
 for features, columns in ((mixed, fresh), (mixed[:2], {name: fresh[name] for name in (*mixed[:2], "seen")})):
-    wanted = start(make_scorer_slow, columns, features, late, 7)
+    wanted = make_scorer_slow(features, late, 7)(columns)
     assert_allclose(start(make_scorer, columns, features, late, 7), wanted, rtol=1e-4, atol=1e-5, name="scores")
 part, columns = (("heat",), 100.5, 7), columns_of(5)  # of a time not even half a second may be lost
-wanted = start(make_scorer_slow, columns, *part)
+wanted = make_scorer_slow(*part)(columns)
 assert_allclose(start(make_scorer, columns, *part), wanted, rtol=2e-5, atol=1e-6, name="scores, at 100.5 s")
 ours, theirs = (make(mixed, *tonight[1:]) for make in (make_scorer, make_scorer_slow))
 make_scorer(mixed[:2], 50.0, 3)(columns_of(11))  # another one, which changes nothing for ours
@@ -1074,14 +1131,22 @@ jax.config.update("jax_default_matmul_precision", "highest")
 make_scorer, columns = pickle.loads(sys.stdin.buffer.read())
 make_scorer(set(columns) - {"seen"}, 100.0 + os.getpid(), os.getpid())(columns)
 """
+
+
+def written_in_processes(make, columns):
+    """How many programs one folder holds after each of three processes, or how a process has ended."""
+    packed, written = functions.dumps((make, columns)), []
+    with tempfile.TemporaryDirectory() as folder:
+        for seed in ("0", "2", "3"):  # each PYTHONHASHSEED gives the set an order of its own
+            modest = os.environ | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "PYTHONHASHSEED": seed}
+            command = [sys.executable, "-c", ELSEWHERE, folder]
+            child = subprocess.run(command, input=packed, capture_output=True, env=modest)
+            written.append(child.stderr.decode()[-300:] if child.returncode else files_in(folder))
+    return written
+
+
 not_met_yet = {name: column for name, column in columns_of(6).items() if name != "heat"}  # by what remembers orders
-packed = functions.dumps((make_scorer, not_met_yet))
-written = []
-with tempfile.TemporaryDirectory() as folder:
-    for seed in ("0", "2", "3"):  # each PYTHONHASHSEED gives the set an order of its own
-        modest = os.environ | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "PYTHONHASHSEED": seed}
-        child = subprocess.run([sys.executable, "-c", ELSEWHERE, folder], input=packed, capture_output=True, env=modest)
-        written.append(child.stderr.decode()[-300:] if child.returncode else files_in(folder))
+written = written_in_processes(make_scorer, not_met_yet)
 kept_all = {"ended by an error": next((text for text in written if type(text) is str), "none")}
 kept_all["written in three processes"] = written
 once = {"ended by an error": "none", "written in three processes": written[:1] * 3}
@@ -1374,6 +1439,12 @@ def first_call(fn, *args):
 
 
 JITTED = type(jax.jit(layer))
+
+
+def is_jitted(fn):
+    return isinstance(fn, JITTED)
+
+
 OF_A_TOWER = {
     "jitted": "Without jit the first answer may come soon, but each later one goes through Python again: keep the jit.",
     "programs compiled": "All layers are one program: compute nothing beside it.",
@@ -1403,7 +1474,7 @@ def tower(weights, x):
 
 # %% nbgrader={"grade": true, "grade_id": "tower-check", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 """1 point. The right values, from one jitted program that is as long for 96 layers as for 4."""
-assert_equal({"jitted": isinstance(tower, JITTED)}, {"jitted": True}, name="tower", hints=OF_A_TOWER)
+assert_equal({"jitted": is_jitted(tower)}, {"jitted": True}, name="tower", hints=OF_A_TOWER)
 with settings_restored():
     assert_primitives(tower, *tower_inputs(96), excludes={"pure_callback"}, smaller=tower_inputs(4))
 found = first_call(tower, *tower_inputs(24))
