@@ -18,7 +18,7 @@ import pytest
 from jax.ad_checkpoint import checkpoint_name
 from jax.extend.core import jaxpr_as_fun
 
-from autograder import assert_hlo, assert_max_traces, show_hlo, show_jaxpr, trace_log
+from autograder import assert_allclose, assert_hlo, assert_max_traces, show_hlo, show_jaxpr, trace_log
 from autograder.doors.judge import candidates, names, peer, programs, sources
 from autograder.doors.judge.errors import AnswerStopped
 from autograder.doors.judge.link import LARGEST_TEXT, Link, LinkBroken
@@ -27,7 +27,7 @@ from autograder.doors.judge.values import CannotCross, Pack, Unpack, Unreadable
 from autograder.failure import CheckFailed
 from autograder.instruments import watch_functions
 from autograder.instruments.trace_log import TraceLog
-from autograder.jax_internals import COMPILE_EVENT, is_jitted
+from autograder.jax_internals import COMPILE_EVENT, is_jitted, is_tracer
 from autograder.measuring.wire import functions
 from autograder.not_begun import STUB, NotBegun
 
@@ -498,6 +498,28 @@ def test_what_jax_traces_is_the_answers_own_program(rooms):
             np.testing.assert_allclose(here, there, rtol=1e-5)
     names_of = [[str(eqn.primitive) for eqn in jax.make_jaxpr(g)(w, x).eqns] for g in (f, loss)]
     assert names_of[0] == names_of[1] and rooms.programs >= 4  # JAX keeps what it has traced
+
+
+def test_a_tracer_that_an_answer_has_kept_arrives_as_one(rooms):
+    kept = []
+    keep = jax.jit(notebook(lambda x: [kept.append(x), 2 * x][1]))
+    keep, what = of_the_box(rooms, keep=keep, what=lambda: {"kept": kept[0]})
+    assert keep(np.ones(3, np.float16)).tolist() == [2, 2, 2]
+    found = what()["kept"]
+    assert is_tracer(found) and (found.shape, found.dtype) == ((3,), np.float16)
+    with pytest.raises(jax.errors.UnexpectedTracerError):
+        found + 1
+    with pytest.raises(CheckFailed, match="the table is a tracer of float16"):
+        assert_allclose(found, np.ones(3, np.float16), name="the table")
+    rooms.box["kept"] = kept
+    assert rooms.ask_names(["kept"]) == [[]]
+
+
+@pytest.mark.parametrize("form", [{}, {"shape": [-1], "dtype": "float32"}, {"shape": [1]}, {"shape": [1], "key": 3}])
+def test_what_is_no_type_is_no_tracer(form):
+    judge = hostile([{"value": {"is": "left"} | form}])
+    with pytest.raises(Unreadable):
+        judge.ask_thing(1, "call", (), {})
 
 
 def test_a_reduction_by_a_function_of_its_own_crosses(rooms):

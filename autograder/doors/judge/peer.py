@@ -333,7 +333,7 @@ class Peer:
             yield
 
     def _reply(self, message: dict[str, Any], parts: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
-        packer = self._pack()
+        packer = self._pack(left=message["ask"] != "names")
         if message["ask"] == "thing" and message.get("what") == "trace":
             return self._traced(message, parts)
         args, keywords = self._arguments(message, self._unpack(parts))
@@ -357,7 +357,7 @@ class Peer:
         self, thing: Callable[..., Any], args: tuple, keywords: dict[str, Any], packer: Pack
     ) -> tuple[dict[str, Any], list[bytes]]:
         """What a call returns, and the arguments where they are not what they were."""
-        before = self._pack()
+        before = self._pack(left=True)
         handed = (args, tuple(keywords.values()))
         known = before.pack((args, keywords)) if (changeable := _changeable(handed)) else None
         found = thing(*args, **keywords)
@@ -365,7 +365,7 @@ class Peer:
             value = packer.pack(found)
         changed = _given_away(handed)
         if changeable and not changed:
-            after = self._pack()
+            after = self._pack(left=True)
             changed = after.pack((args, keywords)) != known or after.parts != before.parts
         return {"value": value} | ({"after": packer.pack((args, keywords))} if changed else {}), packer.parts
 
@@ -458,6 +458,8 @@ class Peer:
             if isinstance(self._same, Kept):
                 return self._same.made(form["number"], lambda: _jaxpr(form, unpack))
             return _jaxpr(form, unpack)
+        if form["is"] == "left":
+            return programs.left(form)
         number = _number(form.get("number"))
         if form["is"] == "yours":
             return self._things.lent[number]
@@ -474,8 +476,15 @@ class Peer:
         with unheard():
             return self._unpack(parts).unpack(form)
 
-    def _pack(self, tracers: list[Any] | None = None, number: Callable[[np.ndarray], int | None] | None = None) -> Pack:
-        noting = None if tracers is None else _noting(tracers)
+    def _pack(
+        self,
+        tracers: list[Any] | None = None,
+        number: Callable[[np.ndarray], int | None] | None = None,
+        *,
+        left: bool = False,
+    ) -> Pack:
+        """`left`: a tracer may be among it whose trace has ended."""
+        noting = _noting(tracers) if tracers is not None else programs.left_form if left else None
         lend = self._things.lend if self._judge else None
         return Pack(self._lend, self._course(), noting, number or self._same.known, lend)
 

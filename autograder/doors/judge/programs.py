@@ -652,6 +652,18 @@ def _of_jax(form: dict[str, Any], given: Reader, values: list[Any], eqn: dict[st
     return kind(**{key: _param_of(value, given, values, eqn) for key, value in form["v"]})
 
 
+def left_form(tracer: Any) -> dict[str, Any]:
+    """What stands for a tracer that an answer has kept: its trace has ended, and all that is left is its type."""
+    return {"is": "left"} | aval_form(jax.typeof(tracer))
+
+
+def left(form: Any) -> Any:
+    """The inverse of `left_form`: one of this type that is as little an array."""
+    kept: list[Any] = []
+    jax.make_jaxpr(lambda x: kept.append(x))(of_aval(form))
+    return kept[0]
+
+
 def of_aval(form: Any) -> jax.ShapeDtypeStruct:
     """The inverse of `aval_form`."""
     if not isinstance(form, dict):
