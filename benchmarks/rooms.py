@@ -155,7 +155,7 @@ def try_unit(name: str, only: list[str]) -> dict[str, Found]:
                     lose(check, f"right answer {answer.metadata['name']!r}: {brief(result.message)}")
             trial.put(unit.answers[task].source, task)
         for task, stub in trial.stubs.items():
-            checks = [check for check in unit.near(task) if check in tried]
+            checks = [check for check in with_its_stub(unit, task) if check in tried]
             if checks:
                 trial.put(stub, task)
                 for check in checks:
@@ -224,6 +224,13 @@ def without(source: str, names: list[str]) -> str:
             for number in others:
                 lines[number] = ""
     return "\n".join(lines)
+
+
+def with_its_stub(unit: Unit, task: str) -> list[str]:
+    """The checks of a task, which are not begun with its stub: where two answers follow each other, of the second one
+    only those that need it, and of the first one those that name it."""
+    near = unit.near(task)
+    return [check for check in unit.fed_by(task) if check in near or not near]
 
 
 def needed(unit: Unit, judged: set[str], only: list[str]) -> list[tuple[str, str]]:
