@@ -224,17 +224,21 @@ for outputs in (2, 5):
     case = dict(build=4021, dispatch=7, run=311, rounds=3, outputs=outputs)
     readings = on_the_box(honest_timer, **case)
     assert_equal(readings, honest_readings(**case), hints=explain(readings, **case), name="honest_timer")
-box = Box(build=500, dispatch=5, run=70)
-program = box.jit(outputs=4)
 
 
-def turned():
-    made = program()
-    return {"all of it": [made["grads"][::-1], {"loss": made["loss"][0]}]}
+def on_the_box_turned(timer, **dials):
+    box = Box(**dials)
+    program = box.jit(outputs=4)
+
+    def turned():
+        made = program()
+        return {"all of it": [made["grads"][::-1], {"loss": made["loss"][0]}]}
+
+    return list(timer(turned, rounds=2, clock=box.clock))
 
 
 case = "a dict of a list of a list and a dict"
-readings = list(honest_timer(turned, rounds=2, clock=box.clock))
+readings = on_the_box_turned(honest_timer, build=500, dispatch=5, run=70)
 assert_equal({case: readings}, {case: [785, 285]}, name="honest_timer")
 ### END HIDDEN TESTS
 
@@ -247,7 +251,12 @@ for extra in ({}, {"backlog": 5000}, *unlucky):
     readings = on_the_box(honest_timer, **dials)
     assert_equal(readings, honest_readings(**dials), hints=explain(readings, **dials), name="honest_timer")
 
-first, later = honest_timer(jax.jit(jnp.add), jnp.arange(3.0), jnp.ones(3))  # the defaults, on the machine you sit at
+
+def on_this_machine(timer):
+    return timer(jax.jit(jnp.add), jnp.arange(3.0), jnp.ones(3))  # the defaults, on the machine you sit at
+
+
+first, later = on_this_machine(honest_timer)
 assert_equal(
     {"both durations are positive": first > 0 and later > 0},
     {"both durations are positive": True},
@@ -261,40 +270,63 @@ for extra in ({}, {"backlog": 601}, *unlucky):
     dials = case | extra
     readings = on_the_box(honest_timer, **dials)
     assert_equal(readings, honest_readings(**dials), hints=explain(readings, **dials), name="honest_timer")
-for place in ("first", "last", "in a dict"):
-    box = Box(build=77, dispatch=2, run=13, backlog=601, hiccups=(0, 0, 0, 0, 0, 1, 2, 3))
+
+
+def on_the_box_late(timer, place, times, **dials):
+    """Time a program so many times, one input of which is late: the last readings, and how many calls all have made."""
+    box = Box(**dials)
     late, ready = box.inputs, Pending(box, 0)
     inputs = {"first": (late, ready), "last": (ready, ready, late), "in a dict": (ready, {"x": [ready, late]})}[place]
     program = box.jit()
-    readings = list(honest_timer(program, *inputs, rounds=3, clock=box.clock))
+    for _ in range(times):
+        readings = timer(program, *inputs, rounds=3, clock=box.clock)
+    return [*readings, box.calls]
+
+
+def on_the_box_by_default(timer, **dials):
+    box = Box(**dials)
+    timer(box.jit(), clock=box.clock)
+    return box.calls
+
+
+dials = dict(build=77, dispatch=2, run=13)
+late_dials = dials | {"backlog": 601, "hiccups": (0, 0, 0, 0, 0, 1, 2, 3)}
+for place in ("first", "last", "in a dict"):
+    *readings, _ = on_the_box_late(honest_timer, place, 1, **late_dials)
     assert_equal({f"a late input, {place}": readings}, {f"a late input, {place}": [92, 15]}, name="honest_timer")
-    again = [*honest_timer(program, *inputs, rounds=3, clock=box.clock), box.calls]
+    again = on_the_box_late(honest_timer, place, 2, **late_dials)
     case = "once more: both durations, and all calls"
     assert_equal({case: again}, {case: [15, 17, 8]}, name="honest_timer")
-box = Box(build=77, dispatch=2, run=13)
-honest_timer(box.jit(), clock=box.clock)
+calls = on_the_box_by_default(honest_timer, **dials)
 
 
-class Awaited:
-    def block_until_ready(self):
-        time.sleep(0.02)
-        return self
+def awaited(timer):
+    class Awaited:
+        def block_until_ready(self):
+            time.sleep(0.02)
+            return self
+
+    return timer(Awaited, rounds=1)
 
 
-case, readings = "with its own clock, waiting is seen", honest_timer(Awaited, rounds=1)
+case, readings = "with its own clock, waiting is seen", awaited(honest_timer)
 assert_equal({case: min(readings) > 0.01}, {case: True}, name="honest_timer")
 case = "calls made without a word about rounds"
-assert_equal({case: box.calls}, {case: 1 + 5}, hints={case: "rounds is 5 where it is not given."}, name="honest_timer")
-ticks = [0]
+assert_equal({case: calls}, {case: 1 + 5}, hints={case: "rounds is 5 where it is not given."}, name="honest_timer")
 
 
-@jax.jit
-def takes_seven_to_trace(x):
-    ticks[0] += 7
-    return x + 1
+def traced_in_seven(timer):
+    ticks = [0]
+
+    @jax.jit
+    def takes_seven_to_trace(x):
+        ticks[0] += 7
+        return x + 1
+
+    return list(timer(takes_seven_to_trace, jnp.arange(3.0), rounds=2, clock=lambda: ticks[0]))
 
 
-readings = list(honest_timer(takes_seven_to_trace, jnp.arange(3.0), rounds=2, clock=lambda: ticks[0]))
+readings = traced_in_seven(honest_timer)
 case = "a jitted function whose trace takes 7 units"
 assert_equal({case: readings}, {case: [7, 0]}, name="honest_timer")
 ### END HIDDEN TESTS
@@ -718,13 +750,18 @@ assert_allclose(fuse_me(*lower), slow_polynomial(*lower), rtol=1e-4, atol=1e-5, 
 """1 point. One module, and new coefficients do not build another."""
 assert_hlo(fuse_me, *polynomial_inputs(1, n=1000), modules=1)
 
+
+def modules_built(fn, sets):
+    jax.clear_caches()
+    with trace_log() as log:
+        for inputs in sets:
+            jax.block_until_ready(fn(*inputs))
+    return log.compiles
+
+
 three_sets = [polynomial_inputs(seed, n=1000) for seed in (2, 3, 4)]
-jax.clear_caches()
-with trace_log() as log:
-    for inputs in three_sets:
-        jax.block_until_ready(fuse_me(*inputs))
 assert_equal(
-    {"modules built for three sets of coefficients": log.compiles},
+    {"modules built for three sets of coefficients": modules_built(fuse_me, three_sets)},
     {"modules built for three sets of coefficients": 1},
     hints={
         "modules built for three sets of coefficients": "A program must outlive the call that made it, and take "
