@@ -28,7 +28,7 @@ def captured(fn: FunctionType, given: Collection[str]) -> dict[str, Any] | None:
 
     given: the names that are in the box as well.
     """
-    code, names = fn.__code__, set()
+    code, names = fn.__code__, set[str]()
     for part in _parts(code):
         for step in dis.get_instructions(part):
             if step.opname in _KEPT or (step.opname == "STORE_DEREF" and step.argval in code.co_freevars):
