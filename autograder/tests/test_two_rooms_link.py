@@ -247,6 +247,24 @@ def test_what_a_function_changes_of_its_arguments_is_changed_here(rooms):
     assert donate(x).tolist() == [2] * 4 and x.is_deleted()
 
 
+def test_of_a_deleted_array_type_and_shape_are_left(rooms):
+    def gone(dtype, *shape):
+        array = jax.random.key(0) if dtype == "key" else jnp.zeros(shape, dtype)
+        array.delete()
+        return array
+
+    gone = of_the_box(rooms, gone=gone)
+    for dtype, shape in (("float32", (2, 3)), ("bfloat16", ()), ("int4", (5,))):
+        array = gone(dtype, *shape)
+        assert (array.is_deleted(), array.dtype, array.shape) == (True, jnp.dtype(dtype), shape)
+    assert gone("key").is_deleted()
+    with jax.enable_x64(True):
+        wide = gone("float64", 1)
+    assert wide.is_deleted() and wide.dtype == np.float64
+    too_large = Unpack([], refuse, names.harmless, COURSE).unpack({"is": "deleted", "dtype": "int8", "shape": [2**40]})
+    assert too_large.is_deleted() and too_large.shape == ()
+
+
 def test_a_namespace_crosses_by_its_attributes_and_lends_its_functions(rooms):
     seen = []
 

@@ -188,7 +188,7 @@ class Pack:
 
     def _jax_array(self, value: jax.Array) -> Any:
         if value.is_deleted():
-            return {"is": "deleted"}
+            return {"is": "deleted", "dtype": dtype_name(value.dtype), "shape": list(value.shape)}
         if type(value.sharding) is NamedSharding and dtype_name(value.dtype):
             return self._spread(value)
         if len(value.devices()) != 1:
@@ -305,9 +305,7 @@ class Unpack:
         if kind == "spread":
             return self._spread(form, self.unpack(form["layout"], deep + 1))
         if kind == "deleted":
-            gone = jnp.zeros(())
-            gone.delete()
-            return gone
+            return self._deleted(form)
         if kind == "dtype":
             return dtype_of(form["v"])
         if kind == "shape":
@@ -389,6 +387,16 @@ class Unpack:
                 value = jnp.asarray(array)
                 value = weak(value) if form["weak"] is True else value
             return jax.device_put(value, layouts.device_of(form["device"])) if "device" in form else value
+
+    def _deleted(self, form: dict[str, Any]) -> jax.Array:
+        """An array of which only type and shape are left; of one without a form, or too large to be made, not even
+        these."""
+        shape, dtype = shape_of(form["shape"]), dtype_of(form["dtype"] or "float32")
+        small = form["dtype"] and math.prod(shape) * dtype.itemsize <= layouts.LARGEST
+        with _wide_enough(dtype):
+            gone = jnp.zeros(shape if small else (), dtype)
+        gone.delete()
+        return gone
 
     def _spread(self, form: dict[str, Any], layout: Any) -> jax.Array:
         shape, dtype = shape_of(form["shape"]), dtype_of(form["dtype"])
