@@ -362,6 +362,7 @@ def model_and_batch(seed=None):
 
 def inspect_step(params, momentum, batch):
     """What happened to the memory of each argument."""
+    params, momentum, batch = jax.tree.map(jnp.copy, (params, momentum, batch))
     bill = receipt(in_place(step), params, momentum, batch)
     leaves = jax.tree.leaves((params, momentum))
     places = [leaf.unsafe_buffer_pointer() for leaf in leaves]
@@ -421,12 +422,9 @@ assert_allclose(in_place(plain_step)(*model_and_batch(seed=3)), other, rtol=1e-4
 """2 points. The training returns the same, spares the caller's model, and never holds six models."""
 
 
-donating = jax.jit(step, donate_argnums=(0, 1))
-
-
 def trained(steps, seed):
     """The three results, whether the caller's parameters are gone, and how many donations did not come off."""
-    params, refused = start(seed), []
+    params, refused, donating = start(seed), [], jax.jit(step, donate_argnums=(0, 1))
 
     def watched(params, momentum, batch):
         given = jax.tree.leaves((params, momentum))
@@ -438,8 +436,13 @@ def trained(steps, seed):
     return results, any(leaf.is_deleted() for leaf in jax.tree.leaves(params)), len(refused)
 
 
+def most_alive(steps, seed):
+    """The most models alive in a training whose step donates."""
+    return peak_models(train, jax.jit(step, donate_argnums=(0, 1)), steps, seed)
+
+
 def room(steps, seed=0):
-    peak = peak_models(train, donating, steps, seed)
+    peak = most_alive(steps, seed)
     return {f"models alive, {steps} steps": "at most 5.5" if peak <= 5.5 else f"{peak:.1f}"}
 
 
@@ -471,10 +474,15 @@ def scripted(params, momentum, batch):
     return jax.tree.map(lambda leaf: leaf + 1, params), momentum, jnp.float32(batch)
 
 
+def trained_by_script(values, seed):
+    """The three results of a training whose losses are these."""
+    return train(jax.jit(scripted, donate_argnums=(0, 1)), start(seed), values)
+
+
 scripts = [300.0, 120.0, 120.0, 250.0], [-1.0, 2.0, -3.0, -3.0], [1.0, 2e-6, 1.99999e-6, 1.0]
 scripts += [-2.0, 1.0, 0.0], [2e30, 1e30], [0.5]  # the first step is the best, the last, and both
 for values in scripts:
-    got = train(jax.jit(scripted, donate_argnums=(0, 1)), start(seed), values)
+    got = trained_by_script(values, seed)
     assert_allclose(got, train_slow(jax.jit(scripted), start(seed), values), name="train, equal or nearly equal losses")
 ### END HIDDEN TESTS
 
@@ -691,8 +699,15 @@ def make_ranker(table):
 # %% nbgrader={"grade": true, "grade_id": "ranker-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 """3 points. The same ranks, nothing compiled for a second table, and no sorting in a call."""
 points = np.linspace(-2, 2, 5, dtype=np.float32)
-made = [np.asarray(make_ranker(table)(points)) for table in three]
-assert_allclose(np.stack(made), np.stack([make_ranker_slow(table)(points) for table in three]), name="ranks")
+
+
+def ranks_in(tables, x):
+    """The ranks of x in each table, by rankers of yours."""
+    return np.stack([make_ranker(table)(x) for table in tables])
+
+
+made = ranks_in(three, points)
+assert_allclose(made, np.stack([make_ranker_slow(table)(points) for table in three]), name="ranks")
 built = {"for two more tables": programs_built(make_ranker, some_tables(2, seed=1), points)}
 assert_equal(
     built,
@@ -718,31 +733,47 @@ fresh_tables = some_tables(3, shape=(5, 11))
 fresh_tables[:, 0] = fresh_tables[:, 1]  # some numbers occur twice
 points = np.random.default_rng().normal(size=7)
 points = np.concatenate([fresh_tables[0, 0], points, [np.inf, -np.inf]]).astype(np.float32)
-lent = fresh_tables.copy()
-made = [make_ranker(table) for table in lent]
-jax.block_until_ready(jax.live_arrays())
-assert_allclose(lent, fresh_tables, name="the tables, after their rankers were made")
-lent[:] = 0  # from here on, somebody else uses that memory
-got = np.stack([ranker(points) for ranker in made])
+
+
+def ranks_of_lent(tables, x):
+    """The tables after their rankers were made; then, with zeros in their memory, the ranks, and those of a new one."""
+    lent = tables.copy()
+    made = [make_ranker(table) for table in lent]
+    jax.block_until_ready(jax.live_arrays())
+    after = lent.copy()
+    lent[:] = 0  # from here on, somebody else uses that memory
+    return after, np.stack([ranker(x) for ranker in made]), make_ranker(lent[0])(x)
+
+
+after, got, again = ranks_of_lent(fresh_tables, points)
+assert_allclose(after, fresh_tables, name="the tables, after their rankers were made")
 counted = [(table[..., None] < points).sum((0, 1)).astype(np.int32) for table in fresh_tables]
 assert_allclose(got, np.stack(counted), name="ranks")
-again = make_ranker(lent[0])(points)  # in the same memory, another table
-assert_allclose(again, lent[0].size * (points > 0), name="ranks in a table that was overwritten")
+zeros = fresh_tables[0].size * (points > 0)  # in the same memory, another table
+assert_allclose(again, zeros, name="ranks in a table that was overwritten")
 alike = np.concatenate([fresh_tables[:1, :1], fresh_tables[1:2, 1:]], axis=1)[0]  # the first row of an earlier one
 assert_allclose(make_ranker(alike)(points), (alike[..., None] < points).sum((0, 1)), name="ranks in a similar table")
 large = some_tables(1, shape=(300, 401))[0]  # of a table's size nothing is said
 large[0, :3] = -np.inf, np.inf, points[0]
 for table, name in ((large, "ranks in a large table"), (large[:1, 3:4], "ranks in a table of one number")):
     assert_allclose(make_ranker(table)(points), (table[..., None] < points).sum((0, 1)), name=name)
-on_device = jnp.asarray(alike)
-ranker_on_device = make_ranker(on_device)
-ranker_on_device(points)
-assert_equal(
-    {"the caller's table deleted": on_device.is_deleted()}, {"the caller's table deleted": False}, name="make_ranker"
-)
-on_device.delete()  # or its owner donates it
+
+
+def ranks_of_deleted(table, x):
+    """Whether the table is deleted when a ranker was made and called, and the ranks after its owner has deleted it."""
+    on_device = jnp.asarray(table)
+    ranker = make_ranker(on_device)
+    ranker(x)
+    if on_device.is_deleted():
+        return True, None
+    on_device.delete()  # or its owner donates it
+    return False, ranker(x)
+
+
+lost, got = ranks_of_deleted(alike, points)
+assert_equal({"the caller's table deleted": lost}, {"the caller's table deleted": False}, name="make_ranker")
 name = "ranks in a table that was deleted"
-assert_allclose(ranker_on_device(points), (alike[..., None] < points).sum((0, 1)), name=name)
+assert_allclose(got, (alike[..., None] < points).sum((0, 1)), name=name)
 built = {"for two more tables": programs_built(make_ranker, some_tables(2, shape=(5, 11)), points)}
 assert_equal(built, {"for two more tables": "none"}, name="make_ranker")
 
@@ -751,11 +782,11 @@ def sorts_in_a_call(x):
     """How often NumPy or Python sorts while a ranker, made but not yet called, is called."""
     import sys
 
-    heard, last_made = [], make_ranker(fresh_tables[0])
+    heard, last_made, notebook = [], make_ranker(fresh_tables[0]), some_tables.__globals__
 
     def listen(frame, event, function):
         by_an_array = isinstance(getattr(function, "__self__", None), np.ndarray)
-        heard_of = event == "c_call" and (by_an_array or frame.f_globals is globals())  # or by this notebook
+        heard_of = event == "c_call" and (by_an_array or frame.f_globals is notebook)
         if heard_of and function.__name__ in {"sort", "sorted", "argsort", "partition"}:
             heard.append(function.__name__)
 
@@ -871,6 +902,11 @@ def flown(starts, k):
     return last, box[...], int(count[...]), box.unsafe_buffer_pointer() == place
 
 
+def room_of_flight(k):
+    """Bytes of scratch space of a flight with a recorder of k rows."""
+    return receipt(flight, np.ones(2, np.float32), *recorder(k))["temp"]
+
+
 def assert_flights(starts, k):
     last, ring, count, same = flown(starts, k)
     expected_ring, expected_count = ring_slow(starts, k)
@@ -894,7 +930,7 @@ with assert_max_traces(flight, 1):
     flown(flights, 7)
     flown(flights, 7)  # with another box
 assert_flights(flights, 7)
-room_for = receipt(flight, np.ones(2, np.float32), *recorder(7))["temp"]
+room_for = room_of_flight(7)
 assert_equal(
     {"scratch space": "at most 5000 bytes" if room_for <= 5000 else f"{room_for} bytes"},
     {"scratch space": "at most 5000 bytes"},
@@ -905,21 +941,41 @@ assert_equal(
 rng = np.random.default_rng()
 for k in (int(rng.choice([6, 9, 11, 13, 30])), 1, 1203):
     assert_flights([tuple(rng.normal(size=2)) for _ in range(3)], k)
-box, count = recorder(7)
-count[...] = jnp.int32(7 * 2**24)  # after very many flights, one that begins very high
-flight(np.float32([2**24, 0]), box, count)
-high_ring = np.asarray(box[...]) / 2**24
+
+
+def flown_high():
+    """The ring, after very many flights, of one that begins very high."""
+    box, count = recorder(7)
+    count[...] = jnp.int32(7 * 2**24)
+    flight(np.float32([2**24, 0]), box, count)
+    return np.asarray(box[...])
+
+
+high_ring = flown_high() / 2**24
 assert_allclose(high_ring, ring_slow([(1.0, 0.0)], 7)[0], rtol=1e-3, atol=1e-5, name="the ring, a high flight")
 crashed = {"rows that are NaN": int(np.isnan(flown([(np.nan, 0.0)], 3)[1]).all(axis=1).sum())}
 assert_equal(crashed, {"rows that are NaN": 3}, name="a flight from NaN")
-room_for = receipt(flight, np.ones(2, np.float32), *recorder(1203))["temp"]
+room_for = room_of_flight(1203)
 assert_equal({"at most 5000 bytes": room_for <= 5000}, {"at most 5000 bytes": True}, name="flight, 1203 rows")
-box, count = recorder(7)
-jax.jit(flight)(np.float32([1, 0]), box, count)
-assert_allclose(box[...], ring_slow([(1.0, 0.0)], 7)[0], rtol=1e-3, atol=1e-5, name="the ring, under jit")
-launch = jnp.array([1.0, 0.0])
-flight(launch, *recorder(7))
-kept = {"the start": "deleted" if launch.is_deleted() else launch.tolist()}
+
+
+def flown_under_jit():
+    """The ring after a flight that is jitted once more."""
+    box, count = recorder(7)
+    jax.jit(flight)(np.float32([1, 0]), box, count)
+    return box[...]
+
+
+def start_after_flight():
+    """The numbers from which a flight began, or that they are gone."""
+    launch = jnp.array([1.0, 0.0])
+    flight(launch, *recorder(7))
+    return "deleted" if launch.is_deleted() else launch.tolist()
+
+
+ring_under_jit = flown_under_jit()
+assert_allclose(ring_under_jit, ring_slow([(1.0, 0.0)], 7)[0], rtol=1e-3, atol=1e-5, name="the ring, under jit")
+kept = {"the start": start_after_flight()}
 assert_equal(kept, {"the start": [1.0, 0.0]}, name="flight (its start after the call)")
 ### END HIDDEN TESTS
 
