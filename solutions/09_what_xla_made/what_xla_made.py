@@ -290,19 +290,26 @@ def modules(fn, *args):
 
 # %% nbgrader={"grade": true, "grade_id": "recorder-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 """3 points. Every module is recorded, in every call, and nothing is left behind."""
-a, b, c = (jnp.array(values) for values in ([1, 2, 3, 4], [1, 3, 4, 4], [1, 2, 3, 5]))
-jitted = jax.jit(a_plus_b_minus_c)
+
+
+def recorded_twice():
+    """What is recorded of a function, un-jitted and jitted, in two rounds; and whether JAX still writes after them."""
+    a, b, c = (jnp.array(values) for values in ([1, 2, 3, 4], [1, 3, 4, 4], [1, 2, 3, 5]))
+    jitted = jax.jit(a_plus_b_minus_c)
+    found = {
+        "un-jitted": modules(a_plus_b_minus_c, a, b, c),
+        "jitted": modules(jitted, a, b, c),
+        "un-jitted, again": modules(a_plus_b_minus_c, a, b, c),
+        "jitted, again": modules(jitted, a, b, c),
+        "still writing": still_writing(),
+    }
+    jax.config.update("jax_dump_ir_to", "")
+    return found
+
+
 two, one = ["jit_add: add", "jit_subtract: subtract"], ["jit_a_plus_b_minus_c: add subtract"]
-as_recorded = {
-    "un-jitted": modules(a_plus_b_minus_c, a, b, c),
-    "jitted": modules(jitted, a, b, c),
-    "un-jitted, again": modules(a_plus_b_minus_c, a, b, c),
-    "jitted, again": modules(jitted, a, b, c),
-    "still writing": still_writing(),
-}
-jax.config.update("jax_dump_ir_to", "")
 assert_equal(
-    as_recorded,
+    recorded_twice(),
     {"un-jitted": two, "jitted": one, "un-jitted, again": two, "jitted, again": one, "still writing": False},
     name="modules",
     hints={
@@ -313,12 +320,24 @@ assert_equal(
 )
 ### BEGIN HIDDEN TESTS
 X = jnp.asarray(np.random.default_rng().normal(size=(9, 4)).astype(np.float32))
-softened(X)  # compiled before, and to be recorded all the same
-as_recorded = [text.split(":")[0] for text in modules(softened, X)]
+
+
+def modules_after_a_call(fn, x):
+    """What is recorded of a function that is compiled before, and to be recorded all the same."""
+    fn(x)
+    return modules(fn, x)
+
+
+def modules_if_jitted(fn, *args):
+    """What is recorded of a function that is jitted."""
+    return modules(jax.jit(fn), *args)
+
+
+as_recorded = [text.split(":")[0] for text in modules_after_a_call(softened, X)]
 assert_equal({"softened": as_recorded}, {"softened": names_built(softened, X)}, name="modules")
-in_order = {"softened, jitted": modules(jax.jit(softened), X)}
+in_order = {"softened, jitted": modules_if_jitted(softened, X)}
 assert_equal(in_order, {"softened, jitted": ["jit_softened: tanh multiply"]}, name="modules")
-waves = [jnp.sin, jnp.cos, jnp.exp, jnp.tanh, jnp.log, jnp.sqrt, jnp.floor, jnp.ceil, jnp.log1p]
+waves = jnp.sin, jnp.cos, jnp.exp, jnp.tanh, jnp.log, jnp.sqrt, jnp.floor, jnp.ceil, jnp.log1p
 in_turn = modules(lambda x: [wave(x) for wave in waves], X)
 two_shapes = modules(lambda x: (x + x, x[0] * x[0], x[0] + x[0]), X)
 twice = [text.split(":")[0] for text in two_shapes].count("jit_add")
@@ -326,27 +345,39 @@ assert_equal({"modules called jit_add": twice}, {"modules called jit_add": 2}, n
 wanted = ["jit_sin: sine", "jit_cos: cosine", "jit_exp: exponential", "jit_tanh: tanh", "jit_log: log"]
 wanted += ["jit_sqrt: sqrt", "jit_floor: floor", "jit_ceil: ceil", "jit_log1p: log_plus_one"]
 assert_equal({"nine functions": in_turn}, {"nine functions": wanted}, name="modules")
-turns = iter(waves)  # the next call of one and the same function is another program
 
 
-def another_turn(x):
-    return next(turns)(x)
+def modules_of_each_turn(x):
+    """What is recorded of one and the same function, whose next call is another program."""
+    turns = iter(waves)
+
+    def another_turn(x):
+        return next(turns)(x)
+
+    return [modules(another_turn, x) for _ in range(3)]
 
 
-each_turn = [modules(another_turn, X) for _ in range(3)]
+each_turn = modules_of_each_turn(X)
 assert_equal({"one at a time": each_turn}, {"one at a time": [[text] for text in wanted[:3]]}, name="modules")
-as_recorded = [text.split().count("reduce") for text in modules(jax.jit(norm), X)]
+as_recorded = [text.split().count("reduce") for text in modules_if_jitted(norm, X)]
 sums = jax.jit(norm).lower(X).as_text().count("stablehlo.reduce")
 assert_equal({"sums in norm, jitted": as_recorded}, {"sums in norm, jitted": [sums]}, name="modules")
-as_recorded = modules(jax.jit(lambda x, rows: x.at[rows].set(0)[rows]), X, jnp.array([2, 0]))
+as_recorded = modules_if_jitted(lambda x, rows: x.at[rows].set(0)[rows], X, jnp.array([2, 0]))
 moves = sorted({"gather", "scatter"} & set(" ".join(as_recorded).split()))
 assert_equal({"operations that move rows": moves}, {"operations that move rows": ["gather", "scatter"]}, name="modules")
-with contextlib.suppress(ZeroDivisionError):
-    modules(lambda x: 1 // 0, X)
-left = still_writing()
-jax.config.update("jax_dump_ir_to", "")
+
+
+def still_writing_after_an_error(x):
+    """Whether JAX still writes when what was to be recorded has raised an error."""
+    with contextlib.suppress(ZeroDivisionError):
+        modules(lambda x: 1 // 0, x)
+    left = still_writing()
+    jax.config.update("jax_dump_ir_to", "")
+    return left
+
+
 assert_equal(
-    {"still writing after an error": left},
+    {"still writing after an error": still_writing_after_an_error(X)},
     {"still writing after an error": False},
     name="modules",
     hints={"still writing after an error": "Code in a `finally` runs whatever happens."},
