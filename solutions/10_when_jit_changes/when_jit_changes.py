@@ -338,7 +338,14 @@ for round_of_walk in range(60):
 assert_allclose(steps(start, moved), walked, name="steps, a random walk")
 start, moved, walked = (values.reshape(5, 8) for values in (start, moved, walked))
 assert_allclose(steps(moved, start), walked, name="steps, in two axes")
-every_other = steps(moved.T[::2], start.T[::2])
+
+
+def steps_in_every_other_row(a, b):
+    """The steps between every second row of two tables that are transposed."""
+    return steps(a.T[::2], b.T[::2])
+
+
+every_other = steps_in_every_other_row(moved, start)
 assert_allclose(every_other, walked.T[::2], name="steps, in every second row of a transposed table")
 ### END HIDDEN TESTS
 
@@ -641,12 +648,19 @@ assert_equal(kinds, dict.fromkeys(kinds, "bfloat16"), name="lab of bfloat16 and 
 """2 points. The verdict is right for sums, products, logarithms, NaN, and on your version of JAX."""
 joined = "fma" if FMA else "same"
 a, b, c = numbers(500, seed=7)
+
+
+def cause_if_jitted(fn, *args):
+    """The verdict on a function that was jitted before."""
+    return cause(jax.jit(fn), *args)
+
+
 verdicts = {
     "posted": cause(posted, a, b),
     "squares": cause(squares, a, b),
     "cross": cause(cross, jnp.float32([2396747, 2396747]), jnp.float32([7, 7])),
     "log_of_root": cause(log_of_root, a),
-    "log_of_root, jitted before": cause(jax.jit(log_of_root), a),
+    "log_of_root, jitted before": cause_if_jitted(log_of_root, a),
     "log_of_minus": cause(log_of_minus, a),
     "log_of_exp": cause(log_of_exp, jnp.float32(100)),
 }
