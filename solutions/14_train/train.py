@@ -352,17 +352,29 @@ assert_allclose(painted_after_a_step(ported, xy), later, rtol=1e-3, atol=1e-4, n
 from unittest import mock
 
 xy, old = points(30), [(widths, old_variables(widths)) for widths in ((5,) * 10, (7, 4), (7, 4), (3, 6), ())]
-called = NotImplementedError("the port calls LinenPainter")
-jax.clear_caches()  # of painted_by_linen, too, which is ours
-with mock.patch.object(LinenPainter, "__call__", side_effect=called):
-    painters = [port(variables) for _, variables in old]  # made before the first of them paints
-    pictures = [painter(xy) for painter in painters]
+
+
+def painted_without_linen(old, xy):
+    """What the ports of old variables paint while nobody can call LinenPainter."""
+    called = NotImplementedError("the port calls LinenPainter")
+    jax.clear_caches()  # of painted_by_linen, too, which is ours
+    with mock.patch.object(LinenPainter, "__call__", side_effect=called):
+        painters = [port(variables) for variables in old]  # made before the first of them paints
+        return [painter(xy) for painter in painters]
+
+
+def two_ports(variables):
+    """Both of the very same variables."""
+    return [port(variables) for _ in range(2)]
+
+
+pictures = painted_without_linen([variables for _, variables in old], xy)
 expected = [painted_by_linen(widths, variables, xy)[0] for widths, variables in old]  # after: JAX keeps its program
 for (widths, _), picture, now in zip(old, pictures, expected, strict=True):
     assert_allclose(picture, now, rtol=1e-4, atol=1e-5, name=f"port(...)(xy) with {len(widths)} hidden layers")
 xy, variables = points(20), old_variables((5, 5))
 now, later = painted_by_linen((5, 5), variables, xy)
-twice = [port(variables) for _ in range(2)]
+twice = two_ports(variables)
 alone = {"two ports of the same variables are one model": twice[0] is twice[1]}
 assert_equal(
     alone, dict.fromkeys(alone, False), name="port", hints=dict.fromkeys(alone, "One is trained, and so is the other.")
@@ -455,10 +467,20 @@ def weighted_loss(model, xy, colours, weights):
 """3 points. One shape serves every batch, and the mean does not notice."""
 
 
+def by_numbers(loss):
+    """loss(model, ...) as a function of the numbers of a Painter, in dicts, in the place of the model."""
+    description, _ = nnx.split(Painter())
+    return lambda numbers, *batch: loss(nnx.merge(description, numbers), *batch)
+
+
+def numbers_of(model):
+    return nnx.to_pure_dict(nnx.state(model))
+
+
 @jax.jit
 def padded_gradients(model, xy, colours, weights):
-    loss, gradients = nnx.value_and_grad(weighted_loss)(model, xy, colours, weights)
-    return {"loss": loss, "gradients": nnx.to_pure_dict(gradients)}
+    loss, gradients = jax.value_and_grad(loss_of_numbers)(numbers_of(model), xy, colours, weights)
+    return {"loss": loss, "gradients": gradients}
 
 
 @jax.jit
@@ -467,7 +489,7 @@ def true_gradients(model, xy, colours):
     return {"loss": loss, "gradients": nnx.to_pure_dict(gradients)}
 
 
-model = Painter()
+model, loss_of_numbers = Painter(), by_numbers(weighted_loss)
 last = rows_of(36, seed=1)
 shapes = [np.shape(array)[0] for array in padded(*last, 64)]
 assert_equal({"rows": shapes}, {"rows": [64, 64, 64]}, name="padded")
@@ -492,19 +514,26 @@ for number, size in sizes:
     fresh[1][-1] += 5  # and so is one that no model paints
     batch = padded(*(array.copy() for array in fresh), size)
     assert_equal({"rows": [np.shape(array)[0] for array in batch]}, {"rows": [size] * 3}, name="padded")
-    batches.append((fresh, batch))
-for (number, size), (fresh, batch) in zip(sizes, batches, strict=True):
+    batches.append((fresh, size))
+
+
+def padded_in_turn(batches):
+    """Every batch is padded before the first of them is looked at."""
+    return [padded(*(array.copy() for array in fresh), size) for fresh, size in batches]
+
+
+for (number, size), (fresh, _), batch in zip(sizes, batches, padded_in_turn(batches), strict=True):
     found, expected = padded_gradients(model, *batch), true_gradients(model, *fresh)
     rows = f"weighted_loss of {number} rows, padded to {size},"
     assert_allclose(found, expected, rtol=1e-3, atol=1e-5, name=rows)
 fresh[1][0] = np.nan  # a colour that is no number
-broken = weighted_loss(model, *padded(*fresh, 300))
+broken = loss_of_numbers(numbers_of(model), *padded(*fresh, 300))
 assert_equal({"the loss is NaN": bool(np.isnan(broken))}, {"the loss is NaN": True}, name="weighted_loss, a true NaN")
 fresh = rows_of(70_001)
 found, expected = padded_gradients(model, *padded(*fresh, 70_400)), true_gradients(model, *fresh)
 assert_allclose(found, expected, rtol=1e-3, atol=1e-5, name="weighted_loss of 70001 rows, padded to 70400,")
 fresh = rows_of(2051)
-found, expected = weighted_loss(model, *padded(*fresh, 2100)), mean_loss(model, *fresh)
+found, expected = loss_of_numbers(numbers_of(model), *padded(*fresh, 2100)), mean_loss(model, *fresh)
 assert_allclose(found, expected, rtol=1e-4, name="weighted_loss of 2051 rows, padded to 2100,")
 ### END HIDDEN TESTS
 
@@ -592,7 +621,14 @@ def compiled_epoch():
 
 # %% nbgrader={"grade": true, "grade_id": "epoch-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. One trace for all epochs, with a loop in it, and the picture is learned."""
-run_epoch, state, batches = compiled_epoch(), begin(), batches_of(64, 8, seed=0)
+
+
+def ready():
+    """The compiled epoch, and the state that goes into it first."""
+    return compiled_epoch(), begin()
+
+
+(run_epoch, state), batches = ready(), batches_of(64, 8, seed=0)
 fewer = [batch[:2] for batch in batches]
 one_loop = dict(includes={"scan|while"}, excludes={"pure_callback"})
 assert_primitives(epoch, *state, *batches, **one_loop, smaller=(*state, *fewer))
@@ -609,52 +645,93 @@ assert_equal(
     name="epoch",
 )
 ### BEGIN HIDDEN TESTS
-decay = optax.add_decayed_weights(1e-2)  # it looks at the weights, too
-batches, other = batches_of(32, 7), optax.chain(decay, optax.sgd(3e-2, momentum=0.8))
-state, slow = begin(5, other), begin(5, other)
+
+
+def decaying():
+    decay = optax.add_decayed_weights(1e-2)  # it looks at the weights, too
+    return optax.chain(decay, optax.sgd(3e-2, momentum=0.8))
+
+
+def begun(number):
+    """So many states of one optimiser, all of them new."""
+    other = decaying()
+    return [begin(5, other) for _ in range(number)]
+
+
+def trained_slowly(state, xy, colours):
+    *state, _ = epoch_slow(*state, xy, colours)
+    return state
+
+
+def replaced_in(state, xy, colours):
+    """How many arrays of a state are others when an epoch has returned, and its losses."""
+    before = jax.tree.leaves(state)
+    *_, losses = epoch(*state, xy, colours)
+    return sum(new is not old for new, old in zip(jax.tree.leaves(state), before, strict=True)), losses
+
+
+def numbers_in(state):
+    return jax.tree.leaves(state)
+
+
+batches, other = batches_of(32, 7), decaying()
+(state, spoiling, growing, single, middle), slow = begun(5), begin(5, other)
 for count in ("an", "another"):
     *slow, expected = epoch_slow(*slow, *batches)
     *state, losses = run_epoch(*state, *batches)
     name = f"the state after {count} epoch"
     assert_allclose(losses, expected, rtol=1e-2, atol=1e-4, name=f"the losses of {count} epoch")
-    assert_allclose(jax.tree.leaves(state), jax.tree.leaves(slow), rtol=2e-2, atol=2e-3, name=name)
+    assert_allclose(numbers_in(state), jax.tree.leaves(slow), rtol=2e-2, atol=2e-3, name=name)
 xy, colours = batches
 spoilt = xy, colours.at[3].set(jnp.nan)
-for name, data in (("a NaN in batch 3", spoilt), ("large errors", (xy, 20 * colours))):
-    *_, losses = run_epoch(*begin(5, other), *data)
+runs = {"a NaN in batch 3": (spoiling, spoilt), "large errors": (growing, (xy, 20 * colours))}
+for name, (state, data) in runs.items():
+    *_, losses = run_epoch(*state, *data)
     *_, expected = epoch_slow(*begin(5, other), *data)
     assert_allclose(losses, expected, rtol=1e-2, atol=1e-4, name=f"the losses of an epoch with {name}")
-state, alone = begin(5, other), (xy[:1], colours[:1])
-before = jax.tree.leaves(state)
-*_, losses = epoch(*state, *alone)
-replaced = sum(new is not old for new, old in zip(jax.tree.leaves(state), before, strict=True))
+alone = xy[:1], colours[:1]
+replaced, losses = replaced_in(single, *alone)
 assert_equal({"arrays replaced": replaced}, {"arrays replaced": 0}, name="the state that went into epoch")
 *_, expected = epoch_slow(*begin(5, other), *alone)
 assert_allclose(losses, expected, rtol=1e-2, atol=1e-4, name="the losses of an epoch of one batch")
 in_step = show_jaxpr(one_step, *begin(5), xy[0], colours[0]).primitives["dot_general"]
-in_epoch = show_jaxpr(epoch, *begin(5), *batches).primitives["dot_general"]
+in_epoch = show_jaxpr(epoch, *ready()[1], *batches).primitives["dot_general"]
 assert_equal({"how often the step is in it": in_epoch // in_step}, {"how often the step is in it": 1}, name="epoch")
 first, rest = ([part[rows] for part in batches] for rows in (slice(3), slice(3, None)))
-*state, _ = epoch_slow(*begin(5, other), *first)
-slow = jax.tree.map(jnp.copy, state)
+state, (*slow, _) = trained_slowly(middle, *first), epoch_slow(*begin(5, other), *first)
 *slow, expected = epoch_slow(*slow, *rest)
 *state, losses = run_epoch(*state, *rest)
 assert_allclose(losses, expected, rtol=1e-2, atol=1e-4, name="the losses of an epoch in the middle of a training")
 name = "the state after an epoch in the middle of a training"
-assert_allclose(jax.tree.leaves(state), jax.tree.leaves(slow), rtol=2e-2, atol=2e-3, name=name)
+assert_allclose(numbers_in(state), jax.tree.leaves(slow), rtol=2e-2, atol=2e-3, name=name)
 ### END HIDDEN TESTS
 
 # %% nbgrader={"grade": true, "grade_id": "epoch-memory", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
 """1 point. The new state lies where the old one was."""
-run_epoch, state, batches = compiled_epoch(), begin(1), batches_of(64, 8, seed=1)
-old = jax.tree.leaves(state)
-addresses = {leaf.unsafe_buffer_pointer() for leaf in old}
-*state, losses = run_epoch(*state, *batches)
-new = jax.tree.leaves(state)
+
+
+def after_an_epoch(batches):
+    """How many arrays of the old state are still kept after an epoch, and how many of the new one lie elsewhere."""
+    run_epoch, state = compiled_epoch(), begin(1)
+    old = jax.tree.leaves(state)
+    addresses = {leaf.unsafe_buffer_pointer() for leaf in old}
+    *state, losses = run_epoch(*state, *batches)
+    kept = sum(not leaf.is_deleted() for leaf in old)
+    return kept, sum(a.unsafe_buffer_pointer() not in addresses for a in jax.tree.leaves(state))
+
+
+def batches_given_away(batches):
+    """How many arrays of the batches an epoch may write its results into."""
+    offered = jax.tree.leaves(compiled_epoch().lower(*begin(1), *batches).args_info[0][2:])
+    return sum(array.donated for array in offered)
+
+
+batches = batches_of(64, 8, seed=1)
+kept, elsewhere = after_an_epoch(batches)
 assert_equal(
     {
-        "arrays of the old state that are still kept": sum(not leaf.is_deleted() for leaf in old),
-        "arrays of the new state in other memory": sum(a.unsafe_buffer_pointer() not in addresses for a in new),
+        "arrays of the old state that are still kept": kept,
+        "arrays of the new state in other memory": elsewhere,
     },
     {
         "arrays of the old state that are still kept": 0,
@@ -665,9 +742,8 @@ assert_equal(
         "arrays of the old state that are still kept": "Give them away: the argument of jax.jit is donate_argnums.",
     },
 )
-offered = jax.tree.leaves(run_epoch.lower(*state, *batches).args_info[0][2:])
-kept = {"batches given away": sum(array.donated for array in offered)}
-assert_equal(kept, {"batches given away": 0}, name="compiled_epoch()")
+given = {"batches given away": batches_given_away(batches)}
+assert_equal(given, {"batches given away": 0}, name="compiled_epoch()")
 
 # %% [markdown]
 # **And the clock?** How much of a small step is Python? `fit_slow` trains a small network, this time of plain arrays in
@@ -1062,7 +1138,16 @@ def faithful(step):
 
 # %% nbgrader={"grade": true, "grade_id": "devices-spread", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 """2 points. Everybody has the state, each an eighth of the rows; one trace, one all-reduce, one answer."""
-state, batch = spread(wash(PLAIN), rows_of(64, seed=3))
+
+
+def spread_out(batch):
+    """What spread makes of a new state, array by array, and of this batch."""
+    state, batch = spread(wash(PLAIN), batch)
+    return {jax.tree_util.keystr(path): leaf for path, leaf in jax.tree.leaves_with_path(tuple(state))}, batch
+
+
+arrays, batch = spread_out(rows_of(64, seed=3))
+state = jax.tree.map_with_path(lambda path, _: arrays[jax.tree_util.keystr(path)], wash(PLAIN))
 places = [leaf.sharding for leaf in jax.tree.leaves(state)]
 copies = [place.is_fully_replicated * len(place.device_set) for place in places]
 rows = [leaf.sharding.shard_shape(leaf.shape)[0] for leaf in jax.tree.leaves(batch)]
@@ -1170,24 +1255,29 @@ def units_swapped(model, optimizer, xy, colours):
     return model, optimizer, loss
 
 
+def verdict_on(make):
+    """What faithful says of the step that this makes."""
+    return faithful(make())
+
+
 hidden = {
-    "gradients that are two percent too large": (parallel(a_little_more, check_vma=False), False),
-    "pmean of the gradients, varying types off": (parallel(mean_of_gradients, check_vma=False), True),
-    "a sum of gradients": (parallel(sum_of_gradients, check_vma=False), False),
-    "each device keeps its own gradients": (parallel(own_gradients, check_vma=False), False),
-    "gradients of the wrong sign": (parallel(uphill, check_vma=False), False),
-    "the first array alone": (lopsided(0), False),
-    "the second array alone": (lopsided(1), False),
-    "the third array alone": (lopsided(2), False),
-    "the last array alone": (lopsided(-1), False),
-    "every device sees the same rows": (parallel(the_first_rows, parts=(P(), P(), P())), False),
-    "each device forgets a row": (parallel(all_rows_but_the_last, check_vma=False), False),
-    "weights in another order": (spoilt(lambda weights: jnp.flip(weights, -1)), False),
-    "hidden units in another order": (units_swapped, False),
-    "weights that are NaN": (spoilt(lambda weights: weights * jnp.nan), False),
+    "gradients that are two percent too large": (lambda: parallel(a_little_more, check_vma=False), False),
+    "pmean of the gradients, varying types off": (lambda: parallel(mean_of_gradients, check_vma=False), True),
+    "a sum of gradients": (lambda: parallel(sum_of_gradients, check_vma=False), False),
+    "each device keeps its own gradients": (lambda: parallel(own_gradients, check_vma=False), False),
+    "gradients of the wrong sign": (lambda: parallel(uphill, check_vma=False), False),
+    "the first array alone": (lambda: lopsided(0), False),
+    "the second array alone": (lambda: lopsided(1), False),
+    "the third array alone": (lambda: lopsided(2), False),
+    "the last array alone": (lambda: lopsided(-1), False),
+    "every device sees the same rows": (lambda: parallel(the_first_rows, parts=(P(), P(), P())), False),
+    "each device forgets a row": (lambda: parallel(all_rows_but_the_last, check_vma=False), False),
+    "weights in another order": (lambda: spoilt(lambda weights: jnp.flip(weights, -1)), False),
+    "hidden units in another order": (lambda: units_swapped, False),
+    "weights that are NaN": (lambda: spoilt(lambda weights: weights * jnp.nan), False),
 }
 assert_equal(
-    {name: faithful(step) for name, (step, _) in hidden.items()},
+    {name: verdict_on(make) for name, (make, _) in hidden.items()},
     {name: verdict for name, (_, verdict) in hidden.items()},
     name="faithful",
     hints={
