@@ -32,13 +32,11 @@ def beside(check: str) -> list[str]:
 def sent(fn: FunctionType, ask: Ask) -> FunctionType:
     """What stands for `fn` in the judge: a call is asked for in the box."""
 
-    made: Any
-
-    @functools.wraps(fn)
-    def made(*args: Any, **keywords: Any) -> Any:
+    def asked(*args: Any, **keywords: Any) -> Any:
         __tracebackhide__ = True  # IPython shows the reader of an error no such frame
         return ask(fn, args, keywords)
 
+    made: Any = functools.update_wrapper(asked, fn)
     _originals[made] = fn
     return made
 
