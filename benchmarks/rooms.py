@@ -9,10 +9,11 @@
     python benchmarks/rooms.py --unit 05 --try FILE   what the judged checks say to the answers in a file
 
 A check may be judged if there, in the judge, the solution and every kept right answer earn every point, every kept
-wrong answer that names it in `fails` loses points, and the stub is not begun. What looks at the compiler's caches or at
-the process's memory is not tried, where `beside.toml` does not have it looked at in the box: in the judge there is a
-stand-in. Nor may a later check that is observed need a name that a judged one binds. All kept answers run in one box,
-one after the other, as in `test_answers.py`; the box needs bubblewrap.
+wrong answer that names it in `fails` loses points (some of these cannot cross, and are run in the box), and the stub is
+not begun. What looks at the compiler's caches or at the process's memory is not tried, where `beside.toml` does not
+have it looked at in the box: in the judge there is a stand-in. Nor may a later check that is observed need a name that
+a judged one binds. All kept answers run in one box, one after the other, as in `test_answers.py`; the box needs
+bubblewrap.
 """
 
 import argparse
@@ -115,8 +116,19 @@ class Trial:
             return False
         return True
 
+    def not_judged(self, check: str) -> str:
+        """What could not cross in this check when it was run last, so that it was run in the box; or nothing."""
+        return self.runner.not_judged.get(check, "")
+
+    def against(self, check: str) -> str:
+        """Why a right answer does not earn every point of a check in the judge, or nothing."""
+        result = score(self.grade(check))
+        lost = brief(result.message) or "it loses points"
+        return self.not_judged(check) or (lost if result.earned < result.possible else "")
+
     def grade(self, check: str) -> NotebookNode:
-        """The check as it was run, in the judge."""
+        """The check as it was run, in the judge if it can be."""
+        self.runner.not_judged.pop(check, None)
         index = next(i for i, c in enumerate(self.cells) if is_graded(c) and c.metadata.nbgrader.grade_id == check)
         cell = from_dict(self.runner.run(index))
         if self.runner.end is not None:
@@ -140,9 +152,8 @@ def try_unit(name: str, only: list[str]) -> dict[str, Found]:
 
     with Trial(unit, tried) as trial:
         for check in list(tried):
-            result = score(trial.grade(check))
-            if result.earned < result.possible:
-                lose(check, f"the solution: {brief(result.message)}")
+            if why := trial.against(check):
+                lose(check, f"the solution: {why}")
         for answer in answers_kept("right_answers", name):
             task = answer.metadata["task"]
             checks = [check for check in unit.fed_by(task) if check in tried]
@@ -150,9 +161,8 @@ def try_unit(name: str, only: list[str]) -> dict[str, Found]:
                 continue
             trial.put(answer.source, task)
             for check in checks:
-                result = score(trial.grade(check))
-                if result.earned < result.possible:
-                    lose(check, f"right answer {answer.metadata['name']!r}: {brief(result.message)}")
+                if why := trial.against(check):
+                    lose(check, f"right answer {answer.metadata['name']!r}: {why}")
             trial.put(unit.answers[task].source, task)
         for task, stub in trial.stubs.items():
             checks = [check for check in with_its_stub(unit, task) if check in tried]
@@ -177,9 +187,8 @@ def try_unit(name: str, only: list[str]) -> dict[str, Found]:
                     print(f"  {check}: {answer.metadata['name']!r} is told: {brief(result.message)}")
             trial.put(unit.answers[task].source, task)
         for check in list(tried):  # does it still pass, after all of them?
-            result = score(trial.grade(check))
-            if result.earned < result.possible:
-                lose(check, f"the solution again: {brief(result.message)}")
+            if why := trial.against(check):
+                lose(check, f"the solution again: {why}")
             else:
                 counted, artefact = trial.says("counted"), trial.says("programs")
                 found[check] = Found("counted" if counted else "artefact" if artefact else "outside", "")
@@ -198,7 +207,11 @@ def try_file(name: str, file: Path) -> None:
             checks = [check for check in unit.near(task) if check in judged]
             if checks:
                 trial.put(answer.source, task)
-                results = [score(trial.grade(check)) for check in checks]
+                results = []
+                for check in checks:
+                    results.append(score(trial.grade(check)))
+                    if why := trial.not_judged(check):
+                        print(f"    {check} is not judged: {why}", flush=True)
                 trial.put(unit.answers[task].source, task)
                 lost = [
                     f"{c}: {brief(r.message)}" for c, r in zip(checks, results, strict=True) if r.earned < r.possible
