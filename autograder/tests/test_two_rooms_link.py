@@ -333,6 +333,25 @@ def test_a_closure_a_generator_and_an_object_of_the_answer_stay_there(rooms):
         account._secret  # noqa: B018
 
 
+def test_what_cannot_cross_and_what_is_only_a_handle_is_noted(rooms):
+    class Own:
+        size = 3
+
+    give, takes, pairs = of_the_box(rooms, give=lambda *_: Own(), takes=lambda x: x, pairs=lambda: iter([1]))
+    assert (takes(3), takes([1.0]), rooms.uncrossed) == (3, [1.0], "")
+    given = give()
+    assert rooms.uncrossed == "an object of type Own"
+    rooms.begin_check()
+    assert rooms.uncrossed == "" and given.size == 3 and rooms.uncrossed == "an object of type Own"
+    rooms.begin_check()
+    with pytest.raises(AnswerStopped, match="CannotCross: module"):
+        takes(sys)
+    assert "module" in rooms.uncrossed
+    rooms.begin_check()
+    pairs()
+    assert rooms.uncrossed == "an object of type list_iterator"
+
+
 def test_errors_cross_by_name_and_a_stub_is_not_begun(rooms):
     def stub():
         raise NotImplementedError(STUB)
