@@ -598,7 +598,12 @@ assert_equal(
 ### BEGIN HIDDEN TESTS
 
 
-@jax.jit
+def jitted(program):
+    """One object, whoever is asked about it, and however often."""
+    return jax.jit(program)
+
+
+@jitted
 def fresh_program(x):
     with jax.named_scope("plant"):
 
@@ -611,7 +616,7 @@ def fresh_program(x):
         return lax.fori_loop(0, 60, body, x)
 
 
-@jax.jit
+@jitted
 def once_and_often(x):
     with jax.named_scope("once"):
         x = jnp.sort(jnp.tile(x, 50))[:256]
@@ -619,7 +624,7 @@ def once_and_often(x):
         return lax.fori_loop(0, 50, lambda _, x: jnp.sort(-x), x)
 
 
-@jax.jit
+@jitted
 def shared_out(x):
     outside = jnp.sort(jnp.tile(x, 20))
     with jax.named_scope("little"):
@@ -632,7 +637,7 @@ def shared_out(x):
     return outside, long, x
 
 
-@jax.jit
+@jitted
 def in_and_out(x):
     with jax.named_scope("sin+sort"), jax.named_scope("inner"):
         x = jnp.sin(x)
@@ -664,15 +669,20 @@ def planted_record(fn, *args):
     return ops
 
 
-with mock.patch.dict(globals(), record=planted_record):  # so that no other program on the machine decides
-    for others in (["shared_out", "little", "one_long"], ["one_long", "shared_out", "little"]):
-        found = [culprit(shared_out, scopes, numbers) for scopes in ([*others, "many_short"], ["many_short", *others])]
-        assert_equal({"shared_out": found}, {"shared_out": ["many_short"] * 2}, name="culprit, in two orders")
-    found = {"a scope in itself": culprit(in_and_out, ["inner", "sin+sort"], numbers)}
-    assert_equal(found, {"a scope in itself": "sin+sort"}, name="culprit")
+def planted_culprit_of(program, scopes, numbers):
+    with mock.patch.dict(record.__globals__, record=planted_record):  # no other program on the machine decides
+        return culprit(program, scopes, numbers)
 
 
-@jax.jit
+for others in (["shared_out", "little", "one_long"], ["one_long", "shared_out", "little"]):
+    orders = [*others, "many_short"], ["many_short", *others]
+    found = [planted_culprit_of(shared_out, scopes, numbers) for scopes in orders]
+    assert_equal({"shared_out": found}, {"shared_out": ["many_short"] * 2}, name="culprit, in two orders")
+found = {"a scope in itself": planted_culprit_of(in_and_out, ["inner", "sin+sort"], numbers)}
+assert_equal(found, {"a scope in itself": "sin+sort"}, name="culprit")
+
+
+@jitted
 def half_idle(x):
     with jax.named_scope("idle"):
         jnp.sort(jnp.tile(x, 30))  # nobody uses it, so XLA leaves it out
