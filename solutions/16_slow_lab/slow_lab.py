@@ -1261,10 +1261,17 @@ dots_beside = max(0, dots_on_tape(day, u, v, W, waves) - dots_of_parts)
 assert_equal(
     {"products beside those of your functions": dots_beside}, {"products beside those of your functions": 0}, name="day"
 )
-with contextlib.ExitStack() as stack:
-    logs = [stack.enter_context(trace_log(part)) for part in (simulate, low_pass, predict, render)]
-    show_jaxpr(day, *a_day(size))
-run = [log.own_traces + log.eager > 0 for log in logs]
+
+
+def run_for_a_dish(size):
+    """Of your functions, in order, whether each is run for a dish of this size."""
+    with contextlib.ExitStack() as stack:
+        logs = [stack.enter_context(trace_log(part)) for part in (simulate, low_pass, predict, render)]
+        show_jaxpr(day, *a_day(size))
+    return [log.own_traces + log.eager > 0 for log in logs]
+
+
+run = run_for_a_dish(size)
 assert_equal(
     {"your functions are run for every dish": all(run)}, {"your functions are run for every dish": True}, name="day"
 )

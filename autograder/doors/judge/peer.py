@@ -137,6 +137,7 @@ class Peer:
         self._deep = 0
         self.broken = ""
         self.uncrossed = ""  # what could not be handed over, the first of it
+        self._instruments: set[int] = set()  # the course's, that look at something in the other kernel
         self.originals: Originals | None = None  # of the judge
         self.programs = self.counted = 0  # how many programs have arrived, how many instruments were asked for
 
@@ -177,7 +178,10 @@ class Peer:
         self.programs, self.counted = self.programs + (name == "trace"), self.counted + (name != "trace")
         with self._noting_what_cannot_cross():
             reply, parts = self._asked("instrument", (name, *args), {}, [])
-            value = self._unpacked(reply.get("value"), parts)
+            before, value = self.uncrossed, self._unpacked(reply.get("value"), parts)
+        if isinstance(value, Thing):
+            self._instruments.add(value._number)
+            self.uncrossed = before
         if name == "trace" and not isinstance(value, ClosedJaxpr):
             raise Unreadable("a program is missing")
         return value
@@ -469,7 +473,7 @@ class Peer:
 
     def _note_opaque(self, thing: Any) -> None:
         """An object of an answer's own class is no more than a handle here: an honest one may be misjudged."""
-        if isinstance(thing, Thing) and not callable(thing):
+        if isinstance(thing, Thing) and not callable(thing) and thing._number not in self._instruments:
             self.uncrossed = self.uncrossed or f"an object of type {type(thing).__name__}"
 
     def _unpacked(self, form: Any, parts: list[bytes]) -> Any:
