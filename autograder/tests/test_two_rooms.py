@@ -85,6 +85,16 @@ def test_what_cannot_be_handed_over_is_looked_at_where_it_is(tmp_path, power, ea
     )
 
 
+def test_it_is_looked_at_in_a_new_box(tmp_path):
+    """An answer that is right the first time alone is right there, too, and so is one that a cell of its own serves."""
+    once = "calls, cubes = [], {}\n" + OBJECTS.format(3).replace("return", "calls.append(x)\n    return") + " if "
+    once += "calls.count(x) == 1 else None"
+    notebook = graded(tmp_path, ANSWERS | {"g": once}, released=with_a_limit())
+    assert points(notebook) == ALL, said(notebook, "g-check")
+    later = graded(tmp_path, ANSWERS | {"f": "f = None"}, released=with_a_limit())
+    assert points(later) == ONLY_G and later.metadata["rooms"] == "2 checks ran in a kernel apart from the answers."
+
+
 def test_what_crosses_is_judged_and_said_to_be(tmp_path):
     wrong = graded(tmp_path, LAZY)
     assert wrong.metadata["rooms"] == "2 checks ran in a kernel apart from the answers."

@@ -6,7 +6,8 @@ without an end: a box that has died, hangs or does not come back costs the check
 
 What has been tried crosses from one kernel to the other, but nobody has tried every right answer. So where something
 has no form in which it could be handed over, and the check fails in the judge, it is run in the box, as without a
-judge, and that is noted.
+judge, and that is noted. The box is a new one then: what the answers have done for the check until it failed, traces
+among it, is not to be found.
 """
 
 import ast
@@ -15,6 +16,7 @@ import contextlib
 import socket
 import symtable
 import tempfile
+import time
 from collections.abc import Collection
 from itertools import count
 from pathlib import Path
@@ -35,6 +37,8 @@ from autograder.doors.kernel_runner import CELL_SECONDS, DRAIN_SECONDS, End, NoA
 from .beside import beside
 
 _BEGINS = 60  # seconds until the judge has the names of the box
+_ONCE_MORE = 5.0  # seconds for a cell that was stopped before
+_FOR_NEW_BOXES = 120.0  # seconds of a submission; when they are used up, what the judge has said counts
 _PATIENCE = 1  # seconds for a box whose check has been stopped
 _ROOM = '__import__("autograder.doors.judge.room", fromlist=["_"])'
 
@@ -64,6 +68,8 @@ class TwoRooms(Runner):
         self._course = course or (guard.course if guard is not None else course_in(notebook))
         self._numbers = count(1)
         self._answers: dict[str, tuple[str, list[str]]] = {}  # text and names of the answers' cells that were run
+        self._ran: dict[str, NotebookNode] = {}  # by their ids the cells that were run in the box, but for checks
+        self._for_new_boxes = _FOR_NEW_BOXES
         self._another = True  # whether either kernel is another one than when a check was judged last
         self._empty = tempfile.TemporaryDirectory(prefix="judge")  # no file of a submission is there
         self._judge = _Judge(notebook, Path(self._empty.name), seconds, box)
@@ -76,7 +82,7 @@ class TwoRooms(Runner):
     def restart(self) -> None:
         """As in the parent class."""
         if self.end not in (None, End.NEVER_STARTED):
-            self._another, self._answers = True, {}
+            self._another, self._answers, self._ran = True, {}, {}
         super().restart()
 
     def run(self, index: int) -> NotebookNode:
@@ -88,6 +94,9 @@ class TwoRooms(Runner):
                 self._run_judged(index, cell)
             return cell
         super().run(index)
+        if not is_graded(cell):
+            self._ran.pop(cell.id, None)  # the one that was run last counts
+            self._ran[cell.id] = cell
         if not nbgrader_metadata(cell).get("locked"):
             self._note(cell)
         return cell
@@ -100,7 +109,7 @@ class TwoRooms(Runner):
         text = cell.source if judged is None else judged.text
         kept = self._course.kept | self._course.of_checks
         names = sorted(name for name in bound(parsed(text)) if name not in kept and not name.startswith("__"))
-        self._answers.pop(cell.id, None)  # the one that was run last counts
+        self._answers.pop(cell.id, None)
         self._answers[cell.id] = text, names
 
     def _run_judged(self, index: int, cell: NotebookNode) -> None:
@@ -128,12 +137,12 @@ class TwoRooms(Runner):
             return
         judge.run(index)
         uncrossed = judge.finish()
-        stopped = any(output.get("ename") in TITLES for output in cell.outputs)
+        stopped = _was_stopped(cell)
         if not run_sync(self._served)(serving, _PATIENCE if stopped else DRAIN_SECONDS):
             self._ended(cell, "an answer's function did not end, and did not listen to an interrupt")
-        elif uncrossed and not stopped and has_error(cell):
+        elif uncrossed and not stopped and has_error(cell) and self._for_new_boxes > 1:
             self.not_judged[nbgrader_metadata(cell)["grade_id"]] = wording.printable(uncrossed)[:200]
-            self._run_in_the_box(index)
+            self._run_in_a_new_box(index)
         else:
             self.judged.append(nbgrader_metadata(cell)["grade_id"])
 
@@ -144,18 +153,27 @@ class TwoRooms(Runner):
         beside = [f"{name} ran beside them, because this cannot cross: {why}" for name, why in self.not_judged.items()]
         return " ".join([apart, *(line.rstrip(".") + "." for line in beside)])
 
-    def _run_in_the_box(self, index: int) -> None:
-        """A check, and before it, unseen, earlier ones that were judged and bind a name that it uses."""
-        cells, used = self.notebook.cells, _mentioned(self.notebook.cells[index].source)
-        for at, shown in enumerate(cells[:index]):
-            name = nbgrader_metadata(shown).get("grade_id")
-            if name in self._judged and name not in self.not_judged and used & bound(parsed(shown.source)):
-                cells[at] = from_dict(shown)
-                try:
-                    super().run(at)
-                finally:
-                    cells[at] = shown
+    def _run_in_a_new_box(self, index: int) -> None:
+        """A check; before it, unseen, what was run in the box, and earlier checks that bind a name which it uses."""
+        cells, seconds, began = self.notebook.cells, self.seconds, time.monotonic()
+        used, ran = _mentioned(cells[index].source), list(self._ran.values())
+        binding = [
+            cell
+            for cell in cells[:index]
+            if nbgrader_metadata(cell).get("grade_id") in self._judged and used & bound(parsed(cell.source))
+        ]
+        self.end = End.DIED
+        self.restart()
+        for shown in [*ran, *binding]:
+            self.seconds = min(seconds, _ONCE_MORE if _was_stopped(shown) else self._for_new_boxes)
+            cells.append(from_dict(shown))
+            try:
+                (super().run if is_graded(shown) else self.run)(len(cells) - 1)
+            finally:
+                cells.pop()
+        self.seconds = seconds
         super().run(index)
+        self._for_new_boxes = max(1.0, self._for_new_boxes - (time.monotonic() - began))
 
     @property
     def _names(self) -> list[str]:
@@ -262,6 +280,10 @@ class _Judge(Runner):
             finally:
                 self.notebook.cells[at] = shown
         self.tell(bind)
+
+
+def _was_stopped(cell: NotebookNode) -> bool:
+    return any(output.get("ename") in TITLES for output in cell.outputs)
 
 
 def _mentioned(source: str) -> set[str]:
