@@ -20,6 +20,7 @@ TITLES = {
     "NotAllowed": "A cell was left out",
     LEFT_OUT: "A part of a cell was left out",
     "NotRun": "A check was not run to its end",
+    "NotJudged": "A check could not be judged",
 }
 NOT_RUN = "not run"  # how the error of a cell begins that suffers for another
 

@@ -75,24 +75,21 @@ def with_a_limit():
     return unit
 
 
-@pytest.mark.parametrize("power, earned", [(3, ALL), (2, ONLY_F)])
-def test_what_cannot_be_handed_over_is_looked_at_where_it_is(tmp_path, power, earned):
-    notebook = graded(tmp_path, ANSWERS | {"g": OBJECTS.format(power)}, released=with_a_limit())
-    assert points(notebook) == earned, said(notebook, "g-check")
-    told = notebook.metadata["rooms"]
-    assert told.startswith(
-        "1 check ran in a kernel apart from the answers. g-check ran beside them, because this cannot"
-    )
-
-
-def test_it_is_looked_at_in_a_new_box(tmp_path):
-    """An answer that is right the first time alone is right there, too, and so is one that a cell of its own serves."""
-    once = "calls, cubes = [], {}\n" + OBJECTS.format(3).replace("return", "calls.append(x)\n    return") + " if "
-    once += "calls.count(x) == 1 else None"
+@pytest.mark.parametrize("power", [3, 2])
+def test_what_cannot_be_handed_over_earns_nothing_and_is_told_if_it_passes_beside_the_answers(tmp_path, power):
+    """It is looked at in a new box, where nothing is left of what the answer has done for the judge."""
+    once = "calls = []\n" + OBJECTS.format(power).replace("return", "calls.append(x)\n    return")
+    once += " if calls.count(x) == 1 else None"
     notebook = graded(tmp_path, ANSWERS | {"g": once}, released=with_a_limit())
-    assert points(notebook) == ALL, said(notebook, "g-check")
-    later = graded(tmp_path, ANSWERS | {"f": "f = None"}, released=with_a_limit())
-    assert points(later) == ONLY_G and later.metadata["rooms"] == "2 checks ran in a kernel apart from the answers."
+    assert points(notebook) == ONLY_F
+    cell = next(cell for cell in notebook.cells if cell.id == "g-check")
+    names = [output.ename for output in cell.outputs if output.output_type == "error"]
+    assert names == (["AssertionError", "NotJudged"] if power == 3 else ["AssertionError"])
+    if power == 3:
+        found = fault(notebook)
+        assert (found.title, found.lost) == ("A check could not be judged", 3)
+        assert "an object of type ndarray; `--RunNotebook.judge=False` grades it there" in str(found)
+    assert notebook.metadata["rooms"] == "2 checks ran in a kernel apart from the answers."
 
 
 def test_what_crosses_is_judged_and_said_to_be(tmp_path):

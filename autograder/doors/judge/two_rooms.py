@@ -5,9 +5,9 @@ judge runs those of the release's cells that it has not run yet, and the check. 
 without an end: a box that has died, hangs or does not come back costs the check, and is started again, as ever.
 
 What has been tried crosses from one kernel to the other, but nobody has tried every right answer. So where something
-has no form in which it could be handed over, and the check fails in the judge, it is run in the box, as without a
-judge, and that is noted. The box is a new one then: what the answers have done for the check until it failed, traces
-among it, is not to be found.
+has no form in which it could be handed over, and the check fails in the judge, it is run beside the answers, too, in a
+new box. If it passes there, that is said: whoever grades can look at the answer, and grade it without the judge. It
+earns nothing by itself, or whoever has taken over the box would let his answers not be handed over.
 """
 
 import ast
@@ -28,7 +28,7 @@ from nbformat import NotebookNode, from_dict
 from autograder import wording
 from autograder.doors.box.kernels import BoxedKernelManager
 from autograder.doors.box.rules import Rules
-from autograder.doors.faults import TITLES
+from autograder.doors.faults import TITLES, end_in
 from autograder.doors.graded_notebook import is_graded, nbgrader_metadata
 from autograder.doors.guard.cells import Guard, course_in
 from autograder.doors.guard.course import Course, bound, parsed
@@ -64,7 +64,7 @@ class TwoRooms(Runner):
         super().__init__(notebook, folder, seconds, box, guard, linked=True)
         self._judged = frozenset(judged)
         self.judged: list[str] = []  # the checks that have been judged
-        self.not_judged: dict[str, str] = {}  # those that were run in the box instead, and what could not cross
+        self.not_judged: dict[str, str] = {}  # those that would pass in the box alone, and what could not cross
         self._course = course or (guard.course if guard is not None else course_in(notebook))
         self._numbers = count(1)
         self._answers: dict[str, tuple[str, list[str]]] = {}  # text and names of the answers' cells that were run
@@ -140,21 +140,25 @@ class TwoRooms(Runner):
         stopped = _was_stopped(cell)
         if not run_sync(self._served)(serving, _PATIENCE if stopped else DRAIN_SECONDS):
             self._ended(cell, "an answer's function did not end, and did not listen to an interrupt")
-        elif uncrossed and not stopped and has_error(cell) and self._for_new_boxes > 1:
-            self.not_judged[nbgrader_metadata(cell)["grade_id"]] = wording.printable(uncrossed)[:200]
-            self._run_in_a_new_box(index)
-        else:
-            self.judged.append(nbgrader_metadata(cell)["grade_id"])
+            return
+        self.judged.append(nbgrader_metadata(cell)["grade_id"])
+        if uncrossed and not stopped and has_error(cell) and self._for_new_boxes > 1:
+            uncrossed = wording.printable(uncrossed)[:200].rstrip(".")
+            if not has_error(self._as_in_a_new_box(index)):
+                self.not_judged[nbgrader_metadata(cell)["grade_id"]] = uncrossed
+                line = f"it passes beside the answers, but this cannot be handed over to where it counts: {uncrossed}"
+                end_in(cell, "NotJudged", f"{line}; `--RunNotebook.judge=False` grades it there")
 
     @property
     def told(self) -> str:
-        """In which room the checks were, as a sentence or two."""
-        apart = f"{wording.count(len(self.judged), 'check')} ran in a kernel apart from the answers."
-        beside = [f"{name} ran beside them, because this cannot cross: {why}" for name, why in self.not_judged.items()]
-        return " ".join([apart, *(line.rstrip(".") + "." for line in beside)])
+        """In which room the checks were, as a sentence."""
+        return f"{wording.count(len(self.judged), 'check')} ran in a kernel apart from the answers."
 
-    def _run_in_a_new_box(self, index: int) -> None:
-        """A check; before it, unseen, what was run in the box, and earlier checks that bind a name which it uses."""
+    def _as_in_a_new_box(self, index: int) -> NotebookNode:
+        """A check as it ends beside the answers.
+
+        Before it, unseen, what was run in the box is run, and earlier checks that bind a name which it uses.
+        """
         cells, seconds, began = self.notebook.cells, self.seconds, time.monotonic()
         used, ran = _mentioned(cells[index].source), list(self._ran.values())
         binding = [
@@ -164,16 +168,16 @@ class TwoRooms(Runner):
         ]
         self.end = End.DIED
         self.restart()
-        for shown in [*ran, *binding]:
+        for shown in [*ran, *binding, cells[index]]:
             self.seconds = min(seconds, _ONCE_MORE if _was_stopped(shown) else self._for_new_boxes)
-            cells.append(from_dict(shown))
+            cells.append(found := from_dict(shown))
             try:
                 (super().run if is_graded(shown) else self.run)(len(cells) - 1)
             finally:
                 cells.pop()
         self.seconds = seconds
-        super().run(index)
         self._for_new_boxes = max(1.0, self._for_new_boxes - (time.monotonic() - began))
+        return found
 
     @property
     def _names(self) -> list[str]:
