@@ -142,14 +142,21 @@ def test_the_functions_of_a_cell_are_decorated_and_its_lines_stay():
     assert caught.traceback[-1].lineno + 1 == 5
 
 
-def test_the_functions_of_locked_cells_are_put_back():
+def test_functions_are_themselves_again_when_the_check_is_done():
     def looks(x):
         return x
 
+    def another(x):
+        return x
+
+    def ask(fn, args, keywords):
+        return fn, args, keywords
+
     names = {"looks": looks, "a": 1}
-    with in_their_place(["looks", "a", "not_there"], names, lambda fn, args, keywords: (fn, args, keywords)):
+    with in_their_place(["looks", "a", "not_there", "another"], names, ask):
         assert names["looks"](1, y=2) == (looks, (1,), {"y": 2}) and names["a"] == 1
-    assert names == {"looks": looks, "a": 1}
+        names["another"] = sent(another, ask)  # by the cell
+    assert names == {"looks": looks, "a": 1, "another": another}
 
 
 def with_looks(judged):

@@ -72,10 +72,14 @@ class Marked(ast.NodeTransformer):
 
 @contextmanager
 def in_their_place(names: Collection[str], notebook: dict[str, Any], ask: Ask) -> Iterator[None]:
-    """Functions that locked cells have defined are asked for in the box, until the block ends."""
-    there = {name: notebook[name] for name in names if isinstance(notebook.get(name), FunctionType)}
-    notebook |= {name: sent(fn, ask) for name, fn in there.items()}
+    """Functions that locked cells have defined are asked for in the box, until the block ends; then those that a cell
+    has defined meanwhile are themselves again, too."""
+    notebook |= {name: sent(fn, ask) for name, fn in _functions(names, notebook)}
     try:
         yield
     finally:
-        notebook |= there
+        notebook |= {name: original(fn) for name, fn in _functions(names, notebook)}
+
+
+def _functions(names: Collection[str], notebook: dict[str, Any]) -> list[tuple[str, FunctionType]]:
+    return [(name, fn) for name in names if isinstance(fn := notebook.get(name), FunctionType)]
