@@ -22,7 +22,8 @@ from . import programs
 from .values import CannotCross, Pack, Unpack, Unreadable
 
 _NUMBERS = (bool, int, float, complex)
-_TRACED_APART = ("jit", "pjit", "scan", "while", "cond")  # equations of functions that JAX traces by themselves
+_JITTED = ("jit", "pjit")
+_TRACED_APART = (*_JITTED, "scan", "while", "cond")  # equations of functions that JAX traces by themselves
 
 
 def static_arguments(fn: Callable, *args: Any) -> list[int] | None:
@@ -113,9 +114,14 @@ class _Eager:
         self._form, self._parts, self._structure, self._every_time = form, parts, structure, every_time
 
     def __call__(self, *args: Any) -> Any:
-        # A new one in each call: what one has jitted, it calls again.
-        program = programs.Program(self._form, Unpack(self._parts, _missing, _refuses, {}))
+        # Where something is traced every time, a new one in each call: what one has jitted, it calls again.
+        program = self._read() if self._every_time else self._program
         return jax.tree.unflatten(self._structure, program(*_arrays(jax.tree.leaves(args)), step=self._step))
+
+    def _read(self) -> programs.Program:
+        return programs.Program(self._form, Unpack(self._parts, _missing, _refuses, {}))
+
+    _program = functools.cached_property(_read)
 
     @functools.cached_property
     def _known(self) -> dict[int, Callable[..., list[Any]] | None]:
@@ -126,8 +132,8 @@ class _Eager:
         def run(*values: Any) -> list[Any]:
             return programs.do(eqn, list(values), given)
 
-        if id(eqn) not in self._known:
-            self._known[id(eqn)] = jaxpr_as_fun(jax.make_jaxpr(run)(*values))
+        if id(eqn) not in self._known:  # what was jitted is called as one calls what one has jitted: by the quick way
+            self._known[id(eqn)] = jax.jit(run) if eqn["do"] in _JITTED else jaxpr_as_fun(jax.make_jaxpr(run)(*values))
         return (self._known[id(eqn)] or run)(*values)
 
 
