@@ -217,16 +217,19 @@ class Runner:
         """What is replied to a request. Raises `NoAnswer` if it is not done in time, RuntimeError if it has failed."""
         channels, end = self._client.kc, time.monotonic() + seconds
         assert isinstance(channels, AsyncKernelClient)
-        while True:
+        while (left := end - time.monotonic()) > 0:  # a kernel may send what nobody has asked for, without an end
             try:
-                reply = await channels.get_shell_msg(timeout=max(0, end - time.monotonic()))
+                reply = await channels.get_shell_msg(timeout=left)
+                content, asked = reply["content"], reply["parent_header"].get("msg_id")
+                failed = content["status"] != "ok"
             except (Empty, *_NO_MESSAGE):
                 raise NoAnswer("the kernel does not answer") from None
-            if reply["parent_header"].get("msg_id") == request:
-                if reply["content"]["status"] != "ok":
-                    name, text = (reply["content"].get(key, "") for key in ("ename", "evalue"))
+            if asked == request:
+                if failed:
+                    name, text = (content.get(key, "") for key in ("ename", "evalue"))
                     raise RuntimeError(f"{name}: {text}")
-                return reply["content"]
+                return content
+        raise NoAnswer("the kernel does not answer")
 
     def _environment(self) -> dict[str, str]:
         """The kernel's environment. Below a home that is read-only, Matplotlib would complain in every first cell."""
@@ -268,18 +271,19 @@ class Runner:
         request = channels.execute("", silent=True)
         end = time.monotonic() + DRAIN_SECONDS
         try:
-            while True:  # replies to the interrupted cell come first
-                reply = await channels.get_shell_msg(timeout=max(0, end - time.monotonic()))
+            while (left := end - time.monotonic()) > 0:  # replies to the interrupted cell come first
+                reply = await channels.get_shell_msg(timeout=left)
                 if reply["content"]["status"] == "ok":
                     break
-            while True:  # and so does what it has printed
-                message = await channels.get_iopub_msg(timeout=max(0, end - time.monotonic()))
+            while (left := end - time.monotonic()) > 0:  # and so does what it has printed
+                message = await channels.get_iopub_msg(timeout=left)
                 answers = message["parent_header"].get("msg_id") == request and message["msg_type"] == "status"
                 if answers and message["content"]["execution_state"] == "idle":
                     return True
         except (Empty, *_NO_MESSAGE):
-            await kernel.shutdown_kernel(now=True)
-            return False
+            pass
+        await kernel.shutdown_kernel(now=True)
+        return False
 
     def _died_by_itself(self, cell: NotebookNode) -> None:
         kernel, why = self._client.km, ""
@@ -367,7 +371,7 @@ class _Client(NotebookClient):
         """Note an error that left no error output, because IPython could not format it: it would earn full marks."""
         reply = execute_reply["content"]
         if reply["status"] == "error" and not has_error(cell):
-            end_in(cell, reply["ename"], reply["evalue"])
+            end_in(cell, _of_the_notebook(reply["ename"]), reply["evalue"])
         self.quits = any(wish.get("source") == "ask_exit" for wish in reply.get("payload", []))
 
     def process_message(self, msg, cell, cell_index):
@@ -379,8 +383,8 @@ class _Client(NotebookClient):
     def output(self, outs, msg, display_id, cell_index):
         """As in the parent class, as long as there is room; errors and results, which are graded, have their own."""
         size, kind = _size(msg["content"]), msg["msg_type"]
-        if kind == "error" and msg["content"].get("ename") in TITLES:  # it is not the grader who says so
-            msg = {**msg, "content": msg["content"] | {"ename": f"{msg['content']['ename']} of this notebook's"}}
+        if kind == "error":
+            msg = {**msg, "content": msg["content"] | {"ename": _of_the_notebook(msg["content"].get("ename"))}}
         self._kept[kind] += 1
         graded = kind in _GRADED and self._kept[kind] <= KEPT_ERRORS
         if size > self._room and not graded:
@@ -406,6 +410,11 @@ class _Client(NotebookClient):
 
     def handle_comm_msg(self, outs, msg, cell_index):
         """Widgets are not kept: one of theirs takes the outputs of other cells."""
+
+
+def _of_the_notebook(name: object) -> str:
+    """The name of an error, such that nobody takes it for one of the grader's."""
+    return f"{name} of this notebook's" if str(name) in TITLES else str(name)
 
 
 def _size(content: object) -> int:

@@ -767,6 +767,63 @@ def test_the_name_of_an_attribute_is_none_that_a_function_finds_in_its_check():
     assert found(lambda x: lambda: shape) is None  # noqa: F821
 
 
+# Each would have run code in the judge, or would have shown and written its memory.
+TUPLE, DICT, MEMORY = {"is": "tuple", "v": []}, {"is": "dict", "v": []}, {"is": "named", "v": ["numpy", "ndarray"]}
+PARTIAL = {"is": "partial", "v": [{"is": "named", "v": ["jax.numpy", "ones"]}, TUPLE, DICT]}
+PARAMETERS = [{"is": "namespace", "v": [["seed", PARTIAL]]}, PARTIAL, {"is": "named", "v": ["jax.numpy", "sin"]}]
+PARAMETERS += [{"is": "lent", "number": 1, "about": {}}]
+
+
+@pytest.mark.parametrize("form", PARAMETERS, ids=["namespace", "partial", "function", "lent"])
+@pytest.mark.parametrize("within", [False, True])
+def test_a_primitive_is_given_nothing_that_it_could_call(form, within):
+    form = {"is": "tuple", "v": [form]} if within else form
+    judge = hostile([{"value": None}])
+    with pytest.raises(Unreadable):
+        programs._param_of(form, programs.Reader({"boxes": []}, judge._unpack([])), [], {})
+
+
+def test_no_memory_is_named_and_no_partial_writes_to_what_it_is_called_with():
+    times = {"is": "partial", "v": [{"is": "named", "v": ["numpy", "multiply"]}, {"is": "tuple", "v": [0, 0]}, DICT]}
+    for form in (MEMORY, times):
+        judge = hostile([{"value": form}])
+        with pytest.raises(Unreadable):
+            judge.ask_thing(1, "call", (), {})
+
+
+def test_an_object_of_an_answer_has_the_methods_of_its_class():
+    class Tape:
+        def play(self):
+            return 1
+
+    Tape.__module__ = "__main__"
+    form = {"is": "object", "of": "Tape", "v": [["play", {"is": "named", "v": ["builtins", "len"]}]]}
+    with pytest.raises(Unreadable, match="in the place of a method"):
+        Unpack([], refuse, names.harmless, {"Tape": Tape}).unpack(form)
+
+
+def test_a_loop_of_the_check_is_not_ended_by_an_answer(rooms):
+    def stops(x):
+        raise StopIteration
+
+    f = of_the_box(rooms, stops=notebook(stops))
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        all(map(f, [1, 2]))
+
+
+def test_an_object_of_an_answer_equals_no_array(rooms):
+    class Always:
+        def __eq__(self, other):
+            return True
+
+        def __array_ufunc__(self, *what, **more):
+            return np.True_
+
+    made = of_the_box(rooms, always=lambda: Always())()
+    for left, right in ((made, np.ones(2)), (np.ones(2), made), (made, np.float64(1)), (np.float64(1), made)):
+        assert not np.all(left == right) and np.all(left != right)
+
+
 def test_the_judge_takes_no_code():
     for kind in ("code", "module"):
         judge = hostile([{"value": {"is": kind, "number": 1, "v": "os"}}])

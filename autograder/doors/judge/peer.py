@@ -274,6 +274,8 @@ class Peer:
             self.counted += bool(tracers)  # the box says what stopped a trace, and who
             self.uncrossed = self.uncrossed or errors.uncrossed(message["error"])
             theirs = errors.raised(message["error"], self._things.errors, self._course())
+            if isinstance(theirs, StopIteration) and fields.get("what") != "next":
+                theirs = RuntimeError("a function raised StopIteration")  # which would end a loop of the check's
             raise errors.arisen(theirs, message["error"], self._notebook)
         if (kind == "beside" or fields.get("what") == "call") and message.get("after") is not None:
             now = self._unpack(parts, same=functools.partial(self._same.changed, handed)).unpack(message["after"])

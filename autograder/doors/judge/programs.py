@@ -633,7 +633,27 @@ def _param_of(form: Any, given: Reader, values: list[Any], eqn: dict[str, Any]) 
         return random_bits_of(form["v"], dtype=kind == "key")
     if kind == "nothing":
         return unspecified() if form["v"] == "unspecified" else jax.sharding.AbstractMesh((), ())
-    return given.unpack(form)
+    found = given.unpack(form)
+    if not _is_plain(found):
+        raise Unreadable("a parameter that is no number, text or layout")
+    return found
+
+
+_PLAIN: tuple[type, ...] = (type(None), bool, int, float, complex, str, bytes, np.dtype, np.ndarray, slice, type(...))
+_PLAIN += (jax.P, jax.sharding.Mesh, jax.sharding.AbstractMesh, jax.sharding.NamedSharding, jax.ShapeDtypeStruct)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a primitive can do nothing with this but read it: nothing that is called, nor asks the other kernel."""
+    if type(value) in (tuple, list, frozenset, set):
+        return all(map(_is_plain, value))
+    if type(value) is dict:
+        return all(map(_is_plain, (*value.keys(), *value.values())))
+    return type(value) in _PLAIN or isinstance(value, np.dtype | np.generic | jax.Array) or _is_type(value)
+
+
+def _is_type(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, np.generic)
 
 
 def _of_jax(form: dict[str, Any], given: Reader, values: list[Any], eqn: dict[str, Any]) -> Any:

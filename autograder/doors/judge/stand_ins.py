@@ -10,6 +10,8 @@ from collections.abc import Callable
 from types import FunctionType, GeneratorType, MethodType
 from typing import Any
 
+import numpy as np
+
 Ask = Callable[..., Any]
 
 # What may be asked of an object, apart from calling it and reading its public attributes.
@@ -143,6 +145,8 @@ class Thing:
         return _exact(self._operation("repr"), str)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
+        if ufunc in (np.equal, np.not_equal):
+            return ufunc is np.not_equal
         return self._operation("ufunc", ufunc, inputs, keywords) if method == "__call__" else NotImplemented
 
     def __str__(self) -> str:

@@ -39,6 +39,9 @@ from .beside import beside
 _BEGINS = 60  # seconds until the judge has the names of the box
 _ONCE_MORE = 5.0  # seconds for a cell that was stopped before
 _FOR_NEW_BOXES = 120.0  # seconds of a submission; when they are used up, what the judge has said counts
+# No word of what could not cross: that is the box's word.
+_PASSES_BESIDE = "it passes beside the answers, but something of theirs cannot be handed over to where it counts; "
+_PASSES_BESIDE += "`--RunNotebook.judge=False` grades it beside them"
 _PATIENCE = 1  # seconds for a box whose check has been stopped
 _ROOM = '__import__("autograder.doors.judge.room", fromlist=["_"])'
 
@@ -64,7 +67,7 @@ class TwoRooms(Runner):
         super().__init__(notebook, folder, seconds, box, guard, linked=True)
         self._judged = frozenset(judged)
         self.judged: list[str] = []  # the checks that have been judged
-        self.not_judged: dict[str, str] = {}  # those that would pass in the box alone, and what could not cross
+        self.not_judged: dict[str, str] = {}  # those that pass beside the answers alone, and what could not cross
         self._course = course or (guard.course if guard is not None else course_in(notebook))
         self._numbers = count(1)
         self._answers: dict[str, tuple[str, list[str]]] = {}  # text and names of the answers' cells that were run
@@ -129,11 +132,11 @@ class TwoRooms(Runner):
             judge.catch_up(index, self._answers)
             if names := beside(nbgrader_metadata(cell)["grade_id"]):
                 judge.tell(f"{_ROOM}.run_beside({names!r})")
-        except (OSError, RuntimeError) as error:
+        except (OSError, RuntimeError):
             self._another = True
             with contextlib.suppress(RuntimeError):
                 judge.tell(f"{_ROOM}.finish()")
-            self._ended(cell, f"the kernel of the answers does not say what is in it: {error}"[:300])
+            self._ended(cell, "the kernel of the answers does not say what is in it")
             return
         judge.run(index)
         uncrossed = judge.finish()
@@ -142,12 +145,10 @@ class TwoRooms(Runner):
             self._ended(cell, "an answer's function did not end, and did not listen to an interrupt")
             return
         self.judged.append(nbgrader_metadata(cell)["grade_id"])
-        if uncrossed and not stopped and has_error(cell) and self._for_new_boxes > 1:
-            uncrossed = wording.printable(uncrossed)[:200].rstrip(".")
-            if not has_error(self._as_in_a_new_box(index)):
-                self.not_judged[nbgrader_metadata(cell)["grade_id"]] = uncrossed
-                line = f"it passes beside the answers, but this cannot be handed over to where it counts: {uncrossed}"
-                end_in(cell, "NotJudged", f"{line}; `--RunNotebook.judge=False` grades it there")
+        fails_for_this = uncrossed and not stopped and has_error(cell) and self._for_new_boxes > 1
+        if fails_for_this and not has_error(self._as_in_a_new_box(index)):
+            self.not_judged[nbgrader_metadata(cell)["grade_id"]] = uncrossed
+            end_in(cell, "NotJudged", _PASSES_BESIDE)
 
     @property
     def told(self) -> str:
@@ -155,29 +156,33 @@ class TwoRooms(Runner):
         return f"{wording.count(len(self.judged), 'check')} ran in a kernel apart from the answers."
 
     def _as_in_a_new_box(self, index: int) -> NotebookNode:
-        """A check as it ends beside the answers.
+        """A check as it ends beside the answers, in a box that is thrown away then.
 
-        Before it, unseen, what was run in the box is run, and earlier checks that bind a name which it uses.
+        Before it, what was run in the box is run, and earlier checks that bind a name which it uses.
         """
-        cells, seconds, began = self.notebook.cells, self.seconds, time.monotonic()
-        used, ran = _mentioned(cells[index].source), list(self._ran.values())
+        used, check = _mentioned(self.notebook.cells[index].source), from_dict(self.notebook.cells[index])
         binding = [
             cell
-            for cell in cells[:index]
+            for cell in self.notebook.cells[:index]
             if nbgrader_metadata(cell).get("grade_id") in self._judged and used & bound(parsed(cell.source))
         ]
-        self.end = End.DIED
-        self.restart()
-        for shown in [*ran, *binding, cells[index]]:
-            self.seconds = min(seconds, _ONCE_MORE if _was_stopped(shown) else self._for_new_boxes)
-            cells.append(found := from_dict(shown))
-            try:
-                (super().run if is_graded(shown) else self.run)(len(cells) - 1)
-            finally:
-                cells.pop()
-        self.seconds = seconds
-        self._for_new_boxes = max(1.0, self._for_new_boxes - (time.monotonic() - began))
-        return found
+        cells = [*map(from_dict, [*self._ran.values(), *binding]), check]
+        ends = time.monotonic() + self._for_new_boxes
+        notebook = from_dict({**self.notebook, "cells": []})
+        notebook.cells = cells
+        with Runner(notebook, self._folder, self.seconds, self._box, self._guard) as runner:
+            for at, cell in enumerate(cells):
+                left = ends - time.monotonic()
+                if left < 1 or runner.end is not None:
+                    break
+                runner.seconds = min(self.seconds, left, _ONCE_MORE if _was_stopped(cell) else left)
+                runner.run(at)
+            else:
+                self._for_new_boxes = ends - time.monotonic()
+                return check
+        self._for_new_boxes = max(0.0, ends - time.monotonic())
+        end_in(check, "NotRun", "there was no time for it")
+        return check
 
     @property
     def _names(self) -> list[str]:

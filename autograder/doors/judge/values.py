@@ -7,6 +7,7 @@ has no form of its own is lent: `lend` says how the other kernel may refer to it
 import dataclasses
 import enum
 import functools
+import inspect
 import math
 import re
 from collections import Counter, OrderedDict
@@ -321,6 +322,8 @@ class Unpack:
             fn, args, keywords = self._all(form["v"], deep)
             if not callable(fn) or type(args) is not tuple or type(keywords) is not dict:
                 raise Unreadable("this is no partial function")
+            if not self.callbacks and isinstance(fn, np.ufunc):
+                raise Unreadable("a function of NumPy's that could write into what it is called with")
             return functools.partial(fn, *args, **keywords)
         if kind == "namespace":
             return SimpleNamespace(**{_attribute(name): self.unpack(inner, deep + 1) for name, inner in form["v"]})
@@ -355,6 +358,8 @@ class Unpack:
         slots = _slot_names(kind)
         for name, inner in form["v"]:
             value = self.unpack(inner, deep + 1)
+            if callable(inspect.getattr_static(kind, _attribute(name), None)):
+                raise Unreadable("an attribute in the place of a method")
             if name in slots:
                 object.__setattr__(made, name, value)
             elif hasattr(made, "__dict__"):
