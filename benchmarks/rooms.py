@@ -9,8 +9,7 @@
     python benchmarks/rooms.py --unit 05 --try FILE   what the judged checks say to the answers in a file
 
 A check may be judged if there, in the judge, the solution and every kept right answer earn every point, every kept
-wrong answer that names it in `fails` loses points (some of these cannot cross, and are run in the box), and the stub is
-not begun. What looks at the compiler's caches or at the process's memory is not tried, where `beside.toml` does not
+wrong answer that names it in `fails` loses points, and the stub is not begun. What looks at the compiler's caches or at the process's memory is not tried, where `beside.toml` does not
 have it looked at in the box: in the judge there is a stand-in. Nor may a later check that is observed need a name that
 a judged one binds. All kept answers run in one box, one after the other, as in `test_answers.py`; the box needs
 bubblewrap.
@@ -77,6 +76,7 @@ class Trial:
         course = course_in(notebook, released)
         box = Rules(memory=6)
         self.runner = TwoRooms(notebook, Path(self._folder.name), SECONDS, box, None, checks, course)
+        self.runner.for_new_boxes = 0
         self.cells = notebook.cells
 
     def __enter__(self) -> "Trial":
@@ -116,19 +116,13 @@ class Trial:
             return False
         return True
 
-    def not_judged(self, check: str) -> str:
-        """What could not cross in this check when it was run last, so that it was run in the box; or nothing."""
-        return self.runner.not_judged.get(check, "")
-
     def against(self, check: str) -> str:
-        """Why a right answer does not earn every point of a check in the judge, or nothing."""
+        """Why a right answer does not earn every point of a check, or nothing."""
         result = score(self.grade(check))
-        lost = brief(result.message) or "it loses points"
-        return self.not_judged(check) or (lost if result.earned < result.possible else "")
+        return (brief(result.message) or "it loses points") if result.earned < result.possible else ""
 
     def grade(self, check: str) -> NotebookNode:
-        """The check as it was run, in the judge if it can be."""
-        self.runner.not_judged.pop(check, None)
+        """The check as it was run, in the judge."""
         index = next(i for i, c in enumerate(self.cells) if is_graded(c) and c.metadata.nbgrader.grade_id == check)
         cell = from_dict(self.runner.run(index))
         if self.runner.end is not None:
@@ -207,11 +201,7 @@ def try_file(name: str, file: Path) -> None:
             checks = [check for check in unit.near(task) if check in judged]
             if checks:
                 trial.put(answer.source, task)
-                results = []
-                for check in checks:
-                    results.append(score(trial.grade(check)))
-                    if why := trial.not_judged(check):
-                        print(f"    {check} is not judged: {why}", flush=True)
+                results = [score(trial.grade(check)) for check in checks]
                 trial.put(unit.answers[task].source, task)
                 lost = [
                     f"{c}: {brief(r.message)}" for c, r in zip(checks, results, strict=True) if r.earned < r.possible

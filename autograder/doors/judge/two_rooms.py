@@ -72,7 +72,7 @@ class TwoRooms(Runner):
         self._numbers = count(1)
         self._answers: dict[str, tuple[str, list[str]]] = {}  # text and names of the answers' cells that were run
         self._ran: dict[str, NotebookNode] = {}  # by their ids the cells that were run in the box, but for checks
-        self._for_new_boxes = _FOR_NEW_BOXES
+        self.for_new_boxes = _FOR_NEW_BOXES  # seconds in which checks may be tried beside the answers, too
         self._another = True  # whether either kernel is another one than when a check was judged last
         self._empty = tempfile.TemporaryDirectory(prefix="judge")  # no file of a submission is there
         self._judge = _Judge(notebook, Path(self._empty.name), seconds, box)
@@ -145,7 +145,7 @@ class TwoRooms(Runner):
             self._ended(cell, "an answer's function did not end, and did not listen to an interrupt")
             return
         self.judged.append(nbgrader_metadata(cell)["grade_id"])
-        fails_for_this = uncrossed and not stopped and has_error(cell) and self._for_new_boxes > 1
+        fails_for_this = uncrossed and not stopped and has_error(cell) and self.for_new_boxes > 1
         if fails_for_this and not has_error(self._as_in_a_new_box(index)):
             self.not_judged[nbgrader_metadata(cell)["grade_id"]] = uncrossed
             end_in(cell, "NotJudged", _PASSES_BESIDE)
@@ -167,7 +167,7 @@ class TwoRooms(Runner):
             if nbgrader_metadata(cell).get("grade_id") in self._judged and used & bound(parsed(cell.source))
         ]
         cells = [*map(from_dict, [*self._ran.values(), *binding]), check]
-        ends = time.monotonic() + self._for_new_boxes
+        ends = time.monotonic() + self.for_new_boxes
         notebook = from_dict({**self.notebook, "cells": []})
         notebook.cells = cells
         with Runner(notebook, self._folder, self.seconds, self._box, self._guard) as runner:
@@ -178,9 +178,9 @@ class TwoRooms(Runner):
                 runner.seconds = min(self.seconds, left, _ONCE_MORE if _was_stopped(cell) else left)
                 runner.run(at)
             else:
-                self._for_new_boxes = ends - time.monotonic()
+                self.for_new_boxes = ends - time.monotonic()
                 return check
-        self._for_new_boxes = max(0.0, ends - time.monotonic())
+        self.for_new_boxes = max(0.0, ends - time.monotonic())
         end_in(check, "NotRun", "there was no time for it")
         return check
 
