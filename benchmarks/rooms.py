@@ -9,10 +9,10 @@
     python benchmarks/rooms.py --unit 05 --try FILE   what the judged checks say to the answers in a file
 
 A check may be judged if there, in the judge, the solution and every kept right answer earn every point, every kept
-wrong answer that names it in `fails` loses points, and the stub is not begun. What looks at the compiler's caches or at the process's memory is not tried, where `beside.toml` does not
-have it looked at in the box: in the judge there is a stand-in. Nor may a later check that is observed need a name that
-a judged one binds. All kept answers run in one box, one after the other, as in `test_answers.py`; the box needs
-bubblewrap.
+wrong answer that names it in `fails` loses points, and the stub is not begun. What looks at the compiler's caches or at
+the process's memory is not tried, where `beside.toml` does not have it looked at in the box: in the judge there is a
+stand-in. Nor may a later check that is observed need a name that a judged one binds. All kept answers run in one box,
+one after the other, as in `test_answers.py`; the box needs bubblewrap.
 """
 
 import argparse

@@ -67,7 +67,6 @@ class TwoRooms(Runner):
         super().__init__(notebook, folder, seconds, box, guard, linked=True)
         self._judged = frozenset(judged)
         self.judged: list[str] = []  # the checks that have been judged
-        self.not_judged: dict[str, str] = {}  # those that pass beside the answers alone, and what could not cross
         self._course = course or (guard.course if guard is not None else course_in(notebook))
         self._numbers = count(1)
         self._answers: dict[str, tuple[str, list[str]]] = {}  # text and names of the answers' cells that were run
@@ -147,7 +146,6 @@ class TwoRooms(Runner):
         self.judged.append(nbgrader_metadata(cell)["grade_id"])
         fails_for_this = uncrossed and not stopped and has_error(cell) and self.for_new_boxes > 1
         if fails_for_this and not has_error(self._as_in_a_new_box(index)):
-            self.not_judged[nbgrader_metadata(cell)["grade_id"]] = uncrossed
             end_in(cell, "NotJudged", _PASSES_BESIDE)
 
     @property
