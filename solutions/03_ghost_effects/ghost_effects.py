@@ -1233,7 +1233,8 @@ line_up_truth = {
     "a local list": (True, "It appends to a list of its own, which nobody sees."),
     "a constant table": (True, "It captures an array, but the same one each time."),
 }
-assert_judges(line_up(1), line_up_truth, jnp.float32(0.5))
+suspects = line_up(1)
+assert_judges(suspects, line_up_truth, jnp.float32(0.5))
 ### BEGIN HIDDEN TESTS
 
 
