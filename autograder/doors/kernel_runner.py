@@ -201,17 +201,23 @@ class Runner:
 
     def _assert_ended(self, cell: NotebookNode) -> None:
         """A check that has said nothing has come to its end, or it has passed nothing."""
-        channels = self._client.kc
-        assert isinstance(channels, AsyncKernelClient)
-        known = digest(cell.source)
-        request = channels.execute("", silent=True, user_expressions={"ended": f"{_RESTORER}.last_ended()"})
         try:
-            said = run_sync(self._answered)(request, self.seconds)["user_expressions"]["ended"]
-            ended = said.get("data", {}).get("text/plain") == repr(known)
+            ended = self._value(f"{_RESTORER}.last_ended()", self.seconds) == repr(digest(cell.source))
         except RuntimeError:  # `NoAnswer` among them
             ended = False
         if not ended:
             end_in(cell, "NotRun", "this check did not come to its end, and so it has passed nothing")
+
+    def _value(self, expression: str, seconds: float, source: str = "") -> str | None:
+        """What an expression is in the kernel, as text, once a text of the grader's was run; None if it has no value.
+
+        Raises RuntimeError as `_answered` does.
+        """
+        channels = self._client.kc
+        assert isinstance(channels, AsyncKernelClient)
+        request = channels.execute(source, silent=True, user_expressions={"it": expression})
+        said = run_sync(self._answered)(request, seconds)["user_expressions"]["it"]
+        return said.get("data", {}).get("text/plain")
 
     async def _answered(self, request: str, seconds: float) -> dict:
         """What is replied to a request. Raises `NoAnswer` if it is not done in time, RuntimeError if it has failed."""

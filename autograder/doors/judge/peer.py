@@ -154,8 +154,11 @@ class Peer:
         try:
             yield
         except (CannotCross, Unreadable) as error:
-            self.uncrossed = self.uncrossed or str(error)
+            self._note_uncrossed(str(error))
             raise
+
+    def _note_uncrossed(self, what: str) -> None:
+        self.uncrossed = self.uncrossed or what
 
     def ask_thing(self, number: int, what: str, args: tuple, keywords: dict[str, Any]) -> Any:
         """What a stand-in is asked for."""
@@ -272,7 +275,7 @@ class Peer:
             print(message["printed"][:_PRINTED], end="")
         if "error" in message:
             self.counted += bool(tracers)  # the box says what stopped a trace, and who
-            self.uncrossed = self.uncrossed or errors.uncrossed(message["error"])
+            self._note_uncrossed(errors.uncrossed(message["error"]))
             theirs = errors.raised(message["error"], self._things.errors, self._course())
             if isinstance(theirs, StopIteration) and fields.get("what") != "next":
                 theirs = RuntimeError("a function raised StopIteration")  # which would end a loop of the check's
@@ -323,7 +326,7 @@ class Peer:
             if self._judge and not isinstance(error, Exception):
                 raise
             if isinstance(error, CannotCross | Unreadable):
-                self.uncrossed = self.uncrossed or str(error)
+                self._note_uncrossed(str(error))
             reply = {"error": errors.told(error, self._things.keep, None if self._judge else self._notebook)}
         if text := printed.getvalue():
             reply["printed"] = text
@@ -476,7 +479,7 @@ class Peer:
     def _note_opaque(self, thing: Any) -> None:
         """An object of an answer's own class is no more than a handle here: an honest one may be misjudged."""
         if isinstance(thing, Thing) and not callable(thing) and thing._number not in self._instruments:
-            self.uncrossed = self.uncrossed or f"an object of type {type(thing).__name__}"
+            self._note_uncrossed(f"an object of type {type(thing).__name__}")
 
     def _unpacked(self, form: Any, parts: list[bytes]) -> Any:
         with unheard():

@@ -10,7 +10,6 @@ new box. If it passes there, that is said: whoever grades can look at the answer
 earns nothing by itself, or whoever has taken over the box would let his answers not be handed over.
 """
 
-import ast
 import builtins
 import contextlib
 import socket
@@ -21,7 +20,6 @@ from collections.abc import Collection
 from itertools import count
 from pathlib import Path
 
-from jupyter_client import AsyncKernelClient
 from jupyter_core.utils import run_sync
 from nbformat import NotebookNode, from_dict
 
@@ -66,11 +64,10 @@ class TwoRooms(Runner):
     ):
         super().__init__(notebook, folder, seconds, box, guard, linked=True)
         self._judged = frozenset(judged)
-        self.judged: list[str] = []  # the checks that have been judged
+        self.judged: set[str] = set()  # the checks that have been judged
         self._course = course or (guard.course if guard is not None else course_in(notebook))
         self._numbers = count(1)
         self._answers: dict[str, tuple[str, list[str]]] = {}  # text and names of the answers' cells that were run
-        self._ran: dict[str, NotebookNode] = {}  # by their ids the cells that were run in the box, but for checks
         self.for_new_boxes = _FOR_NEW_BOXES  # seconds in which checks may be tried beside the answers, too
         self._another = True  # whether either kernel is another one than when a check was judged last
         self._empty = tempfile.TemporaryDirectory(prefix="judge")  # no file of a submission is there
@@ -84,7 +81,7 @@ class TwoRooms(Runner):
     def restart(self) -> None:
         """As in the parent class."""
         if self.end not in (None, End.NEVER_STARTED):
-            self._another, self._answers, self._ran = True, {}, {}
+            self._another, self._answers = True, {}
         super().restart()
 
     def run(self, index: int) -> NotebookNode:
@@ -96,9 +93,6 @@ class TwoRooms(Runner):
                 self._run_judged(index, cell)
             return cell
         super().run(index)
-        if not is_graded(cell):
-            self._ran.pop(cell.id, None)  # the one that was run last counts
-            self._ran[cell.id] = cell
         if not nbgrader_metadata(cell).get("locked"):
             self._note(cell)
         return cell
@@ -111,7 +105,7 @@ class TwoRooms(Runner):
         text = cell.source if judged is None else judged.text
         kept = self._course.kept | self._course.of_checks
         names = sorted(name for name in bound(parsed(text)) if name not in kept and not name.startswith("__"))
-        self._answers.pop(cell.id, None)
+        self._answers.pop(cell.id, None)  # the one that was run last counts
         self._answers[cell.id] = text, names
 
     def _run_judged(self, index: int, cell: NotebookNode) -> None:
@@ -143,7 +137,7 @@ class TwoRooms(Runner):
         if not run_sync(self._served)(serving, _PATIENCE if stopped else DRAIN_SECONDS):
             self._ended(cell, "an answer's function did not end, and did not listen to an interrupt")
             return
-        self.judged.append(nbgrader_metadata(cell)["grade_id"])
+        self.judged.add(nbgrader_metadata(cell)["grade_id"])
         fails_for_this = uncrossed and not stopped and has_error(cell) and self.for_new_boxes > 1
         if fails_for_this and not has_error(self._as_in_a_new_box(index)):
             end_in(cell, "NotJudged", _PASSES_BESIDE)
@@ -158,28 +152,26 @@ class TwoRooms(Runner):
 
         Before it, what was run in the box is run, and earlier checks that bind a name which it uses.
         """
-        used, check = _mentioned(self.notebook.cells[index].source), from_dict(self.notebook.cells[index])
+        above, check = self.notebook.cells[:index], from_dict(self.notebook.cells[index])
+        used = _mentioned(check.source)
+        ran = [c for c in above if c.cell_type == "code" and not is_graded(c) and not _ended_kernel(c)]
         binding = [
             cell
-            for cell in self.notebook.cells[:index]
+            for cell in above
             if nbgrader_metadata(cell).get("grade_id") in self._judged and used & bound(parsed(cell.source))
         ]
-        cells = [*map(from_dict, [*self._ran.values(), *binding]), check]
-        ends = time.monotonic() + self.for_new_boxes
         notebook = from_dict({**self.notebook, "cells": []})
-        notebook.cells = cells
+        notebook.cells = [*map(from_dict, [*ran, *binding]), check]
+        ends = time.monotonic() + self.for_new_boxes
         with Runner(notebook, self._folder, self.seconds, self._box, self._guard) as runner:
-            for at, cell in enumerate(cells):
+            for at, cell in enumerate(notebook.cells):
                 left = ends - time.monotonic()
                 if left < 1 or runner.end is not None:
+                    end_in(check, "NotRun", "there was no time for it")
                     break
                 runner.seconds = min(self.seconds, left, _ONCE_MORE if _was_stopped(cell) else left)
                 runner.run(at)
-            else:
-                self.for_new_boxes = ends - time.monotonic()
-                return check
         self.for_new_boxes = max(0.0, ends - time.monotonic())
-        end_in(check, "NotRun", "there was no time for it")
         return check
 
     @property
@@ -250,21 +242,13 @@ class _Judge(Runner):
         if self._started and not self._dead:
             run_sync(self._answered)(self._request(source), _BEGINS)
 
-    def finish(self) -> str:
-        """The check is done: what could not be handed over, or nothing."""
+    def finish(self) -> bool:
+        """The check is done: whether something could not be handed over."""
         if not self._started or self._dead:
-            return ""
-        with contextlib.suppress(RuntimeError, KeyError, ValueError, SyntaxError):
-            self.tell(f"{_ROOM}.finish()")
-            return str(ast.literal_eval(self.asked(f"{_ROOM}.uncrossed")))
-        return ""
-
-    def asked(self, expression: str) -> str:
-        """The value of an expression in the kernel, as text. Raises RuntimeError and KeyError where there is none."""
-        channels = self._client.kc
-        assert isinstance(channels, AsyncKernelClient)
-        request = channels.execute("", silent=True, user_expressions={"it": expression})
-        return run_sync(self._answered)(request, _BEGINS)["user_expressions"]["it"]["data"]["text/plain"]
+            return False
+        with contextlib.suppress(RuntimeError):
+            return self._value(f"bool({_ROOM}.uncrossed)", _BEGINS, f"{_ROOM}.finish()") == "True"
+        return False
 
     def catch_up(self, index: int, answers: dict[str, tuple[str, list[str]]]) -> None:
         """Run the release's cells above this one that were not run here, and take the names of the box.
@@ -291,6 +275,10 @@ class _Judge(Runner):
 
 def _was_stopped(cell: NotebookNode) -> bool:
     return any(output.get("ename") in TITLES for output in cell.outputs)
+
+
+def _ended_kernel(cell: NotebookNode) -> bool:
+    return any(output.get("ename") == "KernelDied" for output in cell.outputs)
 
 
 def _mentioned(source: str) -> set[str]:
