@@ -3,8 +3,8 @@
     python benchmarks/attacks.py              those that have no row for today's text; some forty minutes for all
     python benchmarks/attacks.py --table      only write attacks.md again
 
-As the course grades (a guard reads cells first, a box holds what runs), by the course without either, and by nbgrader
-with its own settings. The last two run strangers' code as it is: each of their gradings has a sandbox of its own
+As the course grades (a guard reads cells first, a box holds what runs, a judge has the checks), by the course without
+them, and by nbgrader with its own settings. The last two run strangers' code as it is: each of their gradings has a sandbox of its own
 (`_sandbox`). What tries to reach others is graded alone, between an honest student who has a grade and one who has none
 yet; tricks inside a kernel and spoilt notebooks are graded as classes, and whatever stops one is taken out of it.
 """
@@ -113,7 +113,7 @@ class Classroom:
         self.sandbox = Sandbox(place)
         self.course, self.outside = place / "course", place / "outside"
         if before is None:
-            make_course(self.course)
+            make_course(self.course, judged=way == BOXED)
             if way == STOCK:
                 (self.course / "nbgrader_config.py").write_text(_OF_NBGRADER)
             self.outside.mkdir()

@@ -70,7 +70,7 @@ class Soaked(NamedTuple):
 
 def make_class(folder: Path, students: int) -> None:
     """A course with so many submissions: the spoilt ones and the attacks first, plain ones for the rest."""
-    make_course(folder)
+    make_course(folder, judged=True)
     texts: dict[str, bytes] = {}
     for name, (_, spoil) in FAULTS.items():
         notebook = honest()

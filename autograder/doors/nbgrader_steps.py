@@ -23,6 +23,7 @@ from .faults import Fault, end_in, fault
 from .graded_notebook import UnreadableNotebook, bytes_of, is_graded, parse_notebook, read_notebook
 from .guard.course import Course
 from .handed_in import is_plain
+from .judge.table import judged_by
 from .kernel_runner import CELL_SECONDS
 from .register_units import graded_form, register, released_form
 from .run_submission import NOTEBOOK_SECONDS, Conditions, in_line, run_submission
@@ -159,6 +160,7 @@ class RunNotebook(NbGraderPreprocessor):
     judge = Bool(True, help="run checks in a kernel of their own where they can be (see autograder/THREATS.md)").tag(
         config=True
     )
+    rooms = Unicode(help="a table like autograder/doors/judge/rooms.csv, of units of your own").tag(config=True)
     memory = Float(Rules.memory, help="GiB of memory in the box").tag(config=True)
     disk = Float(Rules.disk, help="GiB of files in the box; they lie in memory").tag(config=True)
     processes = Integer(Rules.processes, help="processes in the box").tag(config=True)
@@ -166,7 +168,7 @@ class RunNotebook(NbGraderPreprocessor):
 
     @property
     def conditions(self) -> Conditions:
-        """What the options above say."""
+        """What the options above say. Raises ValueError for a table of `rooms` that is none."""
         limits = Rules(
             self.memory,
             self.disk,
@@ -176,15 +178,25 @@ class RunNotebook(NbGraderPreprocessor):
             reduced=self.reduced,
         )
         return Conditions(
-            self.seconds, self.budget, limits if self.box else None, self.guard, self.programs, self.judge
+            self.seconds,
+            self.budget,
+            limits if self.box else None,
+            self.guard,
+            self.programs,
+            self.judge,
+            judged_by(Path(self.rooms)) if self.rooms else frozenset(),
         )
 
     def assert_possible(self) -> None:
         """Say what to do where students' code would have to run without a box, or in a reduced one.
 
-        Raises NbGraderException where there is none.
+        Raises NbGraderException where there is none, or where another option says what cannot be.
         """
-        box = self.conditions.box
+        try:
+            box = self.conditions.box
+        except ValueError as error:
+            self.log.error("Nothing was graded: %s", error)
+            raise NbGraderException(str(error)) from None
         if box and (why := box.why_not()):
             line = (
                 f"Nothing was graded: students' code runs in a box, and this machine can make none: {why}. "

@@ -26,6 +26,7 @@ class Conditions:
 
     programs: whether the box has what was compiled for the unit's solution (see `solved_programs`).
     judge: whether checks that the table of `judge` names are run in a kernel of their own; only with a box.
+    rooms: checks beyond that table, as `judged_by` gives them.
     """
 
     seconds: float = CELL_SECONDS
@@ -34,6 +35,7 @@ class Conditions:
     guard: bool = True
     programs: bool = True
     judge: bool = True
+    rooms: frozenset[tuple[str, str]] = frozenset()
 
 
 def in_line(notebook: NotebookNode, graded: NotebookNode, released: NotebookNode) -> tuple[list[str], Course]:
@@ -61,7 +63,7 @@ def run_submission(
       course: what the release holds; read from the notebook itself where no release is known.
       alone: see `run_fairly`.
     """
-    judged = judged_in(notebook) if under.judge and under.box else frozenset()
+    judged = judged_in(notebook, under.rooms) if under.judge and under.box else frozenset()
     with hidden_output_dropped(notebook), ExitStack() as stack:
         guard = Guard(notebook, course) if under.guard else None  # in here: it knows checks by their texts as they run
         runner = (

@@ -1,10 +1,14 @@
 """A unit of two tasks without JAX, so that a submission takes no longer than its kernel needs to start."""
 
+import csv
 from pathlib import Path
 
 import nbformat
 from conftest import COURSE, graded, locked, solution
 from nbformat import NotebookNode
+
+from autograder.doors.graded_notebook import is_graded
+from autograder.doors.judge.table import FIELDS, digest
 
 UNIT, NAME = "00_powers", "powers"
 _CELLS = [
@@ -38,10 +42,20 @@ def handed_in(answers: dict[str, str] = ANSWERS) -> NotebookNode:
     return notebook
 
 
-def make_course(folder: Path, units: tuple[str, ...] = (UNIT,)) -> None:
-    """A course of nothing but this unit, under each of these names, with this course's configuration of nbgrader."""
+def make_course(folder: Path, units: tuple[str, ...] = (UNIT,), judged: bool = False) -> None:
+    """A course of nothing but this unit, under each of these names, with this course's configuration of nbgrader.
+
+    judged: whether both checks run in the judge, as nearly all of this course do.
+    """
     for place in ("solutions", "exercises"):
         for unit in units:
             (folder / place / unit).mkdir(parents=True)
             nbformat.write(as_solved(), folder / place / unit / f"{NAME}.ipynb")
-    (folder / "nbgrader_config.py").write_text((COURSE / "nbgrader_config.py").read_text())
+    settings = (COURSE / "nbgrader_config.py").read_text()
+    if judged:
+        checks = [cell for cell in as_solved().cells if is_graded(cell)]
+        rows = [(UNIT, cell.id, cell.metadata.nbgrader.points, "outside", digest(cell.source)) for cell in checks]
+        with (folder / "rooms.csv").open("w", newline="") as file:
+            csv.writer(file).writerows([FIELDS, *rows])
+        settings += '\nget_config().RunNotebook.rooms = "rooms.csv"\n'
+    (folder / "nbgrader_config.py").write_text(settings)

@@ -129,7 +129,7 @@ class Class:
         (root / "outside").mkdir()
         (root / "outside" / "diary.txt").write_text("secret")
         course = root / "course"
-        make_course(course, (UNIT, GUARDED))
+        make_course(course, (UNIT, GUARDED), judged=True)
         (course / "nbgrader_config.py").chmod(0o644)
         places = {
             "CLASSROOM": str(course),
@@ -156,7 +156,7 @@ class Class:
         self.graded(UNIT, "--student=honest", UNGUARDED)
         self.after_honest = contents(course / "autograded" / "honest" / UNIT)
         self.printed = self.graded(UNIT, UNGUARDED)
-        self.guarded = self.graded(GUARDED)
+        self.guarded = self.graded(GUARDED, "--RunNotebook.judge=False")  # the guard is all that holds there
         self.run("generate_feedback", UNIT)
         self.run("generate_feedback", GUARDED)
         self.run("export")

@@ -26,7 +26,6 @@ pytestmark = [
     pytest.mark.once,
     pytest.mark.thorough,
     pytest.mark.notebooks,
-    pytest.mark.xdist_group("faults"),
 ]
 
 NOTHING = 0.0
@@ -1080,9 +1079,9 @@ def the_notebook_of_another_unit(n):
 class Class:
     """The class after it was graded."""
 
-    def __init__(self, root):
+    def __init__(self, root, judged):
         self.root = root
-        make_course(root)
+        make_course(root, judged=judged)
         for student, (_, spoil) in FAULTS.items():
             notebook = honest()
             text = spoil(notebook)
@@ -1115,9 +1114,16 @@ class Class:
         return done.stdout + done.stderr
 
 
-@pytest.fixture(scope="module")
-def classroom(tmp_path_factory):
-    return Class(tmp_path_factory.mktemp("faults"))
+NOT_HERE = pytest.mark.skipif(bool(why_not()), reason=f"not here, because the judge needs a box: {why_not()}")
+WAYS = [
+    pytest.param(True, id="judged", marks=[pytest.mark.xdist_group("faults, judged"), NOT_HERE]),
+    pytest.param(False, id="observed", marks=pytest.mark.xdist_group("faults, observed")),
+]
+
+
+@pytest.fixture(scope="module", params=WAYS)
+def classroom(tmp_path_factory, request):
+    return Class(tmp_path_factory.mktemp("faults"), request.param)
 
 
 EVERYBODY = {name: points for name, (points, _) in (FAULTS | FOLDERS).items()} | dict.fromkeys(STUDENTS, ALL)

@@ -285,6 +285,7 @@ def test_bad_input_is_one_line(root):
         ("0", "--student", "bob", "--student", "ada"): f"Of bob there is nothing in submitted/ for {UNIT}.",
         ("0", "--workers", "2", "--scheduler", "tcp://127.0.0.1:9"): "A cluster has the workers that it has",
         ("0", "--RunNotebook.seconds=long"): "",
+        ("0", "--RunNotebook.rooms=lost.csv"): "lost.csv cannot be read: No such file or directory.",
     }.items():
         done = CliRunner().invoke(app, words)
         assert done.exit_code == 2, done.output

@@ -3,8 +3,10 @@
 import pytest
 from _table import read
 from _unit import UNITS, unit_as_built
+from nbgrader.converters.base import NbGraderException
 
-from autograder.doors.judge.table import HOW, TABLE, digest, judged_in
+from autograder.doors.judge.table import HOW, TABLE, digest, judged_by, judged_in
+from autograder.doors.nbgrader_steps import RunNotebook
 
 pytestmark = pytest.mark.once
 
@@ -26,3 +28,37 @@ def test_only_the_text_that_was_tried_is_judged(make_notebook):
     cell = unit_as_built(row["unit"]).checks[row["check"]]
     assert judged_in(make_notebook((cell.source, cell.metadata.nbgrader))) == {row["check"]}
     assert not judged_in(make_notebook((cell.source + "\nprint()", cell.metadata.nbgrader)))
+
+
+# --- a table of an instructor's own ---
+
+OWN = "unit,check,points,how,text\n50_own,own-check,2,outside,{}\n50_own,other-check,2,observed,{}\n"
+
+
+def test_an_instructors_own_units_have_a_table_of_their_own(make_notebook, tmp_path):
+    text, metadata = "assert f(2) == 4", {"grade": True, "locked": True, "points": 2, "schema_version": 3}
+    cells = [(text, metadata | {"grade_id": name}) for name in ("own-check", "other-check")]
+    table = tmp_path / "rooms.csv"
+    table.write_text(OWN.format(digest(text), digest(text)))
+    notebook, under = make_notebook(*cells), RunNotebook(rooms=str(table)).conditions
+    assert judged_in(notebook, under.rooms) == {"own-check"}
+    assert not judged_in(notebook, RunNotebook().conditions.rooms)
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        (None, "cannot be read: No such file or directory."),
+        (b"a,b\n1,2\n", "is no table with the columns unit, check, points, how, text."),
+        (b"unit,check\n\xff\n", "is no table with the columns unit, check, points, how, text."),
+    ],
+)
+def test_a_table_that_is_none_is_one_line(tmp_path, content, line):
+    table = tmp_path / "rooms.csv"
+    if content is not None:
+        table.write_bytes(content)
+    with pytest.raises(ValueError, match="rooms.csv") as error:
+        judged_by(table)
+    assert str(error.value) == f"{table} {line}"
+    with pytest.raises(NbGraderException, match="rooms.csv"):
+        RunNotebook(rooms=str(table)).assert_possible()

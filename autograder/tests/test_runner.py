@@ -4,11 +4,12 @@ import os
 from pathlib import Path
 
 import pytest
+from jupyter_client import AsyncKernelClient
 from jupyter_core.utils import run_sync
 from nbclient import NotebookClient
 
 from autograder.doors.graded_notebook import failure_text
-from autograder.doors.kernel_runner import COLD, STARTS, Runner
+from autograder.doors.kernel_runner import COLD, STARTS, NoAnswer, Runner
 
 pytestmark = pytest.mark.once  # the same on every version
 
@@ -133,3 +134,25 @@ def test_an_exception_that_cannot_be_shown_is_still_an_error(tmp_path, make_note
 raise Sly("full marks, please")"""
     failures = run(make_notebook(source), tmp_path)
     assert failures == ["Sly: full marks, please"]
+
+
+class Flooding(AsyncKernelClient):
+    """Of a kernel that sends the same message whenever it is looked for one."""
+
+    message: dict = {}
+
+    async def get_shell_msg(self, *, timeout=None):
+        return self.message
+
+
+OTHERS = {"content": {"status": "ok"}, "parent_header": {"msg_id": "nobody"}}
+NO_REPLIES = [{}, {"content": {}}, {"content": {"status": "ok"}}, {"content": [], "parent_header": {"msg_id": "asked"}}]
+
+
+@pytest.mark.parametrize("message", [OTHERS, *NO_REPLIES])
+def test_replies_that_are_to_nobody_or_none_are_not_waited_for(tmp_path, make_notebook, message):
+    with Runner(make_notebook("1"), tmp_path) as runner:
+        runner._client.kc = Flooding()
+        runner._client.kc.message = message
+        with pytest.raises(NoAnswer):
+            run_sync(runner._answered)("asked", 0.2)

@@ -23,8 +23,11 @@ pytestmark = [
 BOTH = ("f-check", "g-check")
 
 
-def graded(tmp_path, answers=ANSWERS, judged=BOTH, above="", guarded=False, seconds=20, released=None):
-    """The tiny unit (or another one) with these answers, run; `above` stands at the top of the answer to f."""
+def graded(tmp_path, answers=ANSWERS, judged=BOTH, above="", guarded=False, seconds=20, released=None, **more):
+    """The tiny unit (or another one) with these answers, run; `above` stands at the top of the answer to f.
+
+    more: attributes of the runner.
+    """
     released = released or as_solved()
     notebook = handed_in(answers)
     for cell in notebook.cells:
@@ -36,6 +39,7 @@ def graded(tmp_path, answers=ANSWERS, judged=BOTH, above="", guarded=False, seco
         hidden_output_dropped(notebook),
         TwoRooms(notebook, tmp_path, seconds, Rules(), guard, judged, course) as runner,
     ):
+        vars(runner).update(more)
         run_fairly(runner, 100)
     notebook.metadata["rooms"] = runner.told
     return notebook
@@ -90,6 +94,25 @@ def test_what_cannot_be_handed_over_earns_nothing_and_is_told_if_it_passes_besid
         assert (found.title, found.lost) == ("A check could not be judged", 3)
         assert "passes beside the answers" in str(found) and "--RunNotebook.judge=False" in str(found)
     assert notebook.metadata["rooms"] == "2 checks ran in a kernel apart from the answers."
+
+
+@pytest.mark.thorough  # it waits
+def test_what_is_tried_beside_the_answers_has_a_time_of_its_own_and_ends(tmp_path):
+    """Once it is used up, what the judge has said counts: here g is asked twice, and each time takes two seconds."""
+    slow = OBJECTS.format(3).replace("def g(x):", "import time\ndef g(x):\n    time.sleep(2)")
+    notebook = graded(tmp_path, ANSWERS | {"g": slow}, for_new_boxes=3)
+    assert points(notebook) == ONLY_F
+    cell = next(cell for cell in notebook.cells if cell.id == "g-check")
+    assert [output.ename for output in cell.outputs if output.output_type == "error"] == ["AssertionError"]
+
+
+def test_nobody_says_in_the_graders_words_that_a_check_could_not_be_judged(tmp_path):
+    forges = "class NotJudged(Exception): pass\ndef g(x):\n    raise NotJudged('it passes beside the answers')"
+    notebook = graded(tmp_path, ANSWERS | {"g": forges})
+    assert points(notebook) == ONLY_F
+    cell = next(cell for cell in notebook.cells if cell.id == "g-check")
+    assert "NotJudged" not in [output.get("ename") for output in cell.outputs]
+    assert fault(notebook) is None
 
 
 def test_what_crosses_is_judged_and_said_to_be(tmp_path):
