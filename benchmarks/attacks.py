@@ -4,9 +4,10 @@
     python benchmarks/attacks.py --table      only write attacks.md again
 
 As the course grades (a guard reads cells first, a box holds what runs, a judge has the checks), by the course without
-them, and by nbgrader with its own settings. The last two run strangers' code as it is: each of their gradings has a sandbox of its own
-(`_sandbox`). What tries to reach others is graded alone, between an honest student who has a grade and one who has none
-yet; tricks inside a kernel and spoilt notebooks are graded as classes, and whatever stops one is taken out of it.
+them, and by nbgrader with its own settings. The last two run strangers' code as it is: each of their gradings has a
+sandbox of its own (`_sandbox`). What tries to reach others is graded alone, between an honest student who has a grade
+and one who has none yet; tricks inside a kernel and spoilt notebooks are graded as classes, and whatever stops one is
+taken out of it.
 """
 
 import argparse
