@@ -96,6 +96,13 @@ def test_what_cannot_be_handed_over_earns_nothing_and_is_told_if_it_passes_besid
     assert notebook.metadata["rooms"] == "2 checks ran in a kernel apart from the answers."
 
 
+def test_what_cannot_be_handed_over_and_is_wrong_is_told_what_is_wrong_and_not_that_it_cannot(tmp_path):
+    unit = with_a_limit()
+    unit.cells[0].source = unit.cells[0].source.replace("== expected", "== expected, f'{value!r} is wrong'")
+    notebook = graded(tmp_path, ANSWERS | {"g": OBJECTS.format(2)}, released=unit)
+    assert points(notebook) == ONLY_F and said(notebook, "g-check").endswith("array(4, dtype=object) is wrong")
+
+
 @pytest.mark.thorough  # it waits
 def test_what_is_tried_beside_the_answers_has_a_time_of_its_own_and_ends(tmp_path):
     """Once it is used up, what the judge has said counts: here g is asked twice, and each time takes two seconds."""

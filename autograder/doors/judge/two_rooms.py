@@ -7,7 +7,8 @@ without an end: a box that has died, hangs or does not come back costs the check
 What has been tried crosses from one kernel to the other, but nobody has tried every right answer. So where something
 has no form in which it could be handed over, and the check fails in the judge, it is run beside the answers, too, in a
 new box. If it passes there, that is said: whoever grades can look at the answer, and grade it without the judge. It
-earns nothing by itself, or whoever has taken over the box would let his answers not be handed over.
+earns nothing by itself, or whoever has taken over the box would let his answers not be handed over. If it fails there
+as well, it is told in the check's words what is wrong, as in the student's notebook.
 """
 
 import builtins
@@ -138,9 +139,12 @@ class TwoRooms(Runner):
             self._ended(cell, "an answer's function did not end, and did not listen to an interrupt")
             return
         self.judged.add(nbgrader_metadata(cell)["grade_id"])
-        fails_for_this = uncrossed and not stopped and has_error(cell) and self.for_new_boxes > 1
-        if fails_for_this and not has_error(self._as_in_a_new_box(index)):
-            end_in(cell, "NotJudged", _PASSES_BESIDE)
+        if uncrossed and not stopped and has_error(cell) and self.for_new_boxes > 1:
+            found = self._as_in_a_new_box(index)
+            if not has_error(found):
+                end_in(cell, "NotJudged", _PASSES_BESIDE)
+            elif not _was_stopped(found):
+                cell.outputs = [output for output in found.outputs if output.output_type == "error"]
 
     @property
     def told(self) -> str:
