@@ -2,7 +2,7 @@
 
 import pytest
 from _table import read
-from _unit import UNITS, unit_as_built
+from _unit import COURSE, UNITS, unit_as_built
 from nbgrader.converters.base import NbGraderException
 
 from autograder.doors.judge.table import HOW, TABLE, digest, judged_by, judged_in
@@ -21,6 +21,14 @@ def test_each_graded_cell_has_its_line(unit):
         again = f"{name} has changed: python benchmarks/rooms.py --unit {unit[:2]}"
         assert (row["text"], float(row["points"])) == (digest(cell.source), cell.metadata.nbgrader.points), again
         assert row["how"] in HOW
+
+
+def test_under_a_fifth_of_all_points_are_observed_and_it_is_said_how_many():
+    rows = read(TABLE)
+    points = sum(float(row["points"]) for row in rows)
+    observed = sum(float(row["points"]) for row in rows if row["how"] == "observed")
+    assert 0 < observed < points / 5
+    assert f"{observed:g} of {points:g} points" in (COURSE / "autograder" / "THREATS.md").read_text()
 
 
 def test_only_the_text_that_was_tried_is_judged(make_notebook):
