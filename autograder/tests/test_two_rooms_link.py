@@ -21,8 +21,9 @@ from jax.extend.core import jaxpr_as_fun
 from autograder import assert_allclose, assert_hlo, assert_max_traces, show_hlo, show_jaxpr, trace_log
 from autograder.doors.judge import candidates, names, peer, programs, sources
 from autograder.doors.judge.errors import AnswerStopped
+from autograder.doors.judge.lent import Things, may_be_lent, may_be_read
 from autograder.doors.judge.link import LARGEST_TEXT, Link, LinkBroken
-from autograder.doors.judge.peer import Peer, Things
+from autograder.doors.judge.peer import Peer
 from autograder.doors.judge.values import CannotCross, Pack, Unpack, Unreadable
 from autograder.failure import CheckFailed
 from autograder.instruments import watch_functions
@@ -509,8 +510,8 @@ def test_calls_without_end_are_stopped(rooms):
 
 def test_only_things_of_the_notebook_are_lent():
     for thing in (np.random.default_rng(0), open, getattr, np.load, jax.jit(np.sin), threading.Lock(), [].sort):
-        assert not peer._may_be_lent(thing) or names.name_of(thing)
-    assert peer._may_be_lent([].append) and peer._may_be_lent(notebook(lambda: 1))
+        assert not may_be_lent(thing) or names.name_of(thing)
+    assert may_be_lent([].append) and may_be_lent(notebook(lambda: 1))
 
 
 # --- programs and code ---
@@ -657,7 +658,7 @@ def test_a_rule_of_differentiation_is_asked_for_as_often_as_jax_differentiates(r
 
 def test_a_rule_that_is_lent_computes_and_does_nothing_else(rooms):
     rule = programs.Rule(lambda *values: list(values))
-    assert peer._may_be_lent(rule) and not peer._may_be_read(rule, "_run") and not peer._may_be_read(rule, "run")
+    assert may_be_lent(rule) and not may_be_read(rule, "_run") and not may_be_read(rule, "run")
 
 
 def kept_apart(policy):
@@ -1142,7 +1143,7 @@ def test_a_callback_takes_arrays_and_nothing_else():
     for value in (1.0, "text", np.ones(1), len, [jnp.ones(1)]):
         with pytest.raises(Unreadable):
             lent(value)
-    assert not peer._may_be_lent(lent) and not peer._may_be_read(lent, "_fn")
+    assert not may_be_lent(lent) and not may_be_read(lent, "_fn")
 
 
 @pytest.mark.parametrize("boxes", [None, 3, [], [{}], [None], {"0": 1}], ids=json.dumps)

@@ -8,7 +8,10 @@ rooms.csv    which graded cell is judged how
 table        reads it
 two_rooms    the grader's side: runs each cell in its room
 room         in either kernel: what the grader asks of it
-peer         either end of the link: asks, answers, lends
+peer         either end of the link: asks, and answers
+lent         what a kernel has lent to the other one, and what the judge lends at all
+settings     JAX's settings around a call, and what is printed in it
+changes      what a call has changed of its arguments
 stand_ins    what stands for a thing in the other kernel
 values       values as JSON and raw bytes, and back, with nothing taken on trust
 layouts      meshes, shardings, and what each of several devices holds

@@ -12,7 +12,7 @@ import io
 import operator
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
-from types import BuiltinMethodType, FunctionType, GeneratorType, MethodType, ModuleType, SimpleNamespace
+from types import FunctionType, ModuleType
 from typing import Any
 
 import jax
@@ -23,98 +23,18 @@ from autograder.checks.max_traces import assert_max_traces
 from autograder.instruments import read_jaxpr
 from autograder.instruments.read_hlo import modules_built
 from autograder.instruments.trace_log import TraceLog, unheard
-from autograder.jax_internals import JITTED
 
-from . import beside, candidates, errors, names, programs, sources
+from . import beside, candidates, errors, names, programs, settings, sources
+from .changes import changeable, copy_back, given_away
 from .identity import Handed, Kept
+from .lent import Things, may_be_lent, may_be_read
 from .link import Link, LinkBroken
 from .replaced import Originals, in_place
-from .stand_ins import OPERATIONS, Thing, about, stand_in
+from .stand_ins import OPERATIONS, Thing
 from .values import CannotCross, Pack, Unpack, Unreadable
 
 DEEPEST = 40  # calls back within calls
-MOST_LENT = 200_000
-_PRINTED = 20_000  # characters of what an answer prints in one call
-# What may be in force around a check's call of an answer's function.
-_SETTINGS: tuple[str, ...] = ("jax_enable_x64", "jax_disable_jit", "jax_debug_nans", "jax_numpy_dtype_promotion")
-_SETTINGS += ("jax_numpy_rank_promotion", "jax_default_matmul_precision", "jax_debug_infs", "jax_no_tracing")
-_SETTINGS += ("jax_traceback_filtering",)
 _BY_THE_BOX = ("len", "item", "next", "iter")  # of what the judge lends
-_OF_CONTAINERS = {"append", "extend", "add", "update", "appendleft"}  # methods that are handed on as callbacks
-_OF_JITTED = {"lower", "trace", "eval_shape", "clear_cache"}
-
-
-class Things:
-    """What this kernel has lent to the other one, by numbers, and what stands here for the other's things.
-
-    A kernel's things live as long as it does; numbers are never used again. When the other kernel is another one, all
-    is forgotten.
-    """
-
-    def __init__(self) -> None:
-        self._next = 0
-        self.peer: Peer | None = None  # this kernel's end of the link, while a check runs
-        self.forget()
-
-    def forget(self) -> None:
-        """Nothing that was lent or borrowed is known any more."""
-        self.lent: dict[int, Any] = {}
-        self._told: dict[int, dict[str, Any]] = {}
-        self.borrowed: dict[int, Any] = {}
-        self._homes: dict[int, int] = {}
-        self.errors: dict[int, BaseException] = {}
-
-    def lend(self, value: Any) -> dict[str, Any]:
-        """How the other kernel is told of a thing that stays here; the same each time."""
-        if id(value) not in self._told:
-            if len(self.lent) >= MOST_LENT:
-                raise CannotCross("too many things were lent")
-            self._next += 1
-            self.lent[self._next] = value
-            self._told[id(value)] = {"is": "lent", "number": self._next, "about": about(value)}
-        return self._told[id(value)]
-
-    def borrow(self, number: int, known: Any, ask: Callable[..., Any]) -> Any:
-        """What stands for the other kernel's thing, the same each time."""
-        if number not in self.borrowed:
-            if len(self.borrowed) >= MOST_LENT:
-                raise Unreadable("too many things were lent")
-            self.take(number, stand_in(number, known, ask))
-        return self.borrowed[number]
-
-    def ask(self, number: int, what: str, args: tuple, keywords: dict[str, Any]) -> Any:
-        """What a stand-in is asked for, through the link that is there now: a stand-in lives longer than one."""
-        __tracebackhide__ = True
-        if self.peer is None or number not in self.borrowed:
-            raise LinkBroken("what this stands for is in a kernel that has ended, or does not listen now")
-        return self.peer.ask_thing(number, what, args, keywords)
-
-    def take(self, number: int, made: Any) -> None:
-        """Let this stand for the other kernel's thing of this number."""
-        self.borrowed[number], self._homes[id(made)] = made, number
-
-    def observer(self, *fn: Any) -> Callable[..., Any] | None:
-        """What makes an instrument for a function of the other kernel, or for all that runs there; None for any other
-        function."""
-        known = all(self.home_of(one) is not None for one in fn)
-        return self.peer.ask_instrument if known and self.peer is not None else None
-
-    def candidate(self, fn: Any, args: tuple) -> Callable[..., Any] | None:
-        """A function of the other kernel in a form that `speedup` can time; None for any other."""
-        if self.home_of(fn) is None or self.peer is None:
-            return None
-        return candidates.of_this_process(fn, args, self.peer.ask_instrument)
-
-    def home_of(self, value: Any) -> int | None:
-        """The other kernel's number for what is a stand-in here; None for anything else."""
-        return self._homes.get(id(value))
-
-    def keep(self, error: BaseException) -> int:
-        """The number under which an exception is kept that goes to the other kernel."""
-        self._next += 1
-        if len(self.errors) < MOST_LENT:
-            self.errors[self._next] = error
-        return self._next
 
 
 class Peer:
@@ -250,8 +170,8 @@ class Peer:
                 raise CannotCross("a value that JAX is tracing can only be handed to a function of an answer")
             fields["what"] = "trace"
         if self._judge:
-            fields["settings"] = settings = {name: getattr(jax.config, name) for name in _SETTINGS}
-            self.counted += settings["jax_no_tracing"] is True  # the box says whether it was kept to
+            fields["settings"] = now = settings.here()
+            self.counted += now["jax_no_tracing"] is True  # the box says whether it was kept to
             if self.originals is not None and (other := self.originals.replaced(packer)):
                 fields["replaced"] = other
         with self._lock:
@@ -272,7 +192,7 @@ class Peer:
                 self.broken = str(error) or type(error).__name__
                 raise
         if isinstance(message.get("printed"), str):
-            print(message["printed"][:_PRINTED], end="")
+            print(message["printed"][: settings.MOST_PRINTED], end="")
         if "error" in message:
             self.counted += bool(tracers)  # the box says what stopped a trace, and who
             self._note_uncrossed(errors.uncrossed(message["error"]))
@@ -282,7 +202,7 @@ class Peer:
             raise errors.arisen(theirs, message["error"], self._notebook)
         if (kind == "beside" or fields.get("what") == "call") and message.get("after") is not None:
             now = self._unpack(parts, same=functools.partial(self._same.changed, handed)).unpack(message["after"])
-            _copy_back((args, keywords), now, self._same.known)
+            copy_back((args, keywords), now, self._same.known)
         return message, parts
 
     # --- answering ---
@@ -314,7 +234,7 @@ class Peer:
     def _answered(self, message: dict[str, Any], parts: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
         """The reply, which may be an error and what was printed before it."""
         beside: list[bytes] = []
-        printed = _Printed()
+        printed = settings.Printed()
         try:
             if self._deep > DEEPEST:
                 raise RecursionError("each kernel calls the other, again and again")
@@ -338,7 +258,7 @@ class Peer:
         if isinstance(self._same, Kept):
             self._same.drop(message.get("gone") or ())
         other = in_place(message.get("replaced") or {}, self._unpack(parts), self._notebook)
-        with _with(message.get("settings"), printed), other:
+        with settings.as_there(message.get("settings"), printed), other:
             yield
 
     def _reply(self, message: dict[str, Any], parts: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
@@ -368,12 +288,13 @@ class Peer:
         """What a call returns, and the arguments where they are not what they were."""
         before = self._pack(left=True)
         handed = (args, tuple(keywords.values()))
-        known = before.pack((args, keywords)) if (changeable := _changeable(handed)) else None
+        may_change = changeable(handed)
+        known = before.pack((args, keywords)) if may_change else None
         found = thing(*args, **keywords)
         with unheard():
             value = packer.pack(found)
-        changed = _given_away(handed)
-        if changeable and not changed:
+        changed = given_away(handed)
+        if may_change and not changed:
             after = self._pack(left=True)
             changed = after.pack((args, keywords)) != known or after.parts != before.parts
         return {"value": value} | ({"after": packer.pack((args, keywords))} if changed else {}), packer.parts
@@ -422,7 +343,7 @@ class Peer:
             (name,) = args
             if type(name) is not str or name.startswith("_") or not name.isidentifier():
                 raise Unreadable("only public attributes can be asked for")
-            if self._judge and not _may_be_read(thing, name):
+            if self._judge and not may_be_read(thing, name):
                 raise Unreadable(f"{name} cannot be asked for")
             return getattr(thing, name)
         if type(what) is not str or what not in (_BY_THE_BOX if self._judge else OPERATIONS):
@@ -449,7 +370,7 @@ class Peer:
         if isinstance(value, Jaxpr | ClosedJaxpr):
             form = {"is": "jaxpr", "v": programs.written(value, pack), "closed": isinstance(value, ClosedJaxpr)}
             return form | {"number": self._same.number(value)}
-        if isinstance(value, ModuleType) or (self._judge and not _may_be_lent(value)):
+        if isinstance(value, ModuleType) or (self._judge and not may_be_lent(value)):
             raise CannotCross(f"{type(value).__name__} has no form in which it can be handed to the other kernel")
         lent = self._things.lend(value)
         if self._judge and isinstance(value, FunctionType) and lent["number"] not in pack.functions:
@@ -545,144 +466,3 @@ def _number(value: Any) -> int:
     if type(value) is not int:
         raise Unreadable("a number is missing")
     return value
-
-
-def _may_be_lent(value: Any) -> bool:
-    """Whether the judge lets the box call this or look at it: what its checks have made, and nothing of a library.
-
-    And the rules of differentiation of a program that it has sent, which compute numbers of numbers.
-    """
-    if isinstance(value, programs.Rule):
-        return True
-    if isinstance(value, MethodType):
-        return type(value.__self__).__module__ == "__main__" and isinstance(value.__func__, FunctionType)
-    if isinstance(value, FunctionType | type):
-        return value.__module__ == "__main__"
-    if isinstance(value, BuiltinMethodType):
-        owner = type(value.__self__)
-        return owner.__module__ in ("builtins", "collections") and value.__name__ in _OF_CONTAINERS
-    if isinstance(value, JITTED):
-        return getattr(getattr(value, "__wrapped__", None), "__module__", None) == "__main__"
-    iterators: tuple[type, ...] = (
-        GeneratorType,
-        type(iter([])),
-        type(iter(())),
-        zip,
-        map,
-        enumerate,
-        filter,
-        type(iter(range(1))),
-    )
-    return isinstance(value, iterators) or type(value).__module__ == "__main__"
-
-
-def _may_be_read(thing: Any, name: str) -> bool:
-    """Whether the box may read a public attribute of what the judge has lent: of the notebook's own objects alone."""
-    if isinstance(thing, JITTED):
-        return name in _OF_JITTED
-    if isinstance(thing, FunctionType):
-        return name in vars(thing)
-    return type(thing).__module__ == "__main__" and not isinstance(thing, type | MethodType)
-
-
-def _changeable(value: Any) -> bool:
-    """Whether a function could change this in place."""
-    if isinstance(value, list | dict | set | np.ndarray | SimpleNamespace):
-        return True
-    if isinstance(value, tuple):
-        return any(map(_changeable, value))
-    return type(value).__module__ == "__main__" and not isinstance(value, FunctionType | type)
-
-
-def _given_away(value: Any) -> bool:
-    """Whether the memory of an array was given to a compiled function."""
-    if isinstance(value, tuple):
-        return any(map(_given_away, value))
-    return isinstance(value, jax.Array) and value.is_deleted()
-
-
-def _copy_back(mine: Any, now: Any, known: Callable[[np.ndarray], int | None]) -> Any:
-    """Let what was handed over be what it became there. Returns what stands in its place.
-
-    Arrays that are `known` to be one object in both kernels have become it already: another one is another object.
-    """
-    if mine is now:
-        return mine
-    if isinstance(mine, tuple) and type(mine) is type(now) and len(mine) == len(now):
-        parts = [_copy_back(one, other, known) for one, other in zip(mine, now, strict=True)]
-        if any(part is not one for part, one in zip(parts, mine, strict=True)):
-            return tuple.__new__(type(mine), parts)
-    elif type(mine) is list and type(now) is list:
-        mine[:] = [_copy_back(*pair, known) for pair in zip(mine, now, strict=False)] + now[len(mine) :]
-    elif type(mine) is dict and type(now) is dict:
-        kept = {key: _copy_back(mine[key], value, known) if key in mine else value for key, value in now.items()}
-        mine.clear()
-        mine.update(kept)
-    elif type(mine) is set and type(now) is set:
-        mine.clear()
-        mine.update(now)
-    elif isinstance(mine, np.ndarray) and isinstance(now, np.ndarray):
-        if known(mine) is not None or mine.shape != now.shape or mine.dtype != now.dtype:
-            return now
-        if mine.tobytes() != now.tobytes():
-            mine[...] = now
-    elif isinstance(mine, jax.Array) and isinstance(now, jax.Array):
-        if now.is_deleted() and not mine.is_deleted():
-            mine.delete()
-        elif type(mine) is not type(now):
-            return now
-    elif type(mine) is type(now) and (_is_of_the_notebook(mine) or type(mine) is SimpleNamespace):
-        _copy_back(vars(mine), vars(now), known)
-    else:
-        return now
-    return mine
-
-
-def _is_of_the_notebook(value: Any) -> bool:
-    return type(value).__module__ == "__main__" and hasattr(value, "__dict__")
-
-
-class _Printed(io.StringIO):
-    """No more than is shown."""
-
-    def write(self, text: str) -> int:
-        room = _PRINTED - self.tell()
-        if room > 0:
-            super().write(text[:room])
-        return len(text)
-
-
-@contextlib.contextmanager
-def _with(settings: Any, printed: io.StringIO) -> Iterator[None]:
-    """In the box: JAX's settings are those around the call in the judge, and what is printed is shown there."""
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(contextlib.redirect_stdout(printed))
-        for name, value in (settings or {}).items():
-            if name in _SETTINGS and getattr(jax.config, name) != value:
-                stack.enter_context(_CONTEXTS[name](value))
-        yield
-        jax.effects_barrier()  # what was printed from within a program
-
-
-@contextlib.contextmanager
-def _updated(name: str, value: Any) -> Iterator[None]:
-    """For a setting that has no context of its own."""
-    before = getattr(jax.config, name)
-    jax.config.update(name, value)
-    try:
-        yield
-    finally:
-        jax.config.update(name, before)
-
-
-_CONTEXTS: dict[str, Callable[[Any], Any]] = {
-    "jax_enable_x64": jax.enable_x64,
-    "jax_no_tracing": jax.no_tracing,
-    "jax_disable_jit": jax.disable_jit,
-    "jax_debug_nans": jax.debug_nans,
-    "jax_debug_infs": jax.debug_infs,
-    "jax_numpy_dtype_promotion": jax.numpy_dtype_promotion,
-    "jax_numpy_rank_promotion": jax.numpy_rank_promotion,
-    "jax_default_matmul_precision": jax.default_matmul_precision,
-    "jax_traceback_filtering": lambda value: _updated("jax_traceback_filtering", value),
-}

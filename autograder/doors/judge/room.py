@@ -16,8 +16,9 @@ from autograder.instruments import watch_functions
 from autograder.measuring import request
 
 from .beside import Marked, in_their_place, sent
+from .lent import Things
 from .link import MAIL, Link, LinkBroken
-from .peer import Peer, Things
+from .peer import Peer
 
 _SECONDS = 20.0  # until the box has said what its names mean
 _THINGS = Things()
