@@ -1,10 +1,13 @@
 """Folders for temporary files: held while their process lives, removed by it, or by the next one."""
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import autograder
 from autograder.doors.held_folder import HeldFolder
 
 pytestmark = [
@@ -63,3 +66,16 @@ def test_what_has_no_lock_yet_and_what_is_not_ours_stays(tmp_path):
     (tmp_path / "box-1" / "held").touch()
     HeldFolder("submission", str(tmp_path)).close()
     assert len(list(tmp_path.iterdir())) == 3
+
+
+# Folders inside of one that is held, or of one that is cleared before it is filled.
+INSIDE = {"doors/box/kernels.py", "doors/solved_programs.py", "doors/held_folder.py"}
+
+
+def test_the_grader_makes_no_other_folder_for_temporary_files():
+    """A grader may be killed at any moment, and what it has then made in another way lies there for good."""
+    package = Path(autograder.__file__).parent
+    graders = [path for wing in ("doors", "classroom") for path in (package / wing).rglob("*.py")]
+    makes = re.compile(r"tempfile\.(?!gettempdir)\w|import (mkdtemp|TemporaryDirectory|NamedTemporaryFile)")
+    found = {path.relative_to(package).as_posix() for path in graders if makes.search(path.read_text())}
+    assert found == INSIDE

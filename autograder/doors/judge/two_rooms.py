@@ -15,7 +15,6 @@ import builtins
 import contextlib
 import socket
 import symtable
-import tempfile
 import time
 from collections.abc import Collection
 from itertools import count
@@ -31,6 +30,7 @@ from autograder.doors.faults import TITLES, end_in
 from autograder.doors.graded_notebook import is_graded, nbgrader_metadata
 from autograder.doors.guard.cells import Guard, course_in
 from autograder.doors.guard.course import Course, bound, parsed
+from autograder.doors.held_folder import HeldFolder
 from autograder.doors.kernel_runner import CELL_SECONDS, DRAIN_SECONDS, End, NoAnswer, Runner, has_error
 
 from .beside import beside
@@ -71,13 +71,13 @@ class TwoRooms(Runner):
         self._answers: dict[str, tuple[str, list[str]]] = {}  # text and names of the answers' cells that were run
         self.for_new_boxes = _FOR_NEW_BOXES  # seconds in which checks may be tried beside the answers, too
         self._another = True  # whether either kernel is another one than when a check was judged last
-        self._empty = tempfile.TemporaryDirectory(prefix="judge")  # no file of a submission is there
-        self._judge = _Judge(notebook, Path(self._empty.name), seconds, box)
+        self._empty = HeldFolder("judge")  # no file of a submission is there
+        self._judge = _Judge(notebook, Path(self._empty.path), seconds, box)
 
     def __exit__(self, *exception) -> None:
         self._judge.__exit__(*exception)
         super().__exit__(*exception)
-        self._empty.cleanup()
+        self._empty.close()
 
     def restart(self) -> None:
         """As in the parent class."""
