@@ -533,6 +533,14 @@ def is_ref(aval: Any) -> bool:
     return isinstance(aval, AbstractRef)
 
 
+def only_says(effects: Iterable[Any]) -> bool:
+    """Whether nothing is done but to print, or to show values to a function, in no order (`jax.debug.print`).
+
+    Relies on the names of JAX's classes for that. Without them no program with a `jax.debug.print` crosses.
+    """
+    return all(type(effect).__name__ in ("DebugEffect", "NamedAxisEffect") for effect in effects)
+
+
 def only_on_refs(effects: Iterable[Any]) -> bool:
     """Whether nothing is done but reading and writing the memory of a kernel. Relies on the class `RefEffect`."""
     from jax._src.state.types import RefEffect

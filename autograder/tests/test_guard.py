@@ -32,7 +32,7 @@ from autograder.doors.faults import fault
 from autograder.doors.graded_notebook import failure_text, is_graded, not_begun, read_notebook, score
 from autograder.doors.guard import asking, closing, judge, language, memory, own_objects, restorer
 from autograder.doors.guard.cells import Guard, course_in
-from autograder.doors.guard.restorer import _of_value
+from autograder.doors.guard.contents import of_value
 from autograder.doors.guard.words import (
     ASKED_OF_VALUES,
     EVERYTHING,
@@ -965,7 +965,7 @@ def test_what_is_in_the_courses_things_is_put_back():
         return x
 
     things = [{"scan"}, deque([1]), Counter("aab"), ({"while"}, [[2]]), SimpleNamespace(n=1), tool]
-    backs = _of_value(things, 3)
+    backs = of_value(things, 3)
     things[0].clear()
     things[1].append(2)
     things[2]["c"] = 7

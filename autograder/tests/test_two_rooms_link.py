@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.ad_checkpoint import checkpoint_name
+from jax.experimental import io_callback
 from jax.extend.core import jaxpr_as_fun
 
 from autograder import assert_allclose, assert_hlo, assert_max_traces, show_hlo, show_jaxpr, trace_log
@@ -693,13 +694,27 @@ def test_a_program_with_a_callback_or_an_effect_cannot_cross(rooms):
     def calls(x):
         return jax.pure_callback(np.sin, x, x)
 
-    def prints(x):
-        jax.debug.print("{}", x)
+    def tells(x):
+        io_callback(print, None, x)
         return x
 
-    for stand_in in of_the_box(rooms, calls=calls, prints=prints):
+    for stand_in in of_the_box(rooms, calls=calls, tells=tells):
         with pytest.raises(AnswerStopped, match="cannot be handed"):
             jax.jit(stand_in)(1.0)
+
+
+def test_what_is_printed_from_within_a_program_is_seen_and_not_shown(rooms, capsys):
+    def prints(x):
+        jax.debug.print("{}", x)
+        return jax.lax.fori_loop(0, 3, lambda i, y: (jax.debug.callback(print, y), y + i)[1], x)
+
+    stand_in = of_the_box(rooms, prints=prints)
+    tape = jax.make_jaxpr(stand_in)(1.0)
+    assert str(tape).count("debug_callback[") == 2
+    assert jax.jit(stand_in)(1.0) == 4 and jax.jit(jax.vmap(stand_in))(jnp.ones(2)).tolist() == [4, 4]
+    assert jax.grad(stand_in)(1.0) == 1
+    jax.effects_barrier()
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize(
@@ -1231,3 +1246,56 @@ def test_what_a_check_replaces_is_replaced_in_the_box_while_it_asks():
     judge.close()
     thread.join(10)
     assert not thread.is_alive()
+
+
+# --- what an answer raises, or a notebook holds, that is odd ---
+
+
+def raises(error):
+    def f(x):
+        raise error
+
+    return notebook(f)
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"), "invalid start byte"),
+        (FileNotFoundError(2, "No such file or directory", "numbers.txt"), "numbers.txt"),
+        (ExceptionGroup("both", [ValueError("one"), ValueError("two")]), "both"),
+        (KeyError("x"), "'x'"),
+    ],
+)
+def test_an_error_says_here_what_it_says_there(rooms, error, text):
+    with pytest.raises(Exception, match=text) as found:
+        of_the_box(rooms, f=raises(error))(1)
+    assert type(found.value).__name__ in (type(error).__name__, "AnswerStopped")
+    assert isinstance(found.value, type(error)) or isinstance(error, ExceptionGroup)
+
+
+def test_an_interrupt_that_an_answer_raises_itself_is_told_and_the_next_call_is_answered(rooms):
+    exec("def f(x):\n    raise KeyboardInterrupt", rooms.box)
+    f, g = of_the_box(rooms, f=rooms.box["f"], g=notebook(lambda x: x + 1))
+    with pytest.raises(AnswerStopped, match="KeyboardInterrupt"):
+        f(1)
+    assert g(1) == 2
+
+
+class Moody:
+    """Raises whenever it is looked at."""
+
+    def __getattr__(self, name):
+        raise RuntimeError("not now")
+
+
+@pytest.mark.parametrize(
+    "large",
+    [list(range(1_000_000)), np.zeros(2**28 // 8 + 1), "x" * 6_000_000, {n: [0.5] * n for n in range(1500)},
+     [np.zeros(1) for _ in range(20_000)], Moody()],
+    ids=["list", "array", "text", "table", "arrays", "object"],
+)  # fmt: skip
+def test_a_large_or_odd_value_of_a_notebook_keeps_no_other_from_being_handed_over(rooms, large):
+    rooms.box.update(large=large, small=[1, 2])
+    _, small = rooms.ask_names(["large", "small"])
+    assert small == [[1, 2]]

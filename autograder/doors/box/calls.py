@@ -40,6 +40,7 @@ OF_NO_NAMESPACE = {
     "keys of the user": "keyctl add_key request_key",
     "a way round this filter": "io_uring_setup io_uring_enter io_uring_register",
     "more of the system's kernel": "bpf perf_event_open userfaultfd",
+    "memory and files of other processes": "ptrace process_vm_readv process_vm_writev process_madvise pidfd_getfd kcmp",
 }
 _FILES_IN_MEMORY = ("memfd_create", "memfd_secret")
 
@@ -48,9 +49,7 @@ REFUSED = {
         chown fchown lchown fchownat setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr
         inotify_add_watch fanotify_init""",
     "sockets of services, which would do what they are asked": "connect",
-    "other processes": """
-        ptrace process_vm_readv process_vm_writev process_madvise pidfd_getfd kcmp move_pages migrate_pages
-        setpriority ioprio_set""",
+    "other processes": "move_pages migrate_pages setpriority ioprio_set",
     "another user, for root": """
         setuid setgid setreuid setregid setresuid setresgid setfsuid setfsgid setgroups""",
     "what all processes of a user share": """
@@ -69,6 +68,15 @@ _ITS_OWN = {"prlimit64": errno.EPERM} | dict.fromkeys(
 # Done, they say, and are not. The box is one group of processes, which can be ended at one blow; and rights and times
 # of a file are what Python's own `shutil.copy` wants to set.
 _PRETENDED = "setsid setpgid chmod fchmod fchmodat fchmodat2 utime utimes futimesat utimensat"
+
+
+# Of a process that calculates, and has the files open that it needs; others it may read.
+_NOT_CALCULATING = """
+    kill tkill tgkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_open pidfd_send_signal
+    execve execveat fork vfork socket socketpair connect bind listen accept accept4 sendto sendmsg sendmmsg
+    creat mkdir mkdirat rmdir unlink unlinkat rename renameat renameat2 link linkat symlink symlinkat mknod mknodat
+    truncate ftruncate fallocate chmod fchmod fchmodat utime utimes futimesat utimensat mount pivot_root chroot"""
+_WRITES = (1, 2, 3)  # O_WRONLY, O_RDWR, and both
 
 
 class _Compare(ctypes.Structure):  # struct scmp_arg_cmp
@@ -143,6 +151,19 @@ def refuse_what_no_namespace_holds() -> None:
         for family in set(range(_FAMILIES)) - _OF_A_NAMESPACE:
             rule("socket", errno.EAFNOSUPPORT, _Compare(0, _MASKED_EQUAL, 0xFFFFFFFF, family))
         rule("socket", errno.EAFNOSUPPORT, _Compare(0, _AT_LEAST, _FAMILIES))
+
+
+def refuse_all_but_calculating() -> None:
+    """In a process that runs an answer's function alone, inside a box of either kind. Raises OSError; see `_filter`."""
+    with _filter() as rule:
+        for name in _NOT_CALCULATING.split():
+            rule(name, errno.EPERM)
+        for writes in _WRITES:
+            rule("open", errno.EACCES, _Compare(1, _MASKED_EQUAL, 3, writes))
+            rule("openat", errno.EACCES, _Compare(2, _MASKED_EQUAL, 3, writes))
+        rule("openat2", errno.ENOSYS)  # what it opens for stands in memory, where it cannot be read
+        rule("clone", errno.EPERM, _Compare(0, _MASKED_EQUAL, _THREAD, 0))
+        rule("clone3", errno.ENOSYS)
 
 
 def refuse() -> None:

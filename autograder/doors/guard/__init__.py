@@ -19,6 +19,7 @@
     closing     in the kernel and its measuring processes: what libraries do with texts and memory, closed
     made_classes  the same: a class is looked at when it is made, whoever makes it
     builtin_types  how both change what Python's own types do
+    contents    what is in a thing of the course's, and how it is put back
     restorer    in the kernel: after a student's cell, puts back what it changed of the course's own
 
 The rules are a language for answers, and no proof (see autograder/THREATS.md). What they do not know is refused.

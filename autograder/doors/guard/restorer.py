@@ -5,7 +5,6 @@ The guard lets no cell reach this module. It is imported before a student's firs
 
 import ast
 import builtins
-import collections
 import contextlib
 import functools
 import gc
@@ -25,17 +24,15 @@ from autograder.measuring.fork_server import FIRST
 from ..cell_messages import say_what_is_missing
 from .asking import OwnObjects
 from .closing import close, close_jax, close_with_jax, to_be_alone
+from .contents import DEEP, attributes_back, class_back, of_function, of_value
 from .memory import close_libraries
 from .names_of_answers import OfAnswers
 from .names_of_checks import OfChecks
-from .own_objects import DICTS, begin, note_tables
+from .own_objects import begin, note_tables
 from .words import MODULES
 
 _MISSING = object()
-_LARGEST = 2**23  # bytes of an array whose numbers are kept
-_DEEP = 3  # tables in tables
 _NUMPYS = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}  # what it begins with
-_OF_FUNCTIONS = ("__code__", "__defaults__", "__kwdefaults__", "__name__", "__qualname__", "__doc__")
 
 
 def digest(text: str) -> str:
@@ -121,7 +118,7 @@ class _Keeper:
         for name in self.kept - self.vessels:
             value = self.shell.user_ns.get(name, _MISSING)
             if value is not self.contents.get(name, (_MISSING,))[0]:
-                self.contents[name] = value, _of_value(value, _DEEP)
+                self.contents[name] = value, of_value(value, DEEP)
 
     def restore(self) -> None:
         """Put back what is in the course's things, and what its checks consist of."""
@@ -294,12 +291,12 @@ def _of_shell(shell) -> list[Callable[[], None]]:
         (shell, ("custom_exceptions", "CustomTB", "displayhook", "display_pub", "input_transformer_manager")),
         (sys, ("displayhook", "excepthook", "stdout", "stderr")),
     ):
-        backs.append(_attributes_back(holder, {name: getattr(holder, name, _MISSING) for name in names}))
+        backs.append(attributes_back(holder, {name: getattr(holder, name, _MISSING) for name in names}))
     for part in filter(None, (shell, shell.events, getattr(shell, "kernel", None))):
         for kind in type(part).__mro__[:-1]:
             if kind.__module__.partition(".")[0] in ("IPython", "ipykernel"):
                 functions = {name: value for name, value in vars(kind).items() if callable(value)}
-                backs.append(_attributes_back(kind, functions))
+                backs.append(attributes_back(kind, functions))
     return backs
 
 
@@ -307,15 +304,6 @@ def _list_back(known: list, before: list) -> Callable[[], None]:
     def back() -> None:
         if known != before:
             known[:] = before
-
-    return back
-
-
-def _attributes_back(holder: Any, before: dict) -> Callable[[], None]:
-    def back() -> None:
-        for name, value in before.items():
-            if value is not _MISSING and getattr(holder, name, _MISSING) is not value:
-                setattr(holder, name, value)
 
     return back
 
@@ -404,100 +392,16 @@ def _of_tools(module: types.ModuleType) -> list[Callable[[], None]]:
     constants = {name: value for name, value in vars(module).items() if name.isupper()}
     backs = [_puts_back(vars(module), constants)]
     for value in constants.values():
-        backs += _of_value(value, 1)
+        backs += of_value(value, 1)
     for value in list(vars(module).values()):
         if getattr(value, "__module__", None) != module.__name__:
             continue
         if isinstance(value, types.FunctionType):
-            backs += _of_function(value)
+            backs += of_function(value)
         elif isinstance(value, type):
-            backs += [_class_back(value, dict(vars(value)))]
+            backs += [class_back(value, dict(vars(value)))]
             for item in vars(value).values():
                 method = getattr(item, "__func__", getattr(item, "fget", item))
                 if isinstance(method, types.FunctionType):
-                    backs += _of_function(method)
+                    backs += of_function(method)
     return backs
-
-
-def _of_function(value: types.FunctionType) -> list[Callable[[], None]]:
-    backs = [_attributes_back(value, {name: getattr(value, name) for name in _OF_FUNCTIONS})]
-    if value.__kwdefaults__ is not None:
-        backs.append(_table_back(value.__kwdefaults__, dict(value.__kwdefaults__)))
-    return [*backs, _table_back(vars(value), dict(vars(value)))]
-
-
-def _of_value(value: Any, deep: int) -> list[Callable[[], None]]:
-    """What is in one of the course's things: a table's lines, an array's numbers, a function's code."""
-    kind = type(value)
-    if isinstance(value, types.FunctionType):
-        return _of_function(value)
-    if isinstance(value, type):
-        return [_class_back(value, dict(vars(value)))] if value.__module__ == "__main__" else []
-    if kind.__module__ == "numpy" and kind.__name__ == "ndarray":
-        return [_array_back(value, value.copy())] if value.nbytes < _LARGEST else []
-    parts: list[Any] = []
-    backs: list[Callable[[], None]] = []
-    if kind in DICTS:
-        backs, parts = [_table_back(value, dict(value))], [*value.values()]
-    elif kind in (list, collections.deque):
-        backs, parts = [_same_back(value, list(value))], [*value]
-    elif kind is set:
-        backs = [_set_back(value, set(value))]
-    elif isinstance(value, tuple):
-        parts = [*value]
-    elif isinstance(getattr(value, "__dict__", None), dict) and (
-        kind.__module__ in ("__main__", "types") or hasattr(kind, "clear_cache")  # an object, or a jitted function
-    ):
-        backs, parts = [_table_back(vars(value), dict(vars(value)))], [*vars(value).values()]
-    return backs + [back for part in parts if deep for back in _of_value(part, deep - 1)]
-
-
-def _class_back(value: type, before: dict) -> Callable[[], None]:
-    def back() -> None:
-        now = dict(vars(value))
-        for name in now.keys() - before.keys():
-            if not name.startswith("__"):
-                delattr(value, name)
-        for name, item in before.items():
-            if now.get(name, _MISSING) is not item:
-                setattr(value, name, item)
-
-    return back
-
-
-def _table_back(value: dict, before: dict) -> Callable[[], None]:
-    def back() -> None:
-        if list(value) != list(before) or any(value[key] is not before[key] for key in before):
-            value.clear()
-            value.update(before)
-
-    return back
-
-
-def _set_back(value: set, before: set) -> Callable[[], None]:
-    known = set(map(id, before))
-
-    def back() -> None:
-        if set(map(id, value)) != known:
-            value.clear()
-            value.update(before)
-
-    return back
-
-
-def _same_back(value: Any, before: list) -> Callable[[], None]:
-    def back() -> None:
-        if len(value) != len(before) or any(a is not b for a, b in zip(value, before, strict=True)):
-            value.clear()
-            value.extend(before)
-
-    return back
-
-
-def _array_back(value: Any, before: Any) -> Callable[[], None]:
-    def back() -> None:
-        if value.tobytes() != before.tobytes():
-            value.flags.writeable = True
-            value[...] = before
-
-    return back

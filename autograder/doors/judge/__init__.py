@@ -12,6 +12,7 @@ peer         either end of the link: asks, and answers
 lent         what a kernel has lent to the other one, and what the judge lends at all
 settings     JAX's settings around a call, and what is printed in it
 changes      what a call has changed of its arguments
+alone        the process in which a prediction is made, the only one here that runs a student's cell
 stand_ins    what stands for a thing in the other kernel
 values       values as JSON and raw bytes, and back, with nothing taken on trust
 layouts      meshes, shardings, and what each of several devices holds

@@ -64,6 +64,11 @@ def _where(error: BaseException) -> str | None:
     return None
 
 
+def raised_here(error: BaseException, notebook: dict[str, Any] | None) -> bool:
+    """Whether a line of the notebook has raised it, and nobody from outside, as an interrupt does."""
+    return "notebook" in _arose(error, notebook)
+
+
 def _arose(error: BaseException, notebook: dict[str, Any] | None) -> list[str]:
     """Who raised it, from the inside to the outside: "jax" in its innermost frame, "notebook" by a `raise` there."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
@@ -100,6 +105,21 @@ def uncrossed(form: Any) -> str:
     return text[:_LONGEST] if type(text := form.get("text")) is str else ""
 
 
+def _made(kind: type[Exception], args: tuple, text: str) -> Exception:
+    """An exception of this class that says this text, whatever else the class would want to know."""
+    try:
+        error = kind.__new__(kind)
+    except TypeError:  # a group of exceptions
+        return AnswerStopped(f"{kind.__name__}: {text}")
+    error.args = args
+    if _said(error) == text:
+        return error
+    says: Any = type(kind.__name__, (kind,), {"__module__": kind.__module__, "__str__": lambda self: text})
+    again: Exception = says.__new__(says)
+    again.args = args
+    return again
+
+
 def raised(form: Any, kept: dict[int, BaseException], course: dict[str, Any]) -> BaseException:
     """The exception to be raised here for one that was raised there."""
     if not isinstance(form, dict):
@@ -114,10 +134,9 @@ def raised(form: Any, kept: dict[int, BaseException], course: dict[str, Any]) ->
     else:
         kind = course.get(name) if module == "__main__" else error_class(module, name)
         if isinstance(kind, type) and issubclass(kind, Exception):
-            error = kind.__new__(kind)
             args = form.get("args")
             readable = type(args) is list and all(type(a) in (str, int, float, bool, type(None)) for a in args)
-            error.args = tuple(args) if readable and args is not None else (text,)
+            error = _made(kind, tuple(args) if readable and args is not None else (text,), text)
             if isinstance(error, NameError | AttributeError | ImportError) and type(form.get("missing")) is str:
                 error.name = form["missing"]
         elif (module, name) == ("autograder.failure", "CheckFailed"):

@@ -9,6 +9,7 @@ lets the box call these and read their public attributes; of a program's rules o
 import contextlib
 import functools
 import io
+import json
 import operator
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -28,7 +29,7 @@ from . import beside, candidates, errors, names, programs, settings, sources
 from .changes import changeable, copy_back, given_away
 from .identity import Handed, Kept
 from .lent import Things, may_be_lent, may_be_read
-from .link import Link, LinkBroken
+from .link import LARGEST, LARGEST_TEXT, MOST_PARTS, Link, LinkBroken
 from .replaced import Originals, in_place
 from .stand_ins import OPERATIONS, Thing
 from .values import CannotCross, Pack, Unpack, Unreadable
@@ -209,13 +210,15 @@ class Peer:
 
     def serve(self) -> None:
         """Answer until the other end says that it is done, or is gone."""
-        with contextlib.suppress(LinkBroken):
-            while True:
-                message, parts = self._link.receive()
-                if "close" in message:
-                    break
-                self._answer(message, parts)
-        self._gone()
+        try:
+            with contextlib.suppress(LinkBroken):
+                while True:
+                    message, parts = self._link.receive()
+                    if "close" in message:
+                        break
+                    self._answer(message, parts)
+        finally:  # after an interrupt, too
+            self._gone()
 
     def _answer(self, message: dict[str, Any], parts: list[bytes]) -> None:
         self._deep += 1
@@ -240,11 +243,11 @@ class Peer:
                 raise RecursionError("each kernel calls the other, again and again")
             with contextlib.nullcontext() if self._judge else self._as_in_the_judge(message, parts, printed):
                 reply, beside = self._reply(message, parts)
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:
             if self._judge and not isinstance(error, Exception):
                 raise
+            if isinstance(error, KeyboardInterrupt) and not errors.raised_here(error, self._notebook):
+                raise  # the grader's
             if isinstance(error, CannotCross | Unreadable):
                 self._note_uncrossed(str(error))
             reply = {"error": errors.told(error, self._things.keep, None if self._judge else self._notebook)}
@@ -267,7 +270,7 @@ class Peer:
             return self._traced(message, parts)
         args, keywords = self._arguments(message, self._unpack(parts))
         if message["ask"] == "names" and not self._judge:
-            return {"values": [self._named(name, packer) for name in args[0]]}, packer.parts
+            return {"values": self._all_named(args[0], packer)}, packer.parts
         if message["ask"] == "instrument" and not self._judge:
             return {"value": packer.pack(_INSTRUMENTS[args[0]]()(*args[1:]))}, packer.parts
         if message["ask"] == "beside" and not self._judge:
@@ -328,13 +331,33 @@ class Peer:
             reply["program"] = programs.traced(run, [programs.of_aval(avals[i]) for i in range(len(avals))], packer)
         return reply, packer.parts
 
+    def _all_named(self, wanted: list[str], packer: Pack) -> list[list[Any]]:
+        """What these names mean here: the smallest first, for as long as one message has room for more.
+
+        A student's own cells may hold anything, and no check is to be lost for that.
+        """
+        found: dict[str, list[Any]] = dict.fromkeys(wanted, [])
+        room = {name: self._room_of(name) for name in wanted}
+        text, size, parts = 0, 0, 0
+        for name in sorted(wanted, key=lambda name: sum(room[name])):
+            text, size, parts = (used + more for used, more in zip((text, size, parts), room[name], strict=True))
+            if 2 * text > LARGEST_TEXT or 2 * (text + size) > LARGEST or 2 * parts > MOST_PARTS:
+                break
+            found[name] = self._named(name, packer)
+        return [found[name] for name in wanted]
+
+    def _room_of(self, name: str) -> tuple[int, int, int]:
+        """Of what a name means: characters of its text, bytes beside it, and how many parts these are."""
+        packer = self._pack(left=False)
+        return len(json.dumps(self._named(name, packer))), sum(map(len, packer.parts)), len(packer.parts)
+
     def _named(self, name: str, packer: Pack) -> list[Any]:
         value = self._notebook.get(name, _MISSING)
         if value is _MISSING or isinstance(value, ModuleType):
             return []
         try:
             return [packer.pack(value)]
-        except CannotCross:
+        except Exception:  # `CannotCross`, or one of an object of the student's own that was looked at
             return []
 
     def _done(self, thing: Any, what: Any, args: tuple) -> Any:

@@ -5,8 +5,9 @@ kernel that asked. Reading it runs primitives of JAX that are on a list, with pa
 of the other kernel's Python. Loops, branches and the like are made by JAX's own functions, of sub-programs that are
 such data too, and so are Pallas kernels (`kernels`) and what is said of several devices (`spread_programs`). A program
 that stands in another one more than once is written once, and is one object where it is read. A rule of differentiation
-stays where it is: its program is asked for, by the types of its arguments alone, where JAX differentiates. What has no
-such form (foreign calls, effects) cannot cross. Nor can a callback, but from the judge: in the box it is made again
+stays where it is: its program is asked for, by the types of its arguments alone, where JAX differentiates. What is
+printed from within a program (`jax.debug.print`) is printed nowhere, and is seen to be there. What has no such form
+(foreign calls, other effects) cannot cross. Nor can a callback, but from the judge: in the box it is made again
 with a call of the judge.
 """
 
@@ -37,6 +38,7 @@ from autograder.jax_internals import (
     key_name,
     linear_solve,
     only_on_refs,
+    only_says,
     parameter_kind,
     plain_type,
     policy_name,
@@ -102,8 +104,9 @@ def _written(program: Any, pack: _Writer, deep: int) -> dict[str, Any]:
     """A jaxpr, closed or not."""
     consts, jaxpr = list(getattr(program, "consts", None) or ()), getattr(program, "jaxpr", program)
     # Inside of a kernel its memory is read and written; no whole program has any.
-    if (has_effects(jaxpr) and not (deep and only_on_refs(jaxpr.effects))) or deep > _DEEPEST:
-        raise CannotCross("a program with effects, such as jax.debug.print, cannot be handed to the other kernel")
+    there = has_effects(jaxpr) and not only_says(jaxpr.effects)
+    if (there and not (deep and only_on_refs(jaxpr.effects))) or deep > _DEEPEST:
+        raise CannotCross("a program with effects, such as a write to a ref, cannot be handed to the other kernel")
     numbers: dict[Any, int] = {}
 
     def new(variable: Any) -> dict[str, Any]:
@@ -174,6 +177,8 @@ def _equation(eqn: Any, pack: _Writer, deep: int) -> dict[str, Any]:
         return {"do": "checkpoint", "body": inner(params["jaxpr"]), "prevent_cse": cse, "policy": policy}
     if name == "name":
         return {"do": "name", "name": str(params["name"])[:200]}
+    if name in ("debug_print", "debug_callback"):
+        return {"do": "say"}
     hidden = name == "call_hi_primitive"
     if name == "custom_jvp_call" or (hidden and has_own_rule(eqn)):
         body = inner(expansion(eqn) if hidden else params["call_jaxpr"])
@@ -461,6 +466,9 @@ def do(eqn: dict[str, Any], values: list[Any], given: Reader) -> list[Any]:
         return jax.checkpoint(body, prevent_cse=eqn["prevent_cse"] is True, policy=_policy_of(eqn["policy"]))(*values)
     if what == "name":
         return [checkpoint_name(value, text_of(eqn["name"])) for value in values]
+    if what == "say":  # in the judge there is nobody to be told
+        jax.debug.callback(_hears_nothing, *values)
+        return []
     if what == "scan":
         return _scan(eqn, values, given)
     if what == "while":
@@ -489,6 +497,10 @@ def do(eqn: dict[str, Any], values: list[Any], given: Reader) -> list[Any]:
         params["branches"] = tuple(given.branch(number, values[1:]) for number in eqn["branches"])
     found = primitive.bind(*values, **params)
     return list(found) if primitive.multiple_results else [found]
+
+
+def _hears_nothing(*values: Any) -> None:
+    pass
 
 
 def _policy_of(form: Any) -> Callable[..., Any] | None:

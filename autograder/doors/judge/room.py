@@ -8,13 +8,16 @@ import contextlib
 import linecache
 import socket
 import sys
+from collections.abc import Iterator, Mapping
 from types import FunctionType
 from typing import Any
 
 from autograder.checks import run_alone
+from autograder.doors.guard.contents import DEEP, Back, of_value
 from autograder.instruments import watch_functions
 from autograder.measuring import request
 
+from .alone import in_the_judge
 from .beside import Marked, in_their_place, sent
 from .lent import Things
 from .link import MAIL, Link, LinkBroken
@@ -23,6 +26,9 @@ from .peer import Peer
 _SECONDS = 20.0  # until the box has said what its names mean
 _THINGS = Things()
 _bound: set[str] = set()  # names that the judge has from the box
+_released: set[str] = set()  # and those of the locked cells
+_vessels: set[str] = set()  # those among them whose contents may change
+_put_back: list[Back] = []  # what is in the others
 _mail: socket.socket | None = None
 _beside = contextlib.ExitStack()  # what is undone when the check is done
 
@@ -65,11 +71,17 @@ def serve(number: int, course: list[str], another: bool) -> None:
     _open(number, course, judge=False).serve()
 
 
-def begin(number: int, course: list[str], another: bool) -> None:
-    """In the judge: from now on the box can be asked. The arguments are those of `serve`."""
+def begin(number: int, course: list[str], another: bool, vessels: list[str]) -> None:
+    """In the judge: from now on the box can be asked. The arguments are those of `serve`.
+
+    vessels: those of the names that are made for answers to fill.
+    """
     if another:
         _THINGS.forget()
     _open(number, course, judge=True)
+    vars(run_alone)["as_graded"] = in_the_judge
+    _released.update(course)
+    _vessels.update(vessels)
     if _THINGS.observer not in watch_functions.observed_elsewhere:
         watch_functions.observed_elsewhere.append(_THINGS.observer)
         request.forms_here.append(_THINGS.candidate)
@@ -99,8 +111,28 @@ def bind(cells: list[tuple[str, list[str]]]) -> None:
         if _THINGS.home_of(value) is not None:
             file, source = f"<answer {i + 1}>", _shell().transform_cell(text)
             linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-            run_alone.written_elsewhere[value] = run_alone.Written(source, file, name, names)
+            run_alone.written_elsewhere[value] = run_alone.Written(source, file, name, _Shown(names))
     ours.begin_check(_bound)
+    # What a call changes in its arguments is changed here, too: of what all checks use only until this one is done.
+    _put_back[:] = [back for name in _released - _vessels if name in names for back in of_value(names[name], DEEP)]
+
+
+class _Shown(Mapping[str, Any]):
+    """The names of the judge's notebook that an answer's cell may use: none of the checks', nor what they were told."""
+
+    def __init__(self, names: dict[str, Any]):
+        self._names = names
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in _released | _bound:
+            raise KeyError(name)
+        return self._names[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in sorted(_released | _bound) if name in self._names)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 def run_beside(names: list[str]) -> None:
@@ -134,6 +166,8 @@ def finish() -> None:
     """In the judge: the check is done."""
     global programs, counted, uncrossed
     _beside.close()
+    while _put_back:
+        _put_back.pop()()
     if (ours := _THINGS.peer) is not None:
         programs, counted, uncrossed = ours.programs, ours.counted, ours.uncrossed
         ours.close()

@@ -121,7 +121,8 @@ class TwoRooms(Runner):
         try:
             self._link(number)
             serving = self._request(f"{_ROOM}.serve({number}, {self._names!r}, {self._another!r})")
-            judge.tell(f"{_ROOM}.begin({number}, {self._names!r}, {self._another!r})")
+            vessels = sorted(self._course.vessels)
+            judge.tell(f"{_ROOM}.begin({number}, {self._names!r}, {self._another!r}, {vessels!r})")
             self._another = False
             judge.catch_up(index, self._answers)
             if names := beside(nbgrader_metadata(cell)["grade_id"]):
@@ -209,9 +210,13 @@ class TwoRooms(Runner):
         return await self._listens_again()
 
     def _ended(self, cell: NotebookNode, line: str) -> None:
-        """The box has ended, or is ended now, because it does not do what it is told to."""
+        """The box has ended, or is ended now, because it does not do what it is told to.
+
+        That is told as the check's end, unless the judge has told another one, as that its time was over.
+        """
         kept = [o for o in cell.outputs if o.output_type != "execute_result"]
-        cell.outputs = [o for o in kept if o.output_type != "error" or o.ename in TITLES]
+        kept = [o for o in kept if o.output_type != "error" or o.ename in TITLES]
+        cell.outputs = []
         manager = self._client.km
         assert isinstance(manager, BoxedKernelManager)
         if run_sync(manager.is_alive)():
@@ -219,6 +224,7 @@ class TwoRooms(Runner):
             self._died(cell, line, End.HUNG)
         else:
             self._died_by_itself(cell)
+        cell.outputs = kept if any(o.output_type == "error" for o in kept) else [*kept, *cell.outputs]
 
 
 class _Judge(Runner):
@@ -227,6 +233,8 @@ class _Judge(Runner):
     def __init__(self, notebook: NotebookNode, folder: Path, seconds: float, box: Rules | None):
         super().__init__(notebook, folder, seconds, box, linked=True)
         self._done: set[str] = set()  # the cells that it has run
+        ours = (cell for cell in notebook.cells if cell.cell_type == "code" and nbgrader_metadata(cell).get("locked"))
+        self._wanted = {name for cell in ours for name in _mentioned(cell.source)}  # names that the release uses
 
     def ended(self) -> bool:
         """Whether there is to be a new one."""
@@ -259,8 +267,11 @@ class _Judge(Runner):
 
         Raises RuntimeError where the box does not say what they mean.
         """
-        bind = f"{_ROOM}.bind({list(answers.values())!r})"
-        names = {name for _, binds in answers.values() for name in binds}
+        elsewhere = {name for text, binds in answers.values() for name in _mentioned(text).difference(binds)}
+        wanted = self._wanted | elsewhere  # what a cell binds for itself alone may be anything, and large
+        cells = [(text, [name for name in binds if name in wanted]) for text, binds in answers.values()]
+        bind = f"{_ROOM}.bind({cells!r})"
+        names = {name for _, binds in cells for name in binds}
         for at, shown in enumerate(self.notebook.cells[:index]):
             if shown.cell_type != "code" or is_graded(shown) or not nbgrader_metadata(shown).get("locked"):
                 continue
