@@ -591,8 +591,14 @@ def in_your_buckets(lengths, *vectors):
     return jnp.stack([pair_energy(x, length) for x, length in zip(padded, lengths, strict=True)])
 
 
-short = [np.linspace(-1, 1, length, dtype=np.float32) for length in (60, 100, 180, 250)]
+short = [np.random.default_rng(length).normal(size=length).astype(np.float32) for length in (60, 100, 180, 250)]
 lengths = np.array([len(x) for x in short], np.int32)
+too_small = [len(x) for x in short if bucket_size(len(x)) < len(x)]
+assert_equal(
+    {"lengths that do not fit their bucket": too_small},
+    {"lengths that do not fit their bucket": []},
+    name="bucket_size",
+)
 partial_credit(speedup(in_your_buckets, all_at_longest, lengths, *short, at_least=4), {2.5: 1, 4: 2})
 
 # %% [markdown]
