@@ -521,6 +521,13 @@ def test_collective_primitives():
     assert known["pvary"] and not [name for name in known if "start" in name or "send" in name]
 
 
+def test_only_says():
+    prints = jax.make_jaxpr(lambda x: jax.debug.print("{}", x))(1.0).jaxpr
+    assert jax_internals.only_says(prints.effects), moved("only_says", "calls the effect of a print DebugEffect")
+    ordered = jax.make_jaxpr(lambda x: jax.debug.print("{}", x, ordered=True))(1.0).jaxpr
+    assert not jax_internals.only_says(ordered.effects)
+
+
 def test_has_effects():
     _, body = in_shard_map(talk)
     assert not jax_internals.has_effects(body), moved("has_effects", "calls the effect of a collective NamedAxisEffect")

@@ -1299,3 +1299,12 @@ def test_a_large_or_odd_value_of_a_notebook_keeps_no_other_from_being_handed_ove
     rooms.box.update(large=large, small=[1, 2])
     _, small = rooms.ask_names(["large", "small"])
     assert small == [[1, 2]]
+
+
+def test_an_error_of_jax_names_the_answer_and_no_file_of_ours(rooms):
+    def mean(x):
+        return np.asarray(x).mean()
+
+    with pytest.raises(jax.errors.TracerArrayConversionError) as found:
+        jax.jit(of_the_box(rooms, mean=mean))(jnp.ones(3))
+    assert "the function mean at" in str(found.value) and "peer.py" not in str(found.value)

@@ -8,6 +8,7 @@ lets the box call these and read their public attributes; of a program's rules o
 
 import contextlib
 import functools
+import inspect
 import io
 import json
 import operator
@@ -327,6 +328,11 @@ class Peer:
             reply["value"] = packer.pack(thing(*args, **keywords))
             return results
 
+        theirs = getattr(inspect.unwrap(thing), "__code__", None)
+        if theirs is not None:  # JAX names in its messages what it traces, and where that stands
+            place = {"co_filename": theirs.co_filename, "co_firstlineno": theirs.co_firstlineno}
+            run.__code__ = run.__code__.replace(co_name=theirs.co_name, co_qualname=theirs.co_qualname, **place)
+            run.__name__ = run.__qualname__ = theirs.co_name
         with unheard():  # JAX traces it where it was asked for
             reply["program"] = programs.traced(run, [programs.of_aval(avals[i]) for i in range(len(avals))], packer)
         return reply, packer.parts
