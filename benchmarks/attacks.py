@@ -143,9 +143,9 @@ class Classroom:
         folder.mkdir(parents=True)
         (folder / f"{NAME}.ipynb").write_bytes(content)
 
-    def grade(self, students: int) -> str:
-        """Grade whoever has no grade. Returns what nbgrader said."""
-        command, seconds = [str(SCRIPT), str(PORT), UNIT, *WAYS[self.way]], SECONDS + PER_STUDENT * students
+    def grade(self, students: int, *more: str) -> str:
+        """Grade whoever has no grade, with further settings. Returns what nbgrader said."""
+        command, seconds = [str(SCRIPT), str(PORT), UNIT, *WAYS[self.way], *more], SECONDS + PER_STUDENT * students
         if self.way == BOXED:
             return _in_its_box(command, self.course, seconds)
         return self.sandbox.run([self._python, *command], seconds, self.course, SCRIPT)
@@ -193,7 +193,7 @@ def tried_alone(tried: Tried, before: Classroom, place: Path) -> Found:
     room.submit(tried.student, tried.content)
     room.submit(LAST, _file(submission()))
     safe = room.kept_safe()
-    room.grade(2)
+    room.grade(2, *([] if before.way == STOCK else ["--RunNotebook.guard=False"]))  # it would leave such lines out
     seen = room.seen()
     points, now = seen["points"], room.kept_safe()
     others = [points[name] for name in (FIRST, LAST) if points.get(name) not in (ALL, None)]
@@ -320,8 +320,9 @@ def page(wanted: list[Tried], found: dict[str, dict[str, Found]]) -> str:
     lines = [
         "# Attacks and faults, graded three ways",
         "",
-        f"Graded on: {machine({version('jax')})}, {versions}. A cell had 5 s. The second and the third way ran",
-        "in sandboxes of 3 GiB: what fills the memory there stops the class.",
+        f"Graded on: {machine({version('jax')})}, {versions}. A cell had 5 s.",
+        "The second and the third way ran in sandboxes of 3 GiB: what fills the memory there stops the class. What reaches",
+        "out or does harm is graded without the guard in each: it would leave those lines out, and the box is what is tried.",
         "",
         "How many of them did what they should not:",
         "",
