@@ -1030,7 +1030,8 @@ assert_allclose(four_rates, np.float32([0.1, 0.2, 0.3, 0.4]), name="the rates, a
 again = {"other rates": (W_start, Y_small, four_rates[::-1] / 2), "other weights": (W_start - 0.1, Y_small, four_rates)}
 again |= {"another outcome": (W_start, 2 * Y_small, four_rates)}
 for what, (W_fresh, Y_again, rates) in again.items():  # of the same cells
-    found = fit(W_fresh, A_fresh, Y_again, rates)
+    with jax.default_matmul_precision("highest"):  # a GPU or TPU drops digits of products (unit 10)
+        found = fit(W_fresh, A_fresh, Y_again, rates)
     for rate in rates:
         W_fresh = W_fresh - rate * A_fresh.T @ (A_fresh @ W_fresh - Y_again) / len(A_fresh)
     assert_allclose(found, W_fresh, rtol=1e-2, atol=1e-4, name=f"fit, called again with {what},")
