@@ -174,6 +174,47 @@ def test_an_error_names_its_line_and_a_hidden_print_is_not_shown(tmp_path):
     assert "ZeroDivisionError" in said(notebook, "f-check") and "line 3 of its cell" in said(notebook, "f-check")
 
 
+# --- what is left of a check for the next one, and what a prediction's process has ---
+
+
+def with_limits():
+    """The tiny unit with an array in its locked cell, which both checks use."""
+    unit = as_solved()
+    unit.cells[0].source = "import numpy\nlimits = numpy.array([2, 3])\n" + unit.cells[0].source
+    unit.cells[2].source = unit.cells[2].source.replace("f(2)", "f(limits)").replace("f(3)", "f(numpy.array([3]))")
+    unit.cells[4].source = unit.cells[4].source.replace("g(2)", "g(int(limits[0]))")
+    return unit
+
+
+def test_what_a_call_changes_of_the_courses_is_put_back_in_the_judge(tmp_path):
+    empties = "def f(x):\n    first = int(x[0]) ** 2\n    x[:] = 0\n    return first"
+    assert points(graded(tmp_path, ANSWERS | {"f": empties}, released=with_limits())) == ALL
+
+
+def alone():
+    """The tiny unit, whose first function is run alone."""
+    unit = as_solved()
+    unit.cells[0].source = "from autograder import run_alone\nsecret = 4\n" + unit.cells[0].source
+    unit.cells[2].source = "key = 9\n" + unit.cells[2].source.replace("f(2)", "run_alone(f, 2)")
+    unit.cells[2].source = unit.cells[2].source.replace("f(3)", "run_alone(f, 3)")
+    return unit
+
+
+@pytest.mark.parametrize(
+    ("value", "line"),
+    [
+        ("x**2 + 0 * secret", ""),
+        ("x**2 + 0 * len(getattr((), '__cla' + 'ss__').__name__)", "tuple is asked for '__class__'"),
+        ("x**2 + 0 * len(In)", "In"),
+        ("x**2 + 0 * key", "key"),
+    ],
+)
+def test_a_prediction_has_the_courses_names_and_no_checks_and_asks_no_type(tmp_path, value, line):
+    """There is no guard: whatever a student's kernel has let through, this runs in the judge's box."""
+    notebook = graded(tmp_path, ANSWERS | {"f": f"def f(x):\n    return {value}"}, released=alone())
+    assert points(notebook) == (ONLY_G if line else ALL) and line in said(notebook, "f-check")
+
+
 # --- attacks, without a guard ---
 
 ATTACKS = jupytext.read(Path(__file__).parent / "attacks" / "in_the_kernel.py", fmt="py:percent").cells
