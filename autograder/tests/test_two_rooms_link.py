@@ -1308,3 +1308,29 @@ def test_an_error_of_jax_names_the_answer_and_no_file_of_ours(rooms):
     with pytest.raises(jax.errors.TracerArrayConversionError) as found:
         jax.jit(of_the_box(rooms, mean=mean))(jnp.ones(3))
     assert "the function mean at" in str(found.value) and "peer.py" not in str(found.value)
+
+
+def test_what_is_built_in_the_box_counts_only_where_the_check_has_called_it(rooms):
+    begun, done = threading.Event(), threading.Event()
+
+    def beside():
+        begun.wait(60)
+        jax.jit(lambda x: x * 3)(np.ones(7))  # by whoever has taken it over
+        done.set()
+
+    twice = of_the_box(rooms, twice=lambda x: jax.jit(lambda x: x * 2)(x))
+    watch_functions.observed_elsewhere.append(rooms._things.observer)
+    try:
+        thread = threading.Thread(target=beside)
+        thread.start()
+        with trace_log() as of_the_check:
+            there = of_the_check._elsewhere._inner
+            begun.set()
+            assert done.wait(60)
+        assert there.heard(COMPILE_EVENT) and of_the_check._elsewhere.heard(COMPILE_EVENT) == []
+        with trace_log() as of_both:
+            twice(np.ones(5))
+        assert of_both._elsewhere.heard(COMPILE_EVENT)
+    finally:
+        watch_functions.observed_elsewhere.remove(rooms._things.observer)
+        thread.join(60)

@@ -1,5 +1,6 @@
 """What a kernel has lent to the other one, and what of its own the judge lends at all."""
 
+import functools
 from collections.abc import Callable
 from types import BuiltinMethodType, FunctionType, GeneratorType, MethodType
 from typing import TYPE_CHECKING, Any
@@ -71,8 +72,9 @@ class Things:
     def observer(self, *fn: Any) -> Callable[..., Any] | None:
         """What makes an instrument for a function of the other kernel, or for all that runs there; None for any other
         function."""
-        known = all(self.home_of(one) is not None for one in fn)
-        return self.peer.ask_instrument if known and self.peer is not None else None
+        if self.peer is None or any(self.home_of(one) is None for one in fn):
+            return None
+        return self.peer.ask_instrument if fn else functools.partial(IfCalled, self.peer)
 
     def candidate(self, fn: Any, args: tuple) -> Callable[..., Any] | None:
         """A function of the other kernel in a form that `speedup` can time; None for any other."""
@@ -90,6 +92,32 @@ class Things:
         if len(self.errors) < MOST_LENT:
             self.errors[self._next] = error
         return self._next
+
+
+class IfCalled:
+    """An instrument for all that runs in the other kernel: it has heard nothing if nothing was called there meanwhile.
+
+    Else whoever has taken over that kernel could add to what the check counts of its own functions.
+    """
+
+    def __init__(self, peer: "Peer", name: str, *args: Any):
+        self._peer, self._inner = peer, peer.ask_instrument(name, *args)
+        self._began: int = peer.calls
+        self._ended: int | None = None
+
+    def __enter__(self) -> "IfCalled":
+        self._inner.__enter__()
+        self._began, self._ended = self._peer.calls, None
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self._ended = self._peer.calls
+        self._inner.__exit__(None, None, None)
+
+    def heard(self, event: str) -> list[tuple[str, float, float]]:
+        """As that of a `TraceLog`."""
+        ended = self._peer.calls if self._ended is None else self._ended
+        return self._inner.heard(event) if ended > self._began else []
 
 
 def may_be_lent(value: Any) -> bool:

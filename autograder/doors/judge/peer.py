@@ -62,6 +62,7 @@ class Peer:
         self._instruments: set[int] = set()  # the course's, that look at something in the other kernel
         self.originals: Originals | None = None  # of the judge
         self.programs = self.counted = 0  # how many programs have arrived, how many instruments were asked for
+        self.calls = 0  # how often something was done with the other kernel's things
 
     def _course(self) -> dict[str, Any]:
         """The functions and classes of the locked cells."""
@@ -86,6 +87,7 @@ class Peer:
         """What a stand-in is asked for."""
         __tracebackhide__ = True
         tracers: list[Any] = []
+        self.calls += what != "attribute"
         self._note_opaque(self._things.borrowed.get(number))
         with self._noting_what_cannot_cross():
             reply, parts = self._asked("thing", args, keywords, tracers, number=number, what=what)
@@ -117,7 +119,7 @@ class Peer:
         Raises `CannotCross` for one that has to stay here.
         """
         __tracebackhide__ = True
-        self.counted += 1
+        self.counted, self.calls = self.counted + 1, self.calls + 1
         with self._noting_what_cannot_cross():
             if sources.captured(fn, self._released) is None:
                 raise CannotCross(f"{fn.__name__} keeps something in the check, and cannot be run beside the answer")
