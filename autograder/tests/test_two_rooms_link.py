@@ -1301,6 +1301,17 @@ def test_a_large_or_odd_value_of_a_notebook_keeps_no_other_from_being_handed_ove
     assert small == [[1, 2]]
 
 
+def test_of_what_a_cell_has_for_itself_functions_and_classes_alone_are_handed_over(rooms):
+    class Pair(NamedTuple):
+        left: int
+        right: int
+
+    Pair.__module__ = "__main__"
+    rooms.box.update(Pair=Pair, f=notebook(lambda x: Pair(x, 1)), table=[1, 2], kept=[3])
+    kind, f, table, kept = rooms.ask_names(["Pair", "f", "table", "kept"], ["Pair", "f", "table"])
+    assert table == [] and kept == [[3]] and kind and tuple(f[0](4)) == (4, 1)
+
+
 def test_an_error_of_jax_names_the_answer_and_no_file_of_ours(rooms):
     def mean(x):
         return np.asarray(x).mean()

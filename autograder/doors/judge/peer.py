@@ -126,9 +126,12 @@ class Peer:
             reply, parts = self._asked("beside", (fn, *args), keywords, [])
             return self._unpacked(reply.get("value"), parts)
 
-    def ask_names(self, wanted: list[str]) -> list[Any]:
-        """For each name of the other kernel's notebook a list: its value; empty, if it has none that is known here."""
-        reply, parts = self._asked("names", (wanted,), {}, [])
+    def ask_names(self, wanted: list[str], callable_alone: list[str] | None = None) -> list[Any]:
+        """For each name of the other kernel's notebook a list: its value; empty, if it has none that is known here.
+
+        callable_alone: those that are not asked for where they mean anything but a function or a class.
+        """
+        reply, parts = self._asked("names", (wanted, callable_alone or []), {}, [])
         forms = reply.get("values")
         if type(forms) is not list or len(forms) != len(wanted) or any(type(form) is not list for form in forms):
             raise LinkBroken("the other kernel does not say what its names mean")
@@ -273,7 +276,7 @@ class Peer:
             return self._traced(message, parts)
         args, keywords = self._arguments(message, self._unpack(parts))
         if message["ask"] == "names" and not self._judge:
-            return {"values": self._all_named(args[0], packer)}, packer.parts
+            return {"values": self._all_named(args[0], args[1], packer)}, packer.parts
         if message["ask"] == "instrument" and not self._judge:
             return {"value": packer.pack(_INSTRUMENTS[args[0]]()(*args[1:]))}, packer.parts
         if message["ask"] == "beside" and not self._judge:
@@ -339,15 +342,16 @@ class Peer:
             reply["program"] = programs.traced(run, [programs.of_aval(avals[i]) for i in range(len(avals))], packer)
         return reply, packer.parts
 
-    def _all_named(self, wanted: list[str], packer: Pack) -> list[list[Any]]:
+    def _all_named(self, wanted: list[str], callable_alone: list[str], packer: Pack) -> list[list[Any]]:
         """What these names mean here: the smallest first, for as long as one message has room for more.
 
         A student's own cells may hold anything, and no check is to be lost for that.
         """
         found: dict[str, list[Any]] = dict.fromkeys(wanted, [])
-        room = {name: self._room_of(name) for name in wanted}
+        left = {name for name in callable_alone if not callable(self._notebook.get(name))}
+        room = {name: self._room_of(name) for name in wanted if name not in left}
         text, size, parts = 0, 0, 0
-        for name in sorted(wanted, key=lambda name: sum(room[name])):
+        for name in sorted(room, key=lambda name: sum(room[name])):
             text, size, parts = (used + more for used, more in zip((text, size, parts), room[name], strict=True))
             if 2 * text > LARGEST_TEXT or 2 * (text + size) > LARGEST or 2 * parts > MOST_PARTS:
                 break

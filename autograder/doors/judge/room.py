@@ -87,18 +87,19 @@ def begin(number: int, course: list[str], another: bool, vessels: list[str]) -> 
         request.forms_here.append(_THINGS.candidate)
 
 
-def bind(cells: list[tuple[str, list[str]]]) -> None:
+def bind(cells: list[tuple[str, list[str]]], its_own: list[str]) -> None:
     """In the judge: let names of the box mean what they mean there.
 
     Arguments:
       cells: the text of each cell that was run in the box, and the names that are to be had from it.
+      its_own: those of them that only their cell uses: of these, functions and classes alone are asked for.
     """
     ours, names = _THINGS.peer, _shell().user_ns
     if ours is None:
         raise LinkBroken("there is no link")
     written = {name: (i, text) for i, (text, binds) in enumerate(cells) for name in binds}
     ours.settimeout(_SECONDS)
-    found = dict(zip(written, ours.ask_names(list(written)), strict=True))
+    found = dict(zip(written, ours.ask_names(list(written), its_own), strict=True))
     ours.settimeout(None)
     for name in _bound - {name for name, value in found.items() if value}:
         names.pop(name, None)

@@ -268,10 +268,9 @@ class _Judge(Runner):
         Raises RuntimeError where the box does not say what they mean.
         """
         elsewhere = {name for text, binds in answers.values() for name in _mentioned(text).difference(binds)}
-        wanted = self._wanted | elsewhere  # what a cell binds for itself alone may be anything, and large
-        cells = [(text, [name for name in binds if name in wanted]) for text, binds in answers.values()]
-        bind = f"{_ROOM}.bind({cells!r})"
-        names = {name for _, binds in cells for name in binds}
+        names = {name for _, binds in answers.values() for name in binds}
+        its_own = sorted(names.difference(self._wanted, elsewhere))  # may be anything, and large
+        bind = f"{_ROOM}.bind({list(answers.values())!r}, {its_own!r})"
         for at, shown in enumerate(self.notebook.cells[:index]):
             if shown.cell_type != "code" or is_graded(shown) or not nbgrader_metadata(shown).get("locked"):
                 continue
