@@ -9,7 +9,7 @@ import threading
 import traceback
 from collections import Counter, OrderedDict
 from types import FunctionType, SimpleNamespace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -1345,3 +1345,44 @@ def test_what_is_built_in_the_box_counts_only_where_the_check_has_called_it(room
     finally:
         watch_functions.observed_elsewhere.remove(rooms._things.observer)
         thread.join(60)
+
+
+class Ticked(NamedTuple):
+    calls: Any
+    y: Any
+
+
+def test_a_named_tuple_of_an_answers_own_is_one_in_the_check(rooms):
+    def tick(calls, x):
+        return Ticked(calls + 1, x / calls)
+
+    def second(pair):
+        return pair.y if type(pair) is Ticked else None
+
+    tick, second = of_the_box(rooms, tick=notebook(tick), second=notebook(second))
+    found = tick(1, 4.0)
+    assert found == (2, 4.0) and (found.calls, found.y, type(found).__name__) == (2, 4.0, "Ticked")
+    assert second(found) == 4.0 and type(tick(2, 1.0)) is type(found)
+    calls, y = jax.jit(tick)(jnp.int32(2), jnp.ones(3))
+    assert calls == 3 and y.tolist() == [0.5] * 3
+    assert jax.tree.leaves(found) == [2, 4.0]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"name": "a b"}, {"fields": ["_x", "y"]}, {"fields": ["x", "x"]}, {"fields": ["x"]}, {"fields": [1, 2]},
+     {"number": "1"}, {"name": None}],
+    ids=str,
+)  # fmt: skip
+def test_no_odd_class_of_named_tuples_is_made_in_the_judge(change):
+    form = {"is": "own tuple", "number": 1, "name": "Pair", "fields": ["x", "y"], "v": [1, 2]} | change
+    with pytest.raises(Unreadable):
+        hostile([{"value": form}]).ask_thing(1, "call", (), {})
+
+
+def test_a_sum_along_an_axis_of_vmap_crosses(rooms):
+    def centred(x):
+        return jax.vmap(lambda each: each - jax.lax.pmean(each, "i"), axis_name="i")(x)
+
+    stand_in = of_the_box(rooms, centred=centred)
+    assert jax.jit(stand_in)(jnp.arange(3.0)).tolist() == [-1, 0, 1]

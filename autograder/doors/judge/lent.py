@@ -1,5 +1,6 @@
 """What a kernel has lent to the other one, and what of its own the judge lends at all."""
 
+import collections
 import functools
 from collections.abc import Callable
 from types import BuiltinMethodType, FunctionType, GeneratorType, MethodType
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from .peer import Peer
 
 MOST_LENT = 200_000
+MOST_TUPLES, MOST_FIELDS = 100, 100  # classes of named tuples, and fields of one
 _OF_CONTAINERS = {"append", "extend", "add", "update", "appendleft"}  # methods that are handed on as callbacks
 _OF_JITTED = {"lower", "trace", "eval_shape", "clear_cache"}
 
@@ -39,6 +41,24 @@ class Things:
         self.borrowed: dict[int, Any] = {}
         self._homes: dict[int, int] = {}
         self.errors: dict[int, BaseException] = {}
+        self._tuples: dict[int, type] = {}
+
+    def tuple_class(self, number: int, name: Any, fields: Any) -> type:
+        """In the judge: what stands for an answer's own class of named tuples, which is of this number there."""
+        if number not in self._tuples:
+            if len(self._tuples) >= MOST_TUPLES or type(name) is not str or type(fields) is not list:
+                raise Unreadable("a named tuple is missing")
+            if len(fields) > MOST_FIELDS or not all(type(field) is str for field in fields):
+                raise Unreadable("a named tuple with other fields")
+            try:
+                self._tuples[number] = collections.namedtuple(name, fields, module="__main__")
+            except ValueError:
+                raise Unreadable("a named tuple with other fields") from None
+        return self._tuples[number]
+
+    def number_of_tuples(self, kind: type) -> int | None:
+        """The other kernel's number for such a class; None for any other."""
+        return next((number for number, made in self._tuples.items() if made is kind), None)
 
     def lend(self, value: Any) -> dict[str, Any]:
         """How the other kernel is told of a thing that stays here; the same each time."""

@@ -405,6 +405,8 @@ class Peer:
         if isinstance(value, Jaxpr | ClosedJaxpr):
             form = {"is": "jaxpr", "v": programs.written(value, pack), "closed": isinstance(value, ClosedJaxpr)}
             return form | {"number": self._same.number(value)}
+        if isinstance(value, tuple) and (own := self._own_tuple(value, pack)) is not None:
+            return own
         if isinstance(value, ModuleType) or (self._judge and not may_be_lent(value)):
             raise CannotCross(f"{type(value).__name__} has no form in which it can be handed to the other kernel")
         lent = self._things.lend(value)
@@ -413,6 +415,21 @@ class Peer:
             if (inner := sources.captured(value, self._released)) is not None:
                 return lent | {"is": "code"} | sources.code_form(value, inner, pack)
         return lent
+
+    def _own_tuple(self, value: tuple, pack: Pack) -> dict[str, Any] | None:
+        """A named tuple of an answer's own class: the number of its class in the box, and what is in it."""
+        kind: Any = type(value)
+        fields = getattr(kind, "_fields", None)
+        if self._judge:
+            number = self._things.number_of_tuples(kind)
+        elif type(fields) is tuple and len(fields) == len(value):
+            number = self._things.lend(kind)["number"]
+        else:
+            return None
+        if number is None:
+            return None
+        known = {"name": kind.__name__, "fields": [str(field) for field in fields or ()]}
+        return {"is": "own tuple", "number": number, "v": [pack.pack(item) for item in value]} | known
 
     def _borrow(self, form: dict[str, Any], unpack: Unpack) -> Any:
         if form["is"] in ("code", "module"):
@@ -426,6 +443,13 @@ class Peer:
         if form["is"] == "left":
             return programs.left(form)
         number = _number(form.get("number"))
+        if form["is"] == "own tuple":
+            there = None if self._judge else self._things.lent[number]
+            kind: Any = there or self._things.tuple_class(number, form["name"], form["fields"])
+            items = [unpack.unpack(item) for item in form["v"]]
+            if len(items) != len(kind._fields):
+                raise Unreadable("a named tuple of another length")
+            return tuple.__new__(kind, items)
         if form["is"] == "yours":
             return self._things.lent[number]
         thing = self._things.borrow(number, form.get("about"), self._things.ask)

@@ -120,10 +120,15 @@ def options_of_jit(eqn: dict[str, Any], count: int, unpack: Unpacks) -> dict[str
     return found
 
 
+_ALONG_ARRAYS = ("psum", "pmax", "pmin")
+
+
 def check_collective(name: str, params: dict[str, Any]) -> None:
     """Raises `Unreadable` for parameters that do not fit the axes along which devices talk here."""
     axes = params.get("axis_name", params.get("axes"))
     axes = axes if type(axes) is tuple else (axes,)
+    if name in _ALONG_ARRAYS and all(type(axis) is int for axis in axes) and params.get("axis_index_groups") is None:
+        return  # what `vmap` makes of a sum along its own axis: one of the array's
     if not axes or not all(type(axis) is str for axis in axes):
         raise Unreadable("a collective has the name of an axis")
     try:

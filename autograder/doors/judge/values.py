@@ -331,7 +331,7 @@ class Unpack:
             return self._object(form, deep)
         if kind == "traced" and self._slot is not None:
             return self._slot(form)
-        if kind in ("lent", "yours", "code", "module", "jaxpr", "left"):
+        if kind in ("lent", "yours", "code", "module", "jaxpr", "left", "own tuple"):
             return self._borrow(form, self)
         raise Unreadable("a value of an unknown kind")
 
