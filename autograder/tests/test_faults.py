@@ -26,6 +26,7 @@ pytestmark = [
     pytest.mark.once,
     pytest.mark.thorough,
     pytest.mark.notebooks,
+    pytest.mark.xdist_group("faults"),
 ]
 
 NOTHING = 0.0
@@ -1114,16 +1115,10 @@ class Class:
         return done.stdout + done.stderr
 
 
-NOT_HERE = pytest.mark.skipif(bool(why_not()), reason=f"not here, because the judge needs a box: {why_not()}")
-WAYS = [
-    pytest.param(True, id="judged", marks=[pytest.mark.xdist_group("faults, judged"), NOT_HERE]),
-    pytest.param(False, id="observed", marks=pytest.mark.xdist_group("faults, observed")),
-]
-
-
-@pytest.fixture(scope="module", params=WAYS)
-def classroom(tmp_path_factory, request):
-    return Class(tmp_path_factory.mktemp("faults"), request.param)
+@pytest.fixture(scope="module")
+def classroom(tmp_path_factory):
+    """As the course grades here: in the judge, or observed where there can be no box."""
+    return Class(tmp_path_factory.mktemp("faults"), judged=not why_not())
 
 
 EVERYBODY = {name: points for name, (points, _) in (FAULTS | FOLDERS).items()} | dict.fromkeys(STUDENTS, ALL)
