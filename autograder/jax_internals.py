@@ -356,14 +356,6 @@ def collective_primitives() -> dict[str, Primitive]:
     return {value.name: value for value in made if value.name in _COLLECTIVES.split()}
 
 
-def has_effects(jaxpr: Jaxpr) -> bool:
-    """Whether a program does more than compute its results. That it talks along an axis of devices does not count.
-
-    Relies on the name of JAX's class for that. Without it no program with a collective crosses.
-    """
-    return any(type(effect).__name__ != "NamedAxisEffect" for effect in jaxpr.effects)
-
-
 @contextlib.contextmanager
 def on_each_device(mesh: Any, axes: Collection[str], *, checked: bool) -> Iterator[None]:
     """What JAX traces in the block is traced as in the body of a `shard_map` over these axes of a mesh.
@@ -534,9 +526,10 @@ def is_ref(aval: Any) -> bool:
 
 
 def only_says(effects: Iterable[Any]) -> bool:
-    """Whether nothing is done but to print, or to show values to a function, in no order (`jax.debug.print`).
+    """Whether a program does no more than compute, and say something in no order (`jax.debug.print`). That it talks
+    along an axis of devices does not count.
 
-    Relies on the names of JAX's classes for that. Without them no program with a `jax.debug.print` crosses.
+    Relies on the names of JAX's classes for that. Without them no program with a print or a collective crosses.
     """
     return all(type(effect).__name__ in ("DebugEffect", "NamedAxisEffect") for effect in effects)
 

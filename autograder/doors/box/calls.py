@@ -70,12 +70,12 @@ _ITS_OWN = {"prlimit64": errno.EPERM} | dict.fromkeys(
 _PRETENDED = "setsid setpgid chmod fchmod fchmodat fchmodat2 utime utimes futimesat utimensat"
 
 
-# Of a process that calculates, and has the files open that it needs; others it may read.
+# Beside all of these, of a process that calculates, and has the files open that it needs; others it may read.
 _NOT_CALCULATING = """
     kill tkill tgkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_open pidfd_send_signal
-    execve execveat fork vfork socket socketpair connect bind listen accept accept4 sendto sendmsg sendmmsg
+    execve execveat fork vfork socket socketpair bind listen accept accept4 sendto sendmsg sendmmsg
     creat mkdir mkdirat rmdir unlink unlinkat rename renameat renameat2 link linkat symlink symlinkat mknod mknodat
-    truncate ftruncate fallocate chmod fchmod fchmodat utime utimes futimesat utimensat mount pivot_root chroot"""
+    truncate ftruncate fallocate"""
 _WRITES = (1, 2, 3)  # O_WRONLY, O_RDWR, and both
 
 
@@ -156,7 +156,7 @@ def refuse_what_no_namespace_holds() -> None:
 def refuse_all_but_calculating() -> None:
     """In a process that runs an answer's function alone, inside a box of either kind. Raises OSError; see `_filter`."""
     with _filter() as rule:
-        for name in _NOT_CALCULATING.split():
+        for name in " ".join([*REFUSED.values(), _PRETENDED, _NOT_CALCULATING]).split():
             rule(name, errno.EPERM)
         for writes in _WRITES:
             rule("open", errno.EACCES, _Compare(1, _MASKED_EQUAL, 3, writes))

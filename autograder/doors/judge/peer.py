@@ -343,25 +343,23 @@ class Peer:
         return reply, packer.parts
 
     def _all_named(self, wanted: list[str], callable_alone: list[str], packer: Pack) -> list[list[Any]]:
-        """What these names mean here: the smallest first, for as long as one message has room for more.
+        """What these names mean here: functions and classes first, then all for which one message has room.
 
         A student's own cells may hold anything, and no check is to be lost for that.
         """
         found: dict[str, list[Any]] = dict.fromkeys(wanted, [])
-        left = {name for name in callable_alone if not callable(self._notebook.get(name))}
-        room = {name: self._room_of(name) for name in wanted if name not in left}
-        text, size, parts = 0, 0, 0
-        for name in sorted(room, key=lambda name: sum(room[name])):
-            text, size, parts = (used + more for used, more in zip((text, size, parts), room[name], strict=True))
-            if 2 * text > LARGEST_TEXT or 2 * (text + size) > LARGEST or 2 * parts > MOST_PARTS:
-                break
-            found[name] = self._named(name, packer)
+        others = [name for name in wanted if not callable(self._notebook.get(name))]
+        text = size = 0
+        for name in [*(name for name in wanted if name not in others), *(n for n in others if n not in callable_alone)]:
+            parts = len(packer.parts)
+            form = self._named(name, packer)
+            more, beside = len(json.dumps(form)), sum(map(len, packer.parts[parts:]))
+            full = 2 * (text + more) > LARGEST_TEXT or 2 * (text + more + size + beside) > LARGEST
+            if not form or full or 2 * len(packer.parts) > MOST_PARTS:
+                del packer.parts[parts:]
+                continue
+            found[name], text, size = form, text + more, size + beside
         return [found[name] for name in wanted]
-
-    def _room_of(self, name: str) -> tuple[int, int, int]:
-        """Of what a name means: characters of its text, bytes beside it, and how many parts these are."""
-        packer = self._pack(left=False)
-        return len(json.dumps(self._named(name, packer))), sum(map(len, packer.parts)), len(packer.parts)
 
     def _named(self, name: str, packer: Pack) -> list[Any]:
         value = self._notebook.get(name, _MISSING)

@@ -32,7 +32,6 @@ from autograder.jax_internals import (
     collective_primitives,
     computing_primitives,
     expansion,
-    has_effects,
     has_own_rule,
     is_ref,
     key_name,
@@ -104,8 +103,8 @@ def _written(program: Any, pack: _Writer, deep: int) -> dict[str, Any]:
     """A jaxpr, closed or not."""
     consts, jaxpr = list(getattr(program, "consts", None) or ()), getattr(program, "jaxpr", program)
     # Inside of a kernel its memory is read and written; no whole program has any.
-    there = has_effects(jaxpr) and not only_says(jaxpr.effects)
-    if (there and not (deep and only_on_refs(jaxpr.effects))) or deep > _DEEPEST:
+    crosses = only_says(jaxpr.effects) or (deep and only_on_refs(jaxpr.effects))
+    if not crosses or deep > _DEEPEST:
         raise CannotCross("a program with effects, such as a write to a ref, cannot be handed to the other kernel")
     numbers: dict[Any, int] = {}
 
