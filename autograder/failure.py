@@ -67,11 +67,18 @@ hear: Callable[[str], None] | None = None  # who shows these lines instead of `p
 
 def cell_line(error: BaseException) -> int | None:
     """The line of the notebook cell in which `error` arose, or None outside a notebook."""
-    for frame in traceback.extract_tb(error.__traceback__):
-        # IPython compiles a cell under a file name in the temporary folder of its kernel.
-        if "ipykernel_" in frame.filename or frame.filename.startswith("<ipython-input"):
-            return frame.lineno
-    return None
+    return next((frame.lineno for frame in _in_cells(error)), None)
+
+
+def cell_files(error: BaseException) -> set[str]:
+    """The notebook cells that were being run when `error` arose, each by the name that IPython compiled it under."""
+    return {frame.filename for frame in _in_cells(error)}
+
+
+def _in_cells(error: BaseException) -> list[traceback.FrameSummary]:
+    # IPython compiles a cell under a file name in the temporary folder of its kernel.
+    frames = traceback.extract_tb(error.__traceback__)
+    return [f for f in frames if "ipykernel_" in f.filename or f.filename.startswith("<ipython-input")]
 
 
 def _indent(text: str) -> str:

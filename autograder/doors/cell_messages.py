@@ -16,7 +16,7 @@ from pathlib import Path
 from types import CodeType, TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from autograder.failure import CheckFailed, cell_line
+from autograder.failure import CheckFailed, cell_files, cell_line
 from autograder.not_begun import NotBegun, unwritten
 
 from . import check_display
@@ -242,7 +242,10 @@ def _trouble(error: BaseException | None, missing: bool) -> str:
         return str(NotBegun(name)) + "."
     if not isinstance(error, Exception):
         return "The check was stopped."
-    return f"It ended in an error, a `{type(error).__name__}`: where, stands below."
+    ended = f"It ended in an error, a `{type(error).__name__}`"
+    if len(cell_files(error)) == 1:  # the check's: an answer that had been called would have a cell of its own
+        return f"{ended}, in a line of the check's: see below what it does with your result, above what was asked."
+    return f"{ended}: where, stands below."
 
 
 def _note_points(source: str, earned: float, possible: float) -> Sequence[tuple[str, str]]:

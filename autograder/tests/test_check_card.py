@@ -102,6 +102,8 @@ WRONG = RIGHT.replace('{"a": 4},', '{"a": 5},', 1)
 TIERS = '"""3 points. In tiers."""\npartial_credit(6, {2: 1, 5: 2, 10: 3})'
 STUB = '"""1 point. Begun?"""\ntwice(2)'
 BROKEN = '"""1 point. An error."""\nassert_equal({"a": 4}, {"a": 4}, name="four")\n1 / 0'
+DIVIDES = "def divided(x):\n    return x / 0"
+CALLS = '"""1 point. It divides."""\ndivided(2)'
 CHANGED = '"""1 point. With a look at something."""\nimport numpy\nnumpy.array([1, 2])'
 LOOK = "9 / 2"
 PLAIN = 'assert_equal({"a": 5}, {"a": 4}, name="four")'
@@ -115,8 +117,9 @@ def cells(tmp_path_factory):
     ran = []
     for first in (WATCHED, "0"):
         notebook = nbformat.v4.new_notebook()
-        entries = [(first, None), (SETUP, None), (TWICE, solution("twice"))]
-        entries += [(c, graded(f"c{i}", int(c[3]))) for i, c in enumerate((RIGHT, WRONG, TIERS, STUB, BROKEN, CHANGED))]
+        entries = [(first, None), (SETUP, None), (TWICE, solution("twice")), (DIVIDES, None)]
+        checks = RIGHT, WRONG, TIERS, STUB, BROKEN, CALLS, CHANGED
+        entries += [(check, graded(f"c{i}", int(check[3]))) for i, check in enumerate(checks)]
         for i, (source, entry) in enumerate([*entries, (LOOK, None), (PLAIN, None)]):
             cell = nbformat.v4.new_code_cell(source, id=f"cell-{i}")
             if entry:
@@ -169,6 +172,8 @@ def test_run_by_a_program_a_check_is_text(cells):
         (TIERS, ["2 of 3 points", "6 earns 2 of 3 points; 10 would earn 3"]),
         (STUB, ["0 of 1 point", "twice is not begun."]),
         (BROKEN, ["0 of 1 point", "four is right", "It ended in an error, a ZeroDivisionError"]),
+        (BROKEN, ["in a line of the check's: see below what it does with your result"]),
+        (CALLS, ["0 of 1 point", "It ended in an error, a ZeroDivisionError: where, stands below."]),
         (PLAIN, ["This does not hold", "four is wrong: a."]),
     ],
 )

@@ -39,8 +39,8 @@ _BEGINS = 60  # seconds until the judge has the names of the box
 _ONCE_MORE = 5.0  # seconds for a cell that was stopped before
 _FOR_NEW_BOXES = 120.0  # seconds of a submission; when they are used up, what the judge has said counts
 # No word of what could not cross: that is the box's word.
-_PASSES_BESIDE = "it passes beside the answers, but something of theirs cannot be handed over to where it counts; "
-_PASSES_BESIDE += "`--RunNotebook.judge=False` grades it beside them"
+_PASSES_BESIDE = "it passes beside the answers, but something of theirs cannot be handed over to where it counts. "
+_PASSES_BESIDE += "Whoever grades should look at it: `--RunNotebook.judge=False` grades it beside the answers"
 _PATIENCE = 1  # seconds for a box whose check has been stopped
 _ROOM = '__import__("autograder.doors.judge.room", fromlist=["_"])'
 
