@@ -239,7 +239,7 @@ def _errors(chosen: list[dict]) -> list[str]:
         median = statistics.median(float(row["median_s"]) for row in group)
         worst = max(float(row["worst_s"]) for row in group)
         lines.append(
-            f"| {work} | {load} | {max(row['date'] for row in group)} | {_processors(set(map(key, group)))} | {total} "
+            f"| {work} | {load} | {_noted('date', group)} | {_noted('processor', group)} | {total} "
             f"| {_sum(low, 'passes')} of {_sum(low, 'verdicts')} "
             f"| {_sum(high, 'fails')} of {_sum(high, 'verdicts')} | {_sum(group, 'undecided')} "
             f"| {median:.3f} | {worst:.2f} |"
@@ -247,9 +247,10 @@ def _errors(chosen: list[dict]) -> list[str]:
     return lines
 
 
-def _processors(conditions: set[tuple]) -> str:
-    """On which processors these conditions were measured; of some older rows that is not known."""
-    return "; ".join(sorted({row.get("processor") or "not noted" for row in read(TABLE) if key(row) in conditions}))
+def _noted(field: str, group: list[dict]) -> str:
+    """The dates, or processors, of the batches of these conditions; of some older ones the processor is not known."""
+    conditions = set(map(key, group))
+    return "; ".join(sorted({row.get(field) or "not noted" for row in read(TABLE) if key(row) in conditions}))
 
 
 def _curve() -> list[str]:
