@@ -160,13 +160,14 @@ def key(row) -> tuple:
 
 
 def merged() -> list[dict]:
-    """One row a condition: batches added up, the median of their medians, the worst of their worst."""
+    """One row a condition: batches added up, the median of their medians, the worst of their worst, all their days."""
     groups: dict[tuple, list[dict]] = {}
     for row in read(TABLE):
         groups.setdefault(key(row), []).append(row)
     return [
         batches[-1]
         | {name: str(_sum(batches, name)) for name in ("verdicts", "passes", "fails", "undecided")}
+        | {name: _noted(name, batches) for name in ("date", "processor")}
         | {"median_s": f"{statistics.median(float(row['median_s']) for row in batches):.4f}"}
         | {"worst_s": f"{max(float(row['worst_s']) for row in batches):.3f}"}
         for batches in groups.values()
@@ -220,7 +221,7 @@ def tables(cold: bool) -> str:
 
 def _dates(rows: list[dict]) -> str:
     """When these were measured."""
-    dates = sorted({row["date"] for row in rows})
+    dates = _noted("date", rows).split("; ")
     return f"Measured on {dates[0]}." if len(dates) == 1 else f"Measured from {dates[0]} to {dates[-1]}."
 
 
@@ -248,9 +249,8 @@ def _errors(chosen: list[dict]) -> list[str]:
 
 
 def _noted(field: str, group: list[dict]) -> str:
-    """The dates, or processors, of the batches of these conditions; of some older ones the processor is not known."""
-    conditions = set(map(key, group))
-    return "; ".join(sorted({row.get(field) or "not noted" for row in read(TABLE) if key(row) in conditions}))
+    """The dates, or processors, of these rows, one after the other; of some older ones the processor is not known."""
+    return "; ".join(sorted({one for row in group for one in (row.get(field) or "not noted").split("; ")}))
 
 
 def _curve() -> list[str]:
