@@ -67,15 +67,11 @@ hear: Callable[[str], None] | None = None  # who shows these lines instead of `p
 
 def cell_line(error: BaseException) -> int | None:
     """The line of the notebook cell in which `error` arose, or None outside a notebook."""
-    return next((frame.lineno for frame in _in_cells(error)), None)
+    return next((frame.lineno for frame in frames_in_cells(error)), None)
 
 
-def cell_files(error: BaseException) -> set[str]:
-    """The notebook cells that were being run when `error` arose, each by the name that IPython compiled it under."""
-    return {frame.filename for frame in _in_cells(error)}
-
-
-def _in_cells(error: BaseException) -> list[traceback.FrameSummary]:
+def frames_in_cells(error: BaseException) -> list[traceback.FrameSummary]:
+    """The lines of notebook cells that were being run when `error` arose, the innermost last."""
     # IPython compiles a cell under a file name in the temporary folder of its kernel.
     frames = traceback.extract_tb(error.__traceback__)
     return [f for f in frames if "ipykernel_" in f.filename or f.filename.startswith("<ipython-input")]

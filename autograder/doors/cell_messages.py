@@ -16,7 +16,7 @@ from pathlib import Path
 from types import CodeType, TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from autograder.failure import CheckFailed, cell_files, cell_line
+from autograder.failure import CheckFailed, cell_line, frames_in_cells
 from autograder.not_begun import NotBegun, unwritten
 
 from . import check_display
@@ -243,7 +243,8 @@ def _trouble(error: BaseException | None, missing: bool) -> str:
     if not isinstance(error, Exception):
         return "The check was stopped."
     ended = f"It ended in an error, a `{type(error).__name__}`"
-    if len(cell_files(error)) == 1:  # the check's: an answer that had been called would have a cell of its own
+    # The check's cell: an answer that had been called would have one of its own.
+    if len({frame.filename for frame in frames_in_cells(error)}) == 1:
         return f"{ended}, in a line of the check's: see below what it does with your result, above what was asked."
     return f"{ended}: where, stands below."
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from autograder.failure import CheckFailed
+from autograder.failure import CheckFailed, frames_in_cells
 from autograder.not_begun import NotBegun, unwritten
 
 from .names import error_class
@@ -58,10 +58,10 @@ def _said(error: BaseException) -> str:
 
 def _where(error: BaseException) -> str | None:
     """The line of an answer's cell in which it arose."""
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if "ipykernel_" in frame.filename:
-            return f"in {frame.name}, line {frame.lineno} of its cell: {frame.line or ''}"[:400]
-    return None
+    if not (frames := frames_in_cells(error)):
+        return None
+    frame = frames[-1]
+    return f"in {frame.name}, line {frame.lineno} of its cell: {frame.line or ''}"[:400]
 
 
 def raised_here(error: BaseException, notebook: dict[str, Any] | None) -> bool:
